@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +120,28 @@ def test_the_deadline_holds_within_one_operation(scheme: str) -> None:
 
 def test_tls_to_what_is_none(server: Server) -> None:
     assert told(server.address.replace("http:", "https:") + "/image/1") == "TLS failed"
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl to make a certificate with")
+def test_tls_is_bounded_and_certificates_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = "req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(["openssl", *made.split()], cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    with serving() as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        address = server.address.replace("http:", "https:")
+        guard._tls_context.cache_clear()
+        assert told(f"{address}/image/1") == "certificate not trusted"
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+        guard._tls_context.cache_clear()
+        try:
+            assert fetch(f"{address}/image/1", {}, LIMITS).read() == image(1)
+            for path, reason in WRONG["answers"]:
+                assert told(f"{address}/{path}") == reason, path
+            assert told(f"{address}/image/1".replace("127.0.0.1", "localhost")) == "certificate not trusted"
+        finally:
+            guard._tls_context.cache_clear()
 
 
 def answering(raw: bytes, endless: bool = False) -> tuple[socket.socket, str]:

@@ -33,6 +33,11 @@ MAX_MEMBERS = 4_000_000
 MAX_DEPTH = 64  # folders
 _MAX_HEADER = 1 << 20  # bytes of a tar between two members: tarfile takes a long name into memory, however long it is
 _BLOCK = 1 << 20
+# what the readers raise on damage, and disks
+_DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(NotImplementedError, ValueError, ArithmeticError, LookupError),
+)
 # name, bytes, and what it has: bytes, the name of the member that a link leads to, or nothing, as a folder
 _Member = tuple[str, int, IO[bytes] | str | None]
 _OURS = frozenset({"archives", "lock"})  # beside what is unpacked: an archive must not write notes about another
@@ -87,7 +92,14 @@ def unpack(
             files = _unpack(bar, beside, only.split(), limit)
         if not files:
             raise UserError(f"{archive}: contains no file{f' below a folder {only}' if only else ''}")
-        _move(archive, beside, target, files)
+        try:
+            for found, _, names in os.walk(beside):  # over what an earlier attempt may have left there
+                place = target / Path(found).relative_to(beside)
+                place.mkdir(parents=True, exist_ok=True)
+                for name in names:
+                    Path(found, name).replace(place / name)
+        except OSError as error:
+            raise UserError(f"{archive}: {error.filename2 or error.filename}: {error.strerror}; move it away") from None
         return dict(sorted(files.items()))
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -103,19 +115,14 @@ def _told(archive: Path) -> Iterator[None]:
         yield
     except _Refused as error:
         raise UserError(f"{archive}: {error}; not unpacked") from None
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{archive}: corrupt archive ({error}); move it away and rerun") from None
-    except (NotImplementedError, ValueError, ArithmeticError, LookupError) as error:
-        # tarfile and zipfile raise many kinds on damaged headers
-        raise UserError(f"{archive}: unreadable archive ({error}); move it away and rerun") from None
     except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
         raise UserError(f"{archive}: a member is a file and a folder at once ({error.filename})") from None
-    except OSError as error:
-        if error.errno is None:  # gzip's own
-            raise UserError(f"{archive}: corrupt archive ({error}); move it away and rerun") from None
-        raise UserError(
-            f"{archive}: cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
-        ) from None
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:  # without a number it is gzip's own
+            told = f"cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
+        else:
+            told = f"corrupt archive ({error}); move it away and rerun"
+        raise UserError(f"{archive}: {told}") from None
 
 
 def _unpack(members: Iterable[_Member], folder: Path, only: list[str], limit: int) -> dict[str, int]:
@@ -236,15 +243,3 @@ class _Stream:
             raise EOFError(f"a header of more than {_MAX_HEADER} bytes")
         self.last = (self.last + block)[-tarfile.BLOCKSIZE :]
         return block
-
-
-def _move(archive: Path, source: Path, target: Path, files: Iterable[str]) -> None:
-    """Move the files to their places, over what an earlier attempt may have left there."""
-    try:
-        for folder, names, _ in os.walk(source):
-            for name in names:
-                (target / Path(folder, name).relative_to(source)).mkdir(parents=True, exist_ok=True)
-        for name in files:
-            (source / name).replace(target / name)
-    except OSError as error:
-        raise UserError(f"{archive}: {error.filename2 or error.filename}: {error.strerror}; move it away") from None

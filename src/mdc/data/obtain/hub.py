@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoFile
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUBS_OWN = ("huggingface_hub", "httpx", "httpx2", "requests")  # whose errors say that the hub cannot be reached
 
 
 def resolved(mirror: Mirror, folder: Path) -> Mirror:
@@ -134,23 +135,18 @@ def _hub(mirror: Mirror) -> Iterator[HfApi]:
     disable_progress_bars()  # its bars of each file would write over ours, which counts them all
     try:
         yield HfApi(endpoint=os.environ.get("HF_ENDPOINT", "").rstrip("/") or None)
-    except errors.GatedRepoError:
-        told = "gated dataset: accept the terms, then run `hf auth login`"
-    except errors.RepositoryNotFoundError:
-        told = "no such dataset repository on the hub, or it is private (run `hf auth login`)"
-    except errors.RevisionNotFoundError:
-        told = "no such commit, branch or tag in the repository"
     except Exception as error:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        module = type(error).__module__.partition(".")[0]
-        if status is not None:
+        told = f"cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
+        if isinstance(error, errors.GatedRepoError):
+            told = "gated dataset: accept the terms, then run `hf auth login`"
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            told = "no such dataset repository on the hub, or it is private (run `hf auth login`)"
+        elif isinstance(error, errors.RevisionNotFoundError):
+            told = "no such commit, branch or tag in the repository"
+        elif status := getattr(getattr(error, "response", None), "status_code", None):
             told = f"HTTP {status} from the hub; rerun to resume"
-        elif isinstance(error, OSError) and error.errno is not None and error.strerror:
+        elif isinstance(error, OSError) and error.strerror:
             told = f"{error.strerror}; partial download kept; rerun to resume"
-        elif module in ("httpx", "httpx2", "requests", "huggingface_hub") or isinstance(error, OSError):
-            told = f"cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
-        else:
+        elif not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HUBS_OWN:
             raise
-    else:
-        return
-    raise UserError(f"{mirror.repo} at {mirror.revision[:12]}: {told}")
+        raise UserError(f"{mirror.repo} at {mirror.revision[:12]}: {told}") from None

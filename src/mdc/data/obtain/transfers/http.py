@@ -22,7 +22,6 @@ from mdc.plan.records import UserError, read_json, write_json
 _BLOCK = 1 << 20
 # of a file whose size nobody published, more than this is taken for a body without end
 MAX_UNKNOWN = 64 << 30
-_AGENT = "mdc-obtain"
 
 
 class BrokenOff(Exception):
@@ -57,29 +56,13 @@ class Part:
 
 
 class _OnlyHttp(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to http and https alone, and never from https back to http."""
+    """Follows redirects to http and https alone (urllib itself: to ftp too), and never from https back to http."""
 
     def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
         before, after = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
         if after not in ("http", "https") or (before, after) == ("https", "http"):
             raise UserError(f"{_shown(req.full_url)}: redirects to {after}://, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """An opener without handlers for file, ftp and data; proxies as the environment names them."""
-    director = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        _OnlyHttp(),
-    ):
-        director.add_handler(handler)
-    director.addheaders = [("User-Agent", _AGENT)]
-    return director
 
 
 def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
@@ -94,11 +77,10 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
     if have and (validator is None or (size is not None and have > size)):
         part.remove()
         have = 0
-    request = urllib.request.Request(
-        url, headers={"Range": f"bytes={have}-", "If-Range": str(validator)} if have else {}
-    )
+    going_on = {"Range": f"bytes={have}-", "If-Range": str(validator)} if have else {}
+    request = urllib.request.Request(url, headers={"User-Agent": "mdc-obtain", **going_on})
     try:
-        with _opener().open(request, timeout=timeout) as response:
+        with urllib.request.build_opener(_OnlyHttp).open(request, timeout=timeout) as response:
             _take(response, url, part, have, size)
     except urllib.error.HTTPError as error:
         error.close()
