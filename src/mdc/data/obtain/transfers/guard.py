@@ -156,6 +156,9 @@ class _Bounded(socket.socket):
 
     transfer: _Transfer
 
+    def makefile(self, mode: str) -> Any:  # type: ignore[override]  # of http.client's use of it
+        return super().makefile("rb", _PIECE)  # 8 KB by default: most images would take several looks
+
     def recv_into(self, *args: Any) -> int:
         self.settimeout(self.transfer.seconds())
         return self.transfer.take(super().recv_into(*args))
