@@ -115,10 +115,8 @@ def _joined(url: str, target: str) -> str:
 def _body(answer: http.client.HTTPResponse, most: int) -> bytes:
     expected = answer.length  # None: until the end of the chunks, or of the connection
     body = bytearray()
-    while (expected or 0) <= most and (piece := answer.read(_PIECE)):
+    while max(len(body), expected or 0) <= most and (piece := answer.read(_PIECE)):
         body += piece
-        if len(body) > most:
-            break
     if max(expected or 0, len(body)) > most:
         raise Failure(why.LARGE_BODY)
     if expected is not None and len(body) < expected:
@@ -184,11 +182,11 @@ class _Connection(http.client.HTTPConnection):
         parts = urlsplit(url)
         host, self._tls = parts.hostname or "", parts.scheme == "https"
         port = parts.port or (443 if self._tls else 80)
-        self._transfer, self._name, proxy = transfer, host, None
+        self._transfer, self._name = transfer, host
         self.named = {"Host": parts.netloc, "Connection": "close"}
         self.target = parts.path + (f"?{parts.query}" if parts.query else "")
-        if transfer.limits.use_proxy and not urllib.request.proxy_bypass(host):
-            proxy = urllib.request.getproxies().get(parts.scheme)
+        asked = transfer.limits.use_proxy and not urllib.request.proxy_bypass(host)
+        proxy = urllib.request.getproxies().get(parts.scheme) if asked else None
         self._checked = not proxy
         if not proxy:
             super().__init__(host, port)
