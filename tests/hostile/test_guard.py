@@ -61,13 +61,21 @@ def test_attacks_by_answers(server: Server, path: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]", "[::ffff:127.0.0.1]"]
+    "host",
+    [
+        *("localhost", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]", "[::ffff:127.0.0.1]"),
+        *("[64:ff9b::7f00:1]", "[2002:7f00:1::]"),
+        *("169.254.169.254", "0251.0376.0251.0376", "0xa9fea9fe", "2852039166", "[::ffff:a9fe:a9fe]"),  # clouds' keys
+    ],
 )
-def test_this_machine_by_other_names(server: Server, host: str) -> None:
+def test_this_machine_by_other_names(server: Server, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urllib.request, "_opener", None)
     before = sum(server.asked.values())
     limits = Limits(timeout=0.5, deadline=1.0, max_bytes=1000)
     assert told(f"http://{host}:{server.server_address[1]}/image/1", limits) == "address is not public"
     assert sum(server.asked.values()) == before
+    urllib.request.install_opener(Opener(limits))  # other code of the process is left alone
+    socket.create_connection(server.server_address).close()
 
 
 def test_a_name_is_looked_up_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
