@@ -27,7 +27,6 @@ import rows
 import torch
 from first_hour_runs import Found, Here, read_rows, section_call
 from first_hour_sections import (
-    adamw,
     cross_entropies,
     curves,
     gpu_tests,
@@ -51,7 +50,6 @@ SECTIONS: dict[str, tuple[Callable[..., Iterator[Found]], int]] = {
     "rates": (rates, 110),
     "memory": (memory, 45),
     "curves": (curves, 60),
-    "adamw": (adamw, 25),
     "gradients": (gradients_ready, 50),
     "writing": (writing, 40),
     "hours": (hours, 10),

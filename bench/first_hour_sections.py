@@ -290,24 +290,6 @@ def curves(here: Here) -> Iterator[Found]:
             yield tried(f"{method}, compiled beside eager", partial(measure, plain, method, "bf16", True))
 
 
-def adamw(here: Here) -> Iterator[Found]:
-    """A step of AdamW over all parameters, ours and PyTorch's."""
-
-    def measure(backbone: str) -> Found:
-        run = Run(here, here.job(backbone, "mdc", here.of(16, 8)))
-        groups = [{"params": g.parameters, "weight_decay": g.weight_decay} for g in run.optimizer.groups]
-        theirs = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.98), eps=1e-6, fused=True)
-        for parameter in run.parameters:
-            parameter.grad = torch.full_like(parameter, 1e-3)
-        ours, other = timed(here.device, run.optimizer.step, 20), timed(here.device, theirs.step, 20)
-        count = sum(p.numel() for p in run.parameters)
-        speed = {"TB/s": 28 * count / ours / 1e9}  # reads weight, gradient and moments, writes all but the gradient
-        return {"million parameters": count / 1e6, "ours ms": ours, "torch ms": other, **speed}
-
-    for backbone in here.backbones[:: here.of(2, 1)]:
-        yield tried(backbone, partial(measure, backbone))
-
-
 def gradients_ready(here: Here) -> Iterator[Found]:
     """Which share of the backward pass is over when each quarter of the gradients' numbers is ready."""
 

@@ -87,7 +87,7 @@ def corpus_of(data: list[tuple[bytes, list[str]]], folder: Path, per_shard: int 
 
     columns = {"image": [image for image, _ in data], "captions": [captions for _, captions in data]}
     pq.write_table(pa.table(columns), folder / "photos.parquet")
-    source = ParquetCorpus(kind="parquet", path="photos.parquet", split_column=None).model_dump(mode="json")
+    source = ParquetCorpus(kind="parquet", path="photos.parquet", split_column=None).complete()
     origin = open_corpus(source, folder)
     write_corpus("photos", origin, folder / "corpus", splits=("train",), samples_per_shard=per_shard)
     return folder / "corpus"

@@ -148,7 +148,6 @@ def test_pickled_code_as_a_runs_state_is_not_run(tmp_path: Path) -> None:
     model = arc()
     torch.save({"x": Payload(tmp_path / "evil")}, tmp_path / LATEST)
     states = toy.states(tmp_path, toy.job(toy.METHODS["arc"], toy.recipe()))
-    states.set_foreign_aside()
     assert states.load(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)) is None
     assert not (tmp_path / "evil").exists()
 

@@ -276,7 +276,6 @@ def test_states(run: Path) -> None:
     states = toy.states(path.parent, toy.job(toy.METHODS["arc"], toy.recipe()))
 
     def resume() -> None:
-        states.set_foreign_aside()
         states.load(model, optimizer)
 
     _fuzz_file(path, 60, resume, mutated=9_000)

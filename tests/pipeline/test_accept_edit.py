@@ -80,7 +80,7 @@ def test_an_interrupted_run_is_found_by_its_state(tmp_path: Path, monkeypatch: p
     done(tmp_path, lambda job: job.startswith(("data/", "tokenizers/", "encoders/", "encoded/", "image-tokens/")))
     begun = small_project.plan().jobs[RUN]
     assert isinstance(begun, PretrainJob)
-    state = tmp_path / "state" / RUN / "state.safetensors"
+    state = tmp_path / "state" / RUN / "begun" / "state.safetensors"
     state.parent.mkdir(parents=True)
     told = {"mdc": json.dumps({"owner": {"config": decisive(begun.config()), "inputs": {}}})}
     save_file({"step": np.zeros(1)}, str(state), metadata=told)

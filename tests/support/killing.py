@@ -97,7 +97,7 @@ def start(
 def carry_out(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Start a job, kill it, start it again until it ends; how each start ended, its seconds, and what it left in ``watch``.
 
-    ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; a file to ``watch``; ``save_at``; and either
+    ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; ``watch``, a pattern; ``save_at``; and either
     ``kills``, for each try a list of kills (with ``leave`` the last one ends the try), or ``every_operation``: try n
     dies after operation n, until a try lives.
     """
@@ -121,7 +121,8 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
         statuses.append(start(argv, Path(case["log"]), save_at=case.get("save_at"), **kill))
         seconds.append(time.perf_counter() - began)
         watched = Path(case.get("watch", argv[1]))
-        left.append(sha256_file(watched) if watched.exists() else None)
+        found = sorted(Path("/").glob(str(watched.relative_to("/")))) if watched.is_absolute() else []
+        left.append(sha256_file(found[0]) if found else None)
     return {"statuses": statuses, "seconds": seconds, "left": left}
 
 

@@ -114,7 +114,7 @@ def run_case(
     ):
         found = train(training, toy.states(state, job), toy.RUNTIME)
     if segments is not None:
-        segments.extend(found)
+        segments.extend(found.segments)
     return {key: value.clone() for key, value in model.state_dict().items()}
 
 

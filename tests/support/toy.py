@@ -262,15 +262,14 @@ def trained(
 
     asked_of = job(entry, chosen, **changes)
     kept = states(state, asked_of)
-    kept.set_foreign_aside()
     with patch("mdc.training.trainer.Saver", FifthSteps):
-        segments = train(
+        done = train(
             Training(asked_of, net, made, Data(steps, batches), device, validate, operations=operations),
             kept,
             runtime,
             profile=profile,
         )
-    return Trained(net, segments, asked, net.state_dict())
+    return Trained(net, done.segments, asked, net.state_dict())
 
 
 def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draws: bool = False) -> CaptionBatch:

@@ -107,10 +107,10 @@ def _config(record: Path) -> dict[str, Any]:
 
 
 def _begun(state: Path) -> dict[str, Any]:
-    """What decides the run whose resumable state lies in a folder; nothing where there is none."""
+    """What decides the run whose resumable state was written last below a folder; nothing where there is none."""
     from safetensors import SafetensorError, safe_open
 
-    for path in (state / "state.safetensors", state / "state.previous.safetensors"):
+    for path in sorted(state.glob("*/state*.safetensors"), key=lambda one: one.stat().st_mtime, reverse=True):
         try:
             with safe_open(str(path), framework="numpy") as file:
                 return dict(json.loads(file.metadata()["mdc"])["owner"]["config"])

@@ -14,6 +14,10 @@ from mdc.models.logits import computed_in, sum_over_logits
 Kernel = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
+#: whether the kernel may be used where it works; a training's recipe decides it
+kernel_allowed = True
+
+
 def weighted_cross_entropy_sum(
     hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor, chunk: int | None = None
 ) -> Tensor:
@@ -47,7 +51,12 @@ def weighted_cross_entropy_sum(
 
 def kernel_for(device: torch.device, dtype: torch.dtype) -> Kernel | None:
     """What computes the losses of a block of ``dtype`` on ``device`` in one launch; None if PyTorch's operations have to."""
-    if device.type != "cuda" or dtype not in (torch.float32, torch.bfloat16) or find_spec("triton") is None:
+    if (
+        not kernel_allowed
+        or device.type != "cuda"
+        or dtype not in (torch.float32, torch.bfloat16)
+        or find_spec("triton") is None
+    ):
         return None
     # where nothing computes on CUDA, Triton need not be there, and is not loaded
     from mdc.models.fused_cross_entropy import cross_entropy_, works

@@ -83,10 +83,6 @@ class KeptWeights:
                 shutil.copyfile(path, temporary)
         return [out / name for name in files]
 
-    def clear(self) -> None:
-        """Remove what lies in the state folder: the run is done."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _save(self, path: Path, model: nn.Module) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         save_weights(path, model, {"format": WEIGHTS_FORMAT, "config_sha256": self._job.sha256})

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 
 from torch import nn
+from torch.optim import AdamW
 
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Recipe
-from mdc.training.adamw import AdamW, Group
 
 
 def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain) -> AdamW:
     """AdamW with two groups: matrices decay; gains, biases and the logit scale (fewer than 2 dimensions) don't."""
     learnt = [p for p in model.parameters() if p.requires_grad]
     groups = [
-        Group([p for p in learnt if p.ndim >= 2], recipe.weight_decay),
-        Group([p for p in learnt if p.ndim < 2], 0.0),
+        {"params": [p for p in learnt if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in learnt if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return AdamW(groups, recipe.lr, (recipe.beta1, recipe.beta2), protocol.adam_eps)
+    return AdamW(groups, recipe.lr, (recipe.beta1, recipe.beta2), protocol.adam_eps, fused=True)
 
 
 def learning_rate(step: int, steps: int, base: float, warmup: int, final: float, constant: bool = False) -> float:

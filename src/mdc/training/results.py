@@ -27,8 +27,9 @@ def write_results(
     inputs: dict[str, str],
     segments: list[Segment],
     kept: KeptWeights,
+    state: Path,
 ) -> list[dict[str, Any]]:
-    """Write the trained model and its log into ``call.out``, then the manifest; returns the log's lines.
+    """Write the trained model and its log, which lies in ``state``, into ``call.out``, then the manifest; the log's lines.
 
     ``inputs`` {job: sha256} as the training found them. The manifest is the same for the same configuration, inputs and
     segments: a log holds clocks, so it is not named there.
@@ -38,7 +39,7 @@ def write_results(
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
     weights = [out / CHECKPOINT, *kept.deliver(out)]
-    _copy_log(call.state, out)
+    _copy_log(state, out)
     log = read_json_lines(out / LOG)
     best = best_validation(log)
     told = {

@@ -19,6 +19,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from mdc.models import cross_entropy
 from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.models.runs import WEIGHTS, read_run
 from mdc.models.text import Vocabulary
@@ -33,7 +34,6 @@ from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import Group, global_rank, local_rank, process_group
 from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
-from mdc.training.clock import RunClock
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
 from mdc.training.kept import KeptWeights
@@ -53,7 +53,7 @@ def main(call: Call) -> dict[str, Any]:
     job: PretrainJob = call.job
     runtime = _runtime(call)
     inputs = {name: sha256_file(call.input(name)) for name in job.inputs}
-    states = States(call.state, Owner.of(job, inputs))
+    states = States.among(call.state, Owner.of(job, inputs))
     torch.set_num_threads(job.recipe.threads)
     device = choose_device(job.recipe.device, local_rank())
     # the first process holds the state for all; the others meet it only after that
@@ -63,9 +63,8 @@ def main(call: Call) -> dict[str, Any]:
             print(f"{call.out}: the process that was waited for has finished this run", file=sys.stderr)
             return {"taken_over": True}
         if first:
-            clear_leftovers(call.state)
+            clear_leftovers(states.folder)
             clear_leftovers(call.out)
-            states.set_foreign_aside()
         with process_group(job.recipe.processes, device) as group:
             return pretrain(call, runtime, inputs, states, device, group)
 
@@ -89,24 +88,22 @@ def pretrain(
         training = replace(training, operations=operations(job, captions_like(job, corpus.index, vocabulary)))
     if job.start is not None:
         training.model.load_state_dict(starting_weights(call, job.start))
-    clock = RunClock(call.state, states.owner.sha256) if group.rank == 0 else None
-    kept = KeptWeights(call.state, job, corpus.steps) if group.rank == 0 else None
+    kept = KeptWeights(states.folder, job, corpus.steps) if group.rank == 0 else None
     profile = None
     if call.profile is not None and group.rank == 0:
         profile = StepProfile(call.state / "profile", call.profile, device)
-    segments = train(training, states, runtime, clock, kept, profile)
-    if clock is None or kept is None:
+    done = train(training, states, runtime, kept, profile)
+    if kept is None:
         return {}
-    log = write_results(call, training, corpus, inputs, segments, kept)
+    segments = done.segments
+    log = write_results(call, training, corpus, inputs, segments, kept, states.folder)
     states.clear()
-    kept.clear()
-    clock.finish()
     return {
         "device": segments[-1]["device"],
         "threads": job.recipe.threads,
         "images_per_second": _middle(log, "images_per_second"),
         **({"mfu": middle} if (middle := _middle(log, "mfu")) is not None else {}),
-        "seconds_before": round(clock.before, 3),
+        "seconds_before": round(done.seconds, 3),
         "log_sha256": sha256_file(call.out / LOG),
     }
 
@@ -161,6 +158,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         corpus.group,
         **_of_its_own(job, corpus),
     )
+    cross_entropy.kernel_allowed = recipe.kernel is None
     if recipe.reduce == "bf16":
         objective.passes.send_in_bf16()
     if recipe.recompute:

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 
 from torch import nn
+from torch.optim import AdamW
 
-from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.kept import KeptWeights
 from mdc.training.state import Position, States

@@ -10,7 +10,7 @@ import torch
 from mdc.plan.config.pretrain import Recipe
 
 #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
-EXECUTION_ONLY_KEYS = ("processes", "accumulation", "threads", "device", "compile", "recompute")
+EXECUTION_ONLY_KEYS = ("processes", "accumulation", "threads", "device", "compile", "recompute", "kernel")
 #: {first_step, last_step (both counted from 1, inclusive), and what ``setting`` says}
 Segment = dict[str, Any]
 

@@ -1,18 +1,18 @@
 """The resumable state of a run: model, optimiser, random numbers and position, in one safetensors file.
 
 Loading one never executes anything. A save writes a temporary file and renames it; the file before it stays as
-``previous``, so whatever happens there is a good one. A state says whose it is: it belongs to every run whose result is
-decided by the same things, so a run may resume with other processes, threads or devices. The state of another run is set
-aside, never overwritten.
+``previous``, so whatever happens there is a good one. States lie in a folder that is named by what decides the run's result, so
+a run may resume with other processes, threads or devices, and never meets the state of another one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from mdc.models.weights import saving
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.records import atomic_path, sha256_json, sha256_text
-from mdc.training.adamw import AdamW
+from mdc.plan.records import atomic_path, sha256_json
 from mdc.training.average import AveragedWeights
 from mdc.training.segments import EXECUTION_ONLY_KEYS, Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
-#: what else in a state's folder belongs to the run
-COMPANIONS = ("log.jsonl", "tensorboard", "clock.json", "kept")
 _DAMAGED_ENDING = ".damaged"
 _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
 
@@ -64,13 +62,14 @@ class Owner:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: ``step`` optimiser steps are done, computed as ``segments`` say.
+    """Where a run stands: ``step`` optimiser steps are done, computed as ``segments`` say, in so many ``seconds``.
 
     Data order and noise follow from the step and the seed.
     """
 
     step: int
     segments: list[Segment] = field(default_factory=list)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,15 @@ class Snapshot:
 
 
 class States:
-    """The states of one run in its ``folder``."""
+    """The states of one run in its ``folder``, and its log while it lasts."""
 
     def __init__(self, folder: Path, owner: Owner) -> None:
         self.folder, self.owner = folder, owner
+
+    @classmethod
+    def among(cls, folder: Path, owner: Owner) -> States:
+        """Those in the owner's part of a folder for all that was ever asked of a run."""
+        return cls(folder / owner.sha256[:16], owner)
 
     def snapshot(
         self,
@@ -105,7 +109,7 @@ class States:
         if torch.cuda.is_available():
             tensors["rng.cuda"] = torch.cuda.get_rng_state()
         copies = {name: torch.empty(t.shape, dtype=t.dtype).copy_(t) for name, t in tensors.items()}
-        return Snapshot(copies, {"step": position.step, "segments": list(position.segments)})
+        return Snapshot(copies, asdict(position))
 
     def write(self, snapshot: Snapshot) -> None:
         """Write a snapshot, with a hash of it, so that a flipped bit is noticed; the state before it stays as the one before."""
@@ -135,7 +139,7 @@ class States:
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
                 if told.pop("sha256") != _content_sha256(told, tensors) or not _complete(tensors, model, average):
                     raise ValueError("damaged, or another model's")
-                position = Position(told["step"], told["segments"])
+                position = Position(told["step"], told["segments"], told["seconds"])
             except FileNotFoundError:
                 continue
             except _DAMAGED as error:
@@ -147,82 +151,9 @@ class States:
             return position
         return None
 
-    def set_foreign_aside(self) -> None:
-        """Move the states of another run that lie here, with their log and clock, to a folder beside this one.
-
-        One line on stderr says what differs and where they are. To use them again, move the folder's files back. A kill in
-        the middle of this leaves the states for the next start, which moves the rest to the same place.
-        """
-        owners = {name: found for name in (LATEST, PREVIOUS) if (found := self._owner(name)) is not None}
-        foreign = [name for name, found in owners.items() if found != self.owner.to_json()]
-        if not foreign:
-            return
-        other = owners[foreign[0]]
-        alone = len(foreign) == len(owners)  # otherwise the log and the clock are ours
-        names = [*(COMPANIONS if alone else ()), *foreign]
-        target = self._free_place(other, names)
-        target.mkdir(exist_ok=True)
-        for name in names:
-            if (self.folder / name).exists():
-                (self.folder / name).rename(target / name)
-        what = ", ".join(differences(other, self.owner.to_json()))
-        print(
-            f"{self.folder}: the state that lies here is another run's, for this differs: {what}; it is set aside as "
-            f"{target}, and this run {'begins at step 0' if alone else 'resumes from the state before it'}",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    def _owner(self, name: str) -> dict[str, Any] | None:
-        """Whose a state is ({} if it does not say); None if there is none or it cannot be read."""
-        try:
-            with safe_open(str(self.folder / name), framework="pt") as file:
-                owner = json.loads(file.metadata()["mdc"]).get("owner", {})
-                return owner if isinstance(owner, dict) else {}
-        except (FileNotFoundError, *_DAMAGED):
-            return None
-
-    def _free_place(self, owner: Mapping[str, Any], names: list[str]) -> Path:
-        for number in range(1 << 16):
-            mark = sha256_text(json.dumps([owner, number], sort_keys=True))[:8]
-            target = self.folder.with_name(f"{self.folder.name}.set-aside-{mark}")
-            if not any((target / name).exists() for name in names if (self.folder / name).exists()):
-                return target
-        raise AssertionError("65,536 states of one run were set aside")
-
     def clear(self) -> None:
-        """Remove this run's states: it is done."""
-        for name in (LATEST, PREVIOUS):
-            (self.folder / name).unlink(missing_ok=True)
-            (self.folder / name).with_suffix(_DAMAGED_ENDING).unlink(missing_ok=True)
-
-
-def differences(other: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """In which keys of the configuration, in which inputs, or whether in the code, two owners differ."""
-    if not other:
-        return ["the version of mdc that wrote it, which did not note whose it is"]
-    then, now = dict(_leaves(other)), dict(_leaves(ours))
-    found = []
-    for place in sorted({*then, *now}):
-        if then.get(place) == now.get(place):
-            continue
-        part, *rest = place
-        if part == "inputs":
-            found.append(f"the input {rest[0]}" if rest else "the inputs")
-        elif rest == ["fingerprint"]:
-            found.append("the code")
-        else:
-            old, new = (json.dumps(values[place]) if place in values else "nothing" for values in (then, now))
-            found.append(f"{'.'.join(rest)} ({_short(old)} there, {_short(new)} here)")
-    return found
-
-
-def _leaves(tree: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(tree, Mapping) and tree:
-        for key, value in tree.items():
-            yield from _leaves(value, (*place, str(key)))
-    else:
-        yield place, tree
+        """Remove this run's states, and what else lies in their folder: it is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _rename_damaged(path: Path, error: Exception) -> None:
@@ -230,10 +161,6 @@ def _rename_damaged(path: Path, error: Exception) -> None:
     damaged = path.with_suffix(_DAMAGED_ENDING)
     path.replace(damaged)
     print(f"{path}: damaged ({error}); it now lies at {damaged}", file=sys.stderr, flush=True)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _content_sha256(told: dict[str, Any], tensors: dict[str, Tensor]) -> str:

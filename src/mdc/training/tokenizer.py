@@ -32,7 +32,6 @@ from mdc.plan.jobs.encoder_model import TokenizerJob
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
-from mdc.training.adamw import AdamW, Group
 from mdc.training.device import choose_device
 from mdc.training.saver import Saver
 from mdc.training.state import Owner, Position, States
@@ -59,7 +58,7 @@ def main(call: Call) -> None:
         value.numel() for value in tokenizer.state_dict().values()
     )  # the codebook is no parameter of its own
     write_json(call.out / "tokenizer.json", record(call, "tokenizer", outputs) | {"parameters": parameters} | told)
-    States(call.out / "state", _owner(call)).clear()
+    States.among(call.out / "state", _owner(call)).clear()
 
 
 def _imported(entry: GumbelVqgan, name: str) -> nn.Module:
@@ -126,8 +125,8 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
 def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device: torch.device) -> None:
     """To the last epoch. A killed training goes on from its last state; SIGINT and SIGTERM end it with one, as they do a run."""
     recipe = entry.recipe
-    optimizer = AdamW([Group(list(model.parameters()), weight_decay=0.0)], recipe.lr)
-    states = States(call.out / "state", _owner(call))
+    optimizer = torch.optim.AdamW(model.parameters(), recipe.lr, weight_decay=0.0, fused=True)
+    states = States.among(call.out / "state", _owner(call))
     per_epoch = len(reader) // recipe.batch_size
     found = states.load(model, optimizer)
     first, steps = found.step if found is not None else 0, recipe.epochs * per_epoch

@@ -10,6 +10,7 @@ from typing import Protocol as Interface
 
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
@@ -18,9 +19,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.records import UserError
-from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
-from mdc.training.clock import RunClock
 from mdc.training.feed import Fed, fed
 from mdc.training.kept import KeptWeights, snapshot_steps
 from mdc.training.log import NoLog, RunLog
@@ -30,7 +29,7 @@ from mdc.training.patience import Patience, losses_until
 from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile
 from mdc.training.saver import Saver
-from mdc.training.segments import Segment, extended, setting
+from mdc.training.segments import extended, setting
 from mdc.training.state import Position, States
 from mdc.training.watch import Measured, Watch
 
@@ -75,12 +74,11 @@ def train(
     training: Training,
     states: States,
     runtime: Runtime,
-    clock: RunClock | None = None,
     kept: KeptWeights | None = None,
     profile: StepProfile | None = None,
-) -> list[Segment]:
-    """Train the model to its last step, or until its patience ends; returns what the steps were computed with. If its recipe
-    has an average of the weights, it has these in the end, and is validated and kept with them.
+) -> Position:
+    """Train the model to its last step, or until its patience ends; returns where it ended, with the seconds that earlier
+    processes took. If its recipe has an average of the weights, it has these in the end, and is validated and kept with them.
 
     ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
     it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
@@ -104,14 +102,15 @@ def train(
     if patience.over:
         if average is not None:
             average.settle()
-        return found.segments
+        return found
     computed_with = setting(job.recipe, training.device)
 
-    saver = Saver(states, kept, runtime.save_every)
+    saver, began = Saver(states, kept, runtime.save_every), time.monotonic()
 
     def save(step: int) -> None:
         if group.rank == 0:
-            position = Position(step, extended(found.segments, step, computed_with))
+            took = found.seconds + time.monotonic() - began
+            position = Position(step, extended(found.segments, step, computed_with), took)
             saver.begin(training.model, optimizer, position, average)
 
     first = group.rank == 0
@@ -125,7 +124,7 @@ def train(
     done = start
     with interrupts, closing(log), saver, profile or nullcontext():
         numbered = zip(range(start, steps), batches, strict=False)
-        for step, batch in clock.over(numbered) if clock else numbered:
+        for step, batch in numbered:
             told.say(_step(training, optimizer, step, batch, watch))
             done = step + 1
             if profile is not None:
@@ -166,7 +165,7 @@ def train(
             raise Interrupted.saved(watch.asked, done, steps)
     if average is not None:
         average.settle()
-    return extended(found.segments, done, computed_with)
+    return Position(done, extended(found.segments, done, computed_with), found.seconds)
 
 
 def _step(training: Training, optimizer: AdamW, step: int, batch: Fed, watch: Watch) -> list[Measured]:
@@ -179,7 +178,8 @@ def _step(training: Training, optimizer: AdamW, step: int, batch: Fed, watch: Wa
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
     # on a CPU it is read here, before a bad loss reaches the weights
     found = watch.add(step, {**measured, "grad_norm": norm}, batch.keys)
-    optimizer.lr = _rate(training, step)
+    for group in optimizer.param_groups:
+        group["lr"] = _rate(training, step)
     optimizer.step()
     optimizer.zero_grad()
     training.objective.after_step()

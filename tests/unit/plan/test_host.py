@@ -11,8 +11,6 @@ import pytest
 
 from mdc.plan import host
 from mdc.plan.records import read_json, sha256_file, write_json
-from mdc.training import clock
-from mdc.training.clock import RunClock
 
 
 def test_a_command_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,28 +55,3 @@ def test_a_host_file_names_its_manifest_log_and_time(tmp_path: Path, monkeypatch
     with (tmp_path / "said.log").open("w") as log:
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=log, check=True)
     assert read_json(path)["log"] == "said.log"
-
-
-def test_time_adds_up_over_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(clock.time, "perf_counter", lambda: now[0])
-
-    def killed_after(seconds: int, config: str) -> float:
-        """A process that takes one second an item, and what it believes earlier ones took."""
-        running = RunClock(tmp_path, config)
-        for second, _ in enumerate(running.over(range(1000))):
-            if second == seconds:
-                break
-            now[0] += 1
-        return running.before
-
-    assert killed_after(25, "a") == 0
-    assert killed_after(7, "a") == 20, "the last note is at most ten seconds old"
-    assert killed_after(13, "a") == 20
-    assert killed_after(1, "a") == 30
-    assert killed_after(1, "b") == 0, "another configuration is another run"
-    assert killed_after(1, "a") == 30, "and it had made no note"
-    RunClock(tmp_path, "a").finish()
-    assert killed_after(1, "a") == 0
-    (tmp_path / "clock.json").write_text("{")
-    assert RunClock(tmp_path, "a").before == 0

@@ -68,7 +68,7 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
     assert run["loss"] == log[-2]["loss"] and run["validation_loss"] == log[-1]["validation_loss"]
     assert told["log_sha256"] == sha256_file(call.out / "log.jsonl") and told["device"] == "cpu"
     assert call.state is not None
-    assert {path.name for path in call.state.iterdir()} == {"lock", "log.jsonl", "tensorboard"}
+    assert {path.name for path in call.state.iterdir()} == {"lock"}
     again = _call(folder, f"{method} again", method)
     main(again)
     for name in ("run.json", "checkpoint.safetensors"):

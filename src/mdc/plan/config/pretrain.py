@@ -178,7 +178,8 @@ class Recipe(Optimisation):
     many steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the
     weight λ of predicting the caption itself. ``reduce``: what gradients are rounded to on their way between processes, if not
     sent as they are. ``recompute``: activations are computed again in the backward pass, not kept. ``order``: of an epoch's
-    samples: a permutation of all alike, or shard by shard.
+    samples: a permutation of all alike, or shard by shard. ``kernel``: false lets PyTorch's operations compute a captioner's loss
+    on CUDA, in the place of our Triton kernel.
     """
 
     accumulation: Positive
@@ -197,6 +198,7 @@ class Recipe(Optimisation):
     auxiliary: Annotated[float, Field(ge=0)] | None = None
     reduce: Literal["bf16"] | None = None
     recompute: Literal[True] | None = None
+    kernel: Literal[False] | None = None
     order: AnyOrder = "global"
 
     @model_validator(mode="after")
