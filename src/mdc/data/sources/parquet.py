@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.folders import is_clutter
 from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.reading import Reader
 from mdc.data.formats.samples import Skipped, checked_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
 from mdc.plan.records import UserError
@@ -26,12 +28,11 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class ParquetRow:
-    """A row whose image can be decoded."""
+    """A row; ``read`` reads its image."""
 
     key: str
     file: str
-    image: bytes
-    extension: str
+    read: Reader
     captions: list[str]
     label: Any
     split: str
@@ -47,7 +48,7 @@ def rows(
     label_column: str | None = None,
     chosen: Callable[[str], bool] | None = None,
 ) -> Iterator[ParquetRow]:
-    """Rows of one split whose image can be decoded, streamed; of keys that are ``chosen`` alone, if that is given.
+    """Rows of one split that have an image, streamed; of keys that are ``chosen`` alone, if that is given.
 
     ``split`` "all": the rows of all files, whatever split they are of.
     """
@@ -69,7 +70,7 @@ def rows_of_file(
     label_column: str | None = None,
     chosen: Mapping[str, Callable[[str], bool]] | None = None,
 ) -> Iterator[ParquetRow]:
-    """Those rows of one file that are of ``splits`` and whose image can be decoded, in the file's order.
+    """Those rows of one file that are of ``splits`` and have an image, in the file's order.
 
     Where no column names a row's split, the file is of all of ``splits``. ``numbers`` counts the rows of each split through
     all files; ``chosen`` has, of a split that is not taken whole, which keys are.
@@ -103,11 +104,9 @@ def rows_of_file(
                         skipped.add("image is a path without bytes", key, path.name, str(image["path"]))
                         continue
                     image = image.get("bytes")
-                found = checked_image(image, skipped, key, path.name)
-                if found is not None:
-                    texts = texts_of(row[caption_column]) if caption_column else []
-                    label = row[label_column] if label_column else None
-                    yield ParquetRow(key, path.name, *found, texts, label, split)
+                texts = texts_of(row[caption_column]) if caption_column else []
+                label = row[label_column] if label_column else None
+                yield ParquetRow(key, path.name, partial(checked_image, image), texts, label, split)
 
 
 def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> Iterator[dict[str, Any]]:

@@ -26,6 +26,7 @@ class Source(ABC, Generic[Sample]):
     Of labelled sets, ``classes`` are the class names in the order of the labels; ``task`` is "multi" where an image can have
     several of them, otherwise "single"; ``labelled_by_people`` says that a split may lack a class by somebody's mistake,
     which is then looked for. ``facts``: what the making depends on besides the source and its files, for the index.
+    ``image_size``: images with a longer shorter side are made smaller.
     """
 
     classes: list[str]
@@ -34,6 +35,11 @@ class Source(ABC, Generic[Sample]):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
+        self.image_size: int | None = self.config.get("image_size")
+        if (
+            self.image_size is None
+        ):  # as if there were no such key: so is every index that was written before there was one
+            self.config.pop("image_size", None)
         self.classes = []
         self.facts: dict[str, Any] = {}
 

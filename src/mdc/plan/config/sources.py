@@ -10,6 +10,13 @@ from mdc.plan.config.references import DATASET, DatasetName
 from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, require_splits
 
 
+class Images(Strict):
+    """What every source of images has. ``image_size``: pixels of the shorter side; larger images are made smaller once, when
+    the shards are made, as upright RGB JPEGs. None: images keep their bytes."""
+
+    image_size: Positive | None = None
+
+
 class Captions(Strict):
     """What every source of captions has: all of an image's captions as samples of their own, joined, or cut to length."""
 
@@ -43,7 +50,7 @@ class Dealt(Strict):
     val: NonNegative = 0
 
 
-class ParquetCorpus(Captions):
+class ParquetCorpus(Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
@@ -74,7 +81,7 @@ class ParquetCorpus(Captions):
         return self
 
 
-class TableCorpus(Captions):
+class TableCorpus(Images, Captions):
     """A folder of images and a table that captions them: CSV, TSV (without quotation) or JSON lines, in UTF-8.
 
     Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
@@ -108,7 +115,7 @@ class TableCorpus(Captions):
         return self
 
 
-class WebdatasetCorpus(Captions):
+class WebdatasetCorpus(Images, Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
@@ -151,7 +158,7 @@ class DigitsProbe(Strict):
     seed: NonNegative = 0
 
 
-class ParquetProbe(Strict):
+class ParquetProbe(Images):
     """Labelled images in a parquet file or a folder of them."""
 
     kind: Literal["parquet"]
@@ -169,7 +176,7 @@ class ParquetProbe(Strict):
         return self
 
 
-class FolderProbe(Strict):
+class FolderProbe(Images):
     """A folder of images for each class. ``splits`` names the folder of each split, with the same classes; without it they are
     looked for, and drawn where there are none (:mod:`mdc.data.formats.class_layout`)."""
 
@@ -184,7 +191,7 @@ class FolderProbe(Strict):
         return self
 
 
-class NounsProbe(Strict):
+class NounsProbe(Images):
     """A multi-label probe made from any captioned parquet file: which of the commonest nouns does an image show?"""
 
     kind: Literal["caption_nouns"]
@@ -220,7 +227,7 @@ class OfDataset(Strict):
     path: DataPath | None = None
 
 
-class PairsCorpus(OfDataset, Captions):
+class PairsCorpus(OfDataset, Images, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
     ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
@@ -234,7 +241,7 @@ class PairsCorpus(OfDataset, Captions):
     caption_field: str | None = None
 
 
-class KarpathyCorpus(OfDataset, Captions):
+class KarpathyCorpus(OfDataset, Images, Captions):
     """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
 
     ``restval`` joins COCO's split of that name to "train", as is usual for training on COCO captions.
@@ -253,7 +260,7 @@ class KarpathyCorpus(OfDataset, Captions):
         return self
 
 
-class CocoCorpus(OfDataset, Captions):
+class CocoCorpus(OfDataset, Images, Captions):
     """MSCOCO by its official captions files of one year; splits train and val."""
 
     kind: Literal["coco_captions"]
@@ -261,7 +268,7 @@ class CocoCorpus(OfDataset, Captions):
     year: Literal[2014, 2017] = 2017
 
 
-class Flickr8kCorpus(OfDataset, Captions):
+class Flickr8kCorpus(OfDataset, Images, Captions):
     """Flickr8k's classic folder of text files and images; splits train, val and test."""
 
     kind: Literal["flickr8k"]
@@ -269,7 +276,7 @@ class Flickr8kCorpus(OfDataset, Captions):
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
-class CubCorpus(OfDataset, Captions):
+class CubCorpus(OfDataset, Images, Captions):
     """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val.
     ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
 
@@ -280,13 +287,19 @@ class CubCorpus(OfDataset, Captions):
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
-class BuilderProbe(OfDataset):
+class BuilderProbe(OfDataset, Images):
     """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
 
     kind: Literal["builder"]
     dataset: Annotated[
         Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"], DATASET
     ]
+
+    @model_validator(mode="after")
+    def _files(self) -> Self:
+        if self.image_size is not None and self.dataset in ("cifar10", "cifar100", "stl10"):
+            raise ValueError(f"image_size: {self.dataset} has small images of one size; leave it out")
+        return self
 
 
 class CaptionList(Captions):

@@ -14,6 +14,7 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ class CaptionTable(CaptionedImages):
             place = _place(self._root, image.name)
             if place is None:
                 skipped.add("image outside the folder", image.key, image.name, f"line {image.line}")
-            elif (read := image_file(place, skipped, image.key, image.name)) is not None:
-                yield Found(image.key, image.name, *read, image.captions)
+            else:
+                yield Found(image.key, image.name, partial(image_file, place), image.captions)
 
 
 class _Apart:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class Pairs(InParts):
                 f"{shard}: incomplete, or changed since its download; rerun the download, good shards will be kept"
             ) from None
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
         self.seal(part)
         share, field = self.config["val_share"], self.config["caption_field"]
         shard = self._shard(part)
@@ -81,10 +82,8 @@ class Pairs(InParts):
                 if split not in splits:
                     continue
                 skipped.split = split
-                key = safe_key(place.key)
-                image = _downloaded(_read(place, "jpg", tar), skipped, key, shard.name)
-                if image is not None:
-                    yield split, Found(key, shard.name, *image, _captions(place, tar, record, field))
+                read = partial(_downloaded, _read(place, "jpg", tar))
+                yield Found(safe_key(place.key), shard.name, read, _captions(place, tar, record, field), split)
 
     def _shard(self, part: int) -> Path:
         return self._folder / "shards" / f"{part:05d}.tar"
@@ -106,11 +105,13 @@ def _size_and_time(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _downloaded(image: bytes | None, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+def _downloaded(
+    image: bytes | None, skipped: Skipped, key: str, file: str, image_size: int | None
+) -> tuple[bytes, str] | None:
     """As ``checked_image``, without decoding what the download decoded and wrote as one whole JPEG."""
-    if image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
+    if image_size is None and image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
         return image, "jpg"
-    return checked_image(image, skipped, key, file)
+    return checked_image(image, skipped, key, file, image_size)
 
 
 def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:

@@ -53,7 +53,7 @@ class ParquetCorpus(CaptionedImages):
             chosen = None if pairs is None else _subset(self.config, self._data_dir, pairs)
         whole = split if self._dealt is None else ALL
         for row in rows(self.config, whole, self._data_dir, skipped, captions=True, chosen=chosen):
-            yield Found(row.key, row.file, row.image, row.extension, row.captions)
+            yield Found(row.key, row.file, row.read, row.captions)
 
     @cached_property
     def _dealt(self) -> dict[str, frozenset[str]] | None:
@@ -93,14 +93,14 @@ class ParquetInParts(InParts):
             drawn = [self.config["pairs"], *map(_size_and_time, self._files)]
         return [_size_and_time(self._files[part]), counted, drawn]
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
         path, chosen = self._files[part], {} if self._chosen is None else {"train": self._chosen}
         here = [split for split in sorted(splits) if path in self._splits.get(split, ())]
         if not here:
             return  # a file of another split is not read through
         numbers = Counter(self._firsts[part] if self.config["key_column"] is None else {})
         for row in rows_of_file(path, self.config, here, numbers, skipped, captions=True, chosen=chosen):
-            yield row.split, Found(row.key, row.file, row.image, row.extension, row.captions)
+            yield Found(row.key, row.file, row.read, row.captions, row.split)
 
     @cached_property
     def _firsts(self) -> list[dict[str, int]]:
