@@ -227,19 +227,39 @@ def need_columns(path: Path, names: Sequence[str], *columns: str | None) -> None
             raise UserError(f"{path}: duplicate column {column!r}")
 
 
-def _images_can_be(path: Path, field: Any) -> None:
+def image_column(path: Path) -> str:
+    """The first column of a file that can hold images: a struct with bytes, as the hub's datasets have it, before plain bytes.
+    UserError if there is none."""
     import pyarrow.types as types
 
-    kind = field.type
+    with open_parquet(path) as file:
+        fields = sorted(
+            file.schema_arrow, key=lambda field: not types.is_struct(field.type)
+        )  # keeps the order otherwise
+    found = next((field.name for field in fields if _holds_bytes(field.type)), None)
+    if found is None:
+        raise UserError(
+            f"{path}: no column holds images (bytes, or a struct with bytes); it has {', '.join(f.name for f in fields)}"
+        )
+    return str(found)
+
+
+def _images_can_be(path: Path, field: Any) -> None:
+    if not _holds_bytes(field.type):
+        raise UserError(f"{path}: column '{field.name}' holds {field.type}; images are bytes, or a struct with bytes")
+
+
+def _holds_bytes(kind: Any) -> bool:
+    import pyarrow.types as types
+
     inner = kind
     if types.is_struct(kind):
         inner = next((kind.field(i).type for i in range(kind.num_fields) if kind.field(i).name == "bytes"), None)
     if inner is not None and types.is_dictionary(inner):
         inner = inner.value_type
-    if inner is None or not (
+    return inner is not None and (
         types.is_binary(inner) or types.is_large_binary(inner) or types.is_binary_view(inner) or types.is_null(inner)
-    ):
-        raise UserError(f"{path}: column '{field.name}' holds {kind}; images are bytes, or a struct with bytes")
+    )
 
 
 def _text_captions(path: Path, field: Any) -> None:

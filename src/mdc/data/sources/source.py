@@ -18,6 +18,8 @@ from mdc.plan import parts
 from mdc.plan.records import UserError
 
 Sample = TypeVar("Sample", covariant=True)
+#: keys that came later: an index says nothing of those that are not given, as before
+_LATER = frozenset({"image_size", "delimiter", "val_share", "image_column"})
 
 
 class Source(ABC, Generic[Sample]):
@@ -34,12 +36,8 @@ class Source(ABC, Generic[Sample]):
     labelled_by_people: bool = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config = dict(config)
+        self.config = {key: value for key, value in config.items() if value is not None or key not in _LATER}
         self.image_size: int | None = self.config.get("image_size")
-        if (
-            self.image_size is None
-        ):  # as if there were no such key: so is every index that was written before there was one
-            self.config.pop("image_size", None)
         self.classes = []
         self.facts: dict[str, Any] = {}
 

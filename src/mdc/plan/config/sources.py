@@ -55,7 +55,8 @@ class ParquetCorpus(Images, Captions):
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
     ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``in_parts`` makes each file
-    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``).
+    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where no
+    file and no column names a split, the share ``val_share`` of the rows, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["parquet"]
@@ -68,6 +69,7 @@ class ParquetCorpus(Images, Captions):
     pairs: Positive | None = None
     dealt: Dealt | None = None
     in_parts: bool = False
+    val_share: HeldOut | None = None
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
@@ -76,25 +78,30 @@ class ParquetCorpus(Images, Captions):
         for name, default in defaults.items():
             if self.dealt is not None and getattr(self, name) != default:
                 raise ValueError(f"dealt: makes splits of its own; leave out {name}")
+        if self.val_share and (self.split_column is not None or self.dealt is not None or self.pairs is not None):
+            raise ValueError("val_share: goes with split_column: null, and neither with dealt nor with pairs")
         if self.dealt is not None and self.in_parts:
             raise ValueError("in_parts: images that are dealt anew are read by one job; leave out in_parts, or dealt")
         return self
 
 
 class TableCorpus(Images, Captions):
-    """A folder of images and a table that captions them: CSV, TSV (without quotation) or JSON lines, in UTF-8.
+    """A folder of images and a table that captions them: CSV, TSV (without quotation), JSON lines or JSON, in UTF-8, gzipped or
+    not. COCO's captions file is such a JSON, with the columns ``image`` and ``caption``.
 
     Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
     from 0. Several rows of one image, or several caption columns, give it several captions. Unless given, ``format``
-    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson). Image names are relative to ``images`` (by default
-    the table's own folder); a name that leads outside this folder is left out. Without a split
+    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson, .json); a CSV has commas or another ``delimiter``. Image
+    names are relative to ``images`` (by default the table's own folder); a number behind a name (x.jpg#0) is none of it, and a
+    name that leads outside this folder is left out. Without a split
     column, the share ``val_share`` of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_table"]
     path: DataPath
     images: DataPath | None = None
-    format: Literal["csv", "tsv", "jsonl"] | None = None
+    format: Literal["csv", "tsv", "jsonl", "json"] | None = None
+    delimiter: Literal[";", "|", ","] | None = None
     header: bool = True
     image_column: Column = "image"
     caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
@@ -113,6 +120,20 @@ class TableCorpus(Images, Captions):
         if self.val_share and self.split_column is not None:
             raise ValueError("val_share holds images out where no split_column does; give one of them")
         return self
+
+
+class CaptionFilesCorpus(Images, Captions):
+    """A folder of images, each with its captions in a text file of the same name beside it (0001.jpg, 0001.txt), a caption a
+    line; ``path`` with its subfolders.
+
+    Images are of the split that their folder is named after (train/, val/) where all of them lie in such folders. Otherwise the
+    share ``val_share`` of the images, chosen by a hash of their names, is held out.
+    """
+
+    kind: Literal["caption_files"]
+    path: DataPath
+    val_share: HeldOut = 0.0
+    splits: list[Literal["train", "val", "test"]] = Field(default=["train", "val"])
 
 
 class WebdatasetCorpus(Images, Captions):
@@ -231,7 +252,8 @@ class PairsCorpus(OfDataset, Images, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
     ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
-    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's.
+    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's. A mirror
+    consists of tars or of parquet files; in these, images are in ``image_column``, by default the first that can hold some.
     """
 
     kind: Literal["pairs"]
@@ -239,6 +261,7 @@ class PairsCorpus(OfDataset, Images, Captions):
     pairs: Positive | None = None
     val_share: HeldOut = 0.0
     caption_field: str | None = None
+    image_column: str | None = None
 
 
 class KarpathyCorpus(OfDataset, Images, Captions):
@@ -332,6 +355,7 @@ CorpusSource = Annotated[
     ScenesCorpus
     | ParquetCorpus
     | TableCorpus
+    | CaptionFilesCorpus
     | WebdatasetCorpus
     | PairsCorpus
     | KarpathyCorpus

@@ -3,7 +3,7 @@
 From URLs: ``<path>/shards``, read shard by shard, each in the order of its keys, for the threads that downloaded it wrote in
 the order in which strangers answered. ``pairs: N`` takes the rows with place below N: of a list downloaded in the order of
 rank, exactly the smaller subset. Held out is by URL, so that the captions of one image stay together.
-From a mirror: ``<path>/mirror``, read as it stands.
+From a mirror: ``<path>/mirror``, tars or parquet files, read as they stand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any
 from mdc.data.formats.foreign_tar import TarPlaces, tar_places
 from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
+from mdc.data.sources.corpora.parquet import ParquetInParts
 from mdc.data.sources.corpora.webdataset import Webdataset
+from mdc.data.sources.parquet import image_column, parquet_files
 from mdc.plan.records import UserError, read_json, sha256_file
 
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -93,11 +95,23 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
     """See mdc.data.sources.source."""
     if source["from"] != "mirror":
         return Pairs(source, data_dir)
+    mirror = f"{source['path']}/mirror"
     if source["pairs"] is not None:
         raise UserError(
             f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
         )
-    return Webdataset(source, data_dir / source["path"] / "mirror", splits=None)
+    if not any((data_dir / mirror).rglob("*.parquet")) or any((data_dir / mirror).rglob("*.tar")):
+        return Webdataset(source, data_dir / mirror, splits=None)
+    column = source.get("image_column") or image_column(parquet_files({"path": mirror}, data_dir)[0])
+    columns = {
+        "image_column": column,
+        "caption_column": source["caption_field"],
+        "split_column": None,
+        "key_column": None,
+    }
+    return ParquetInParts(
+        {**source, **columns, "path": mirror, "splits": {"train": "train"}, "in_parts": True}, data_dir
+    )
 
 
 def _size_and_time(path: Path) -> list[int]:
