@@ -10,7 +10,11 @@ from mdc.plan.jobs.job import Job
 from mdc.plan.verbs import VERBS, verb_of
 
 #: the kind of a source that is a folder → which of its files are watched
-_IN_FOLDER = {"webdataset": "**/*.tar", **dict.fromkeys(("parquet", "caption_nouns", "caption_list"), "**/*.parquet")}
+_IN_FOLDER = {
+    "webdataset": "**/*.tar",
+    "caption_files": "**/",
+    **dict.fromkeys(("parquet", "caption_nouns", "caption_list"), "**/*.parquet"),
+}
 
 #: the most cores that read images for one job: more would wait for the thread that writes (mdc.data.formats.reading)
 IMAGE_CORES = 16

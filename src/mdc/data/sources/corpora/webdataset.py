@@ -43,6 +43,11 @@ class Webdataset(InParts):
     def parts(self) -> int:
         return len(self._shards)
 
+    @property
+    def shards(self) -> list[tuple[str | None, Path]]:
+        """Each shard with the split that it is named after; None where samples are drawn."""
+        return list(self._shards)
+
     def seal(self, part: int) -> Any:
         _, shard = self._shards[part]
         status = shard.stat()
