@@ -104,7 +104,7 @@ def _time(params: Params, found: Survey, values: Values) -> str:
     length = round(median(found.pieces)) if found.pieces else _LENGTH
     seconds, device = training_seconds(params, values.train, length, values.size.vocabulary == "full")
     shards = found.seconds * sum(found.counts.values())
-    making = f", making the shards {_rounded(shards)}" if found.sizes else ""
+    making = f", making the shards at most {_rounded(shards)}" if found.sizes else ""
     return f"training CLIP, ARC and MDC takes about {_rounded(seconds)} on this machine's {device}{making}; tables come after"
 
 

@@ -87,14 +87,14 @@ def look_at_table(path: Path, folders: Sequence[Path]) -> Table:
 
 def _first_that_fits(path: Path, kind: str, folders: Sequence[Path]) -> tuple[str, str | None, Path, Column, Rows]:
     """(format, delimiter, folder, column of images, rows) of the first way to read the file by which it names images."""
-    wrong: list[UserError] = []
+    own: UserError | None = None  # what is wrong with the file read as it is called
     first: Rows = []
     for form, delimiter in _FORMS.get(kind, ((kind, None),)):
         try:
             raw = islice(table_rows(path, form, False, [], "strict", delimiter), _LOOKED_AT)
             rows: Rows = [row for _, row, complaint in raw if not complaint]
         except UserError as error:
-            wrong.append(error)
+            own = error if not first else own
             continue
         first = first or rows
         columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -105,8 +105,8 @@ def _first_that_fits(path: Path, kind: str, folders: Sequence[Path]) -> tuple[st
                 return form, delimiter, folder, image, rows
             if image is not None and files[image]:
                 raise UserError(f"{path}: no column of captions; it has no other column beside the image names")
-    if wrong and not first:
-        raise wrong[0]
+    if own is not None:
+        raise own
     if not first:
         raise UserError(f"{path}: contains no rows; needed: image names and captions")
     shown = ", ".join(repr(str(cell)[:40]) for cell in list(first[-1].values())[:4])

@@ -13,7 +13,7 @@ from mdc.plan.records import UserError
 _LEAST = 16  # images: two batches of two, and some to hold out
 _STEPS = 300  # at least so many, by epochs
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-_HELD_OUT = 64  # images at least, if there are enough
+_HELD_OUT, _SHOWN = 64, 12  # images at least, if there are enough; tables of held-out images need ten
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def _power_of_two(*limits: int) -> int:
 
 
 def _held_out(found: Survey, there: int, batch: int) -> tuple[float, int]:
-    """(share, how many images it holds out): one whole batch at least, 64 or an eighth of them if that is more, and as many stay."""
-    for least in (max(batch, min(_HELD_OUT, there // 8)), batch):
+    """(share, how many images it holds out): one whole batch at least, and 64 or an eighth of them; as many stay."""
+    for least in (max(batch, min(_HELD_OUT, max(_SHOWN, there // 8))), batch):
         for share in _SHARES:
             number = held_out_of(found, share)
             if least <= number <= there - batch:
