@@ -18,6 +18,7 @@ from file_server import Server, serving
 
 from mdc.app.cli import main
 from mdc.app.init import estimate
+from mdc.data.formats.tar import TarWriter
 from mdc.data.shards.index import INDEX
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
@@ -159,6 +160,21 @@ def test_another_formats_parquet_files_are_the_hubs_own(hub: Hub) -> None:
     assert main(["init", "own", "someone/birds"]) == 0
     mirror = load("params.yaml", "own").data.datasets["own"].mirror
     assert mirror is not None and mirror.revision == CONVERTED and mirror.patterns == ["default/*.parquet"]
+
+
+def test_tars_are_counted_by_their_first_samples(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    buffer = io.BytesIO()
+    tar = TarWriter(buffer)
+    for number in range(60):
+        tar.add(f"{number:03d}.jpg", bytes(4000))
+        tar.add(f"{number:03d}.txt", b"a bird")
+    tar.close()
+    hub.files[COMMIT] = {f"set-train-{part:04d}.tar": buffer.getvalue() for part in range(5)}
+    assert main(["init", "own", "someone/birds"]) == 0
+    data = load("params.yaml", "own").data
+    assert data.datasets["own"].mirror is not None and data.datasets["own"].mirror.patterns == ["*.tar"]
+    number = int(capsys.readouterr().out.partition("about ")[2].partition(" ")[0])
+    assert 280 < number < 330
 
 
 def test_what_cannot_be_meant(hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.corpora.caption_files import ENDINGS as BESIDE
 from mdc.data.sources.corpora.caption_table import own_kind
-from mdc.data.sources.parquet import image_column, parquet_files
+from mdc.data.sources.parquet import image_column, need_columns, parquet_files
 from mdc.plan.records import UserError
 
 _MOST_FOLDERS = 50  # of images, from which a table's names may start
@@ -167,7 +167,7 @@ def _webdataset(root: Path, path: str) -> Corpus:
     source = {"kind": "webdataset", "path": path}
     opened = Webdataset({**source, "val_share": 0.0, "caption_field": None}, root / path, None)
     named = {split for split, _ in opened.shards}
-    return Corpus(source, None in named or "val" not in named, path, "the tars")
+    return Corpus(source, None in named, path, "the tars")
 
 
 def _parquet(root: Path, path: str) -> Corpus:
@@ -200,6 +200,7 @@ def _splits_of_column(files: Sequence[Path]) -> dict[str, Any]:
     words: dict[str, None] = {}
     for path in files:
         with open_parquet(path) as file:
+            need_columns(path, file.schema_arrow.names, "split")
             for group in range(file.num_row_groups):
                 words |= dict.fromkeys(file.read_row_group(group, columns=["split"])["split"].unique().to_pylist())
     return splits_of_words(files[0], "split", [str(word) for word in words if word is not None])

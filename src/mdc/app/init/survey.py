@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,15 +69,15 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     source: Any = open_corpus({**complete, "val_share": complete.get("val_share") or 0.0}, root)
     found = Survey({})
     whole = corpus.source["kind"] in ("caption_table", "caption_files")
-    there = set(images_within(root / corpus.images)) if whole else set()
+    there = set(map(_normal, images_within(root / corpus.images))) if whole else set()
     samples: list[Found] = []
     named: set[str] = set()
     for split in corpus.splits if not corpus.holds_out else ("train",):
         account = found.left_out
         for one in source.found(split, account) if whole else islice(source.found(split, account), _READ):
-            named.add(one.file)
+            named.add(_normal(one.file))
             captions = clean_captions(one.captions)
-            if whole and one.file not in there:
+            if whole and _normal(one.file) not in there and not (root / corpus.images / one.file).exists():
                 account.add("image file is missing", one.key, one.file)
             elif not captions:
                 account.add("no caption", one.key, one.file)
@@ -117,7 +118,6 @@ def _extrapolate(found: Survey, source: Any, corpus: Corpus, root: Path, read: i
         counts = _of_column(source, corpus, root)
     found.counts, found.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
     found.captions = round(of_each * sum(found.counts.values()))
-    found.about |= read >= _READ
 
 
 def _of_column(source: Any, corpus: Corpus, root: Path) -> dict[str, int]:
@@ -130,6 +130,11 @@ def _of_column(source: Any, corpus: Corpus, root: Path) -> dict[str, int]:
         with open_parquet(path) as file:
             counts.update(words.of(row[column]) or "" for row in stream(path, file, [column], 1 << 16))
     return counts
+
+
+def _normal(name: str) -> str:
+    """Two systems may write a name's accents differently."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _open(found: Survey, samples: list[Found]) -> None:
