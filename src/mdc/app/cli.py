@@ -219,8 +219,8 @@ def _init_verb(verbs: Any) -> None:
     sub.add_argument(
         "--image-size", type=int, metavar="PIXELS", help="that models see; all five by default by the number of images"
     )
-    sub.add_argument("--tower", choices=["ViT-T-8", "ViT-S-8", "ViT-S-16", "ViT-B-32"])
-    sub.add_argument("--batch-size", type=int, metavar="N")
+    sub.add_argument("--tower", choices=["ViT-T-8", "ViT-S-8", "ViT-S-16", "ViT-B-32"], help="the image encoder")
+    sub.add_argument("--batch-size", type=int, metavar="N", help="images of a step")
     sub.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
     sub.add_argument("--vocabulary", choices=["words", "full"], help="the tokens of the captions, or all of CLIP's")
     sub.add_argument(

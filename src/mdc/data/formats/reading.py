@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from mdc.data.formats.samples import Skipped
-from mdc.plan.jobs.needs import IMAGE_CORES
 
+MOST_THREADS = 16  # more would wait for the one that writes
 _AHEAD = 4  # images for each thread that are in memory at once
 
 Image = tuple[bytes, str]  # encoded, and the extension
@@ -36,8 +36,8 @@ Item = TypeVar("Item", bound=Readable)
 
 
 def usable_cores() -> int:
-    """The cores that this process may use, ``IMAGE_CORES`` at most."""
-    return min(IMAGE_CORES, len(os.sched_getaffinity(0)))
+    """The cores that this process may use, ``MOST_THREADS`` at most."""
+    return min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def with_images(

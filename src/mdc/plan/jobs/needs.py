@@ -16,7 +16,7 @@ _IN_FOLDER = {
     **dict.fromkeys(("parquet", "caption_nouns", "caption_list"), "**/*.parquet"),
 }
 
-#: the most cores that read images for one job: more would wait for the thread that writes (mdc.data.formats.reading)
+#: of a job that makes images smaller: the threads that it has at most (mdc.data.formats.reading)
 IMAGE_CORES = 16
 
 
