@@ -93,9 +93,10 @@ def survey(root: Path, corpus: Corpus) -> Survey:
         raise UserError(f"{root / corpus.images}: no image has a caption ({found.left_out or 'it has no samples'})")
     if not whole:
         _extrapolate(found, source, corpus, root, len(samples))
-    _open(found, samples[:: max(1, len(samples) // _OPENED)][:_OPENED])
+    opened = samples[:: max(1, len(samples) // _OPENED)][:_OPENED]
+    _open(found, opened)
     if not found.sizes:
-        raise UserError(f"{root / corpus.images}: none of {_OPENED} images can be read ({found.left_out})")
+        raise UserError(f"{root / corpus.images}: none of {len(opened)} images can be read ({found.left_out})")
     return found
 
 
