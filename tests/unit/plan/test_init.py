@@ -374,6 +374,20 @@ def test_what_is_left_out_is_said_with_its_reason(project: Path, capsys: pytest.
     assert "image cannot be decoded: 1 (first:" in said and "p000.jpg)" in said
 
 
+def test_many_files_beside_images_are_no_tables(project: Path) -> None:
+    """A record and a text of each image, as img2dataset leaves them, and the labels of something else."""
+    (project / "data/photos/captions.csv").unlink()
+    _sidecars(project / "data")
+    for name, _ in _rows():
+        (project / "data/photos" / name).with_suffix(".json").write_text(
+            json.dumps({"image": name, "caption": "a bird, not this"})
+        )
+        label = project / "data/photos/labels" / name
+        label.parent.mkdir(exist_ok=True)
+        label.with_suffix(".txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    assert _init(*PHOTOS).data.corpora["photos"].source.kind == "caption_files"
+
+
 def test_large_photos_are_kept_small(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("photos/p000.jpg", *(f"photos/p{number:03d}.jpg" for number in range(40))):
         Image.new("RGB", (400, 300), (200, 10, 10)).save(project / "data" / name)

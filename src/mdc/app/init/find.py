@@ -19,6 +19,7 @@ from mdc.data.sources.parquet import image_column, need_columns, parquet_files
 from mdc.plan.records import UserError
 
 _MOST_FOLDERS = 50  # of images, from which a table's names may start
+_MOST_TABLES = 20  # that are looked into: of more, each is of one image
 _TAKEN = "a table (.csv, .tsv, .jsonl, .json, also .gz), a .txt beside each image, .tar or .parquet files"
 
 
@@ -77,11 +78,12 @@ def _folder(root: Path, path: str) -> Corpus:
     if not there.images:
         has = ", ".join((there.tables + there.texts + there.others)[:3]) or "nothing"
         raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}")
-    stems = {Path(name).with_suffix("").as_posix() for name in there.images}
-    beside = [name for name in there.texts if Path(name).with_suffix("").as_posix() in stems]
-    tables, wrong = [], []
-    for name in [*there.tables, *(set(there.texts) - set(beside))]:
-        starts = [folder, (folder / name).parent, *_image_folders(folder)]
+    stems = {Path(name).with_suffix("") for name in there.images}
+    loose = [name for name in (*there.tables, *there.texts) if Path(name).with_suffix("") not in stems]
+    beside = any(Path(name).with_suffix("") in stems for name in there.texts)
+    tables, wrong, within = [], [], _image_folders(folder)
+    for name in loose[:_MOST_TABLES]:
+        starts = [folder, (folder / name).parent, *within]
         try:
             tables.append((name, look_at_table(folder / name, list(dict.fromkeys(starts)))))
         except UserError as error:

@@ -28,7 +28,7 @@ from mdc.models.text import clip_pieces
 from mdc.plan.records import UserError
 
 _OPENED = 48  # images that are opened
-_READ = 500  # samples that are read of tars and parquet files, whose captions lie beside their images
+_READ = 100  # samples that are read of tars and parquet files, whose captions lie beside their images
 _COUNTED = 5000  # captions whose pieces are counted
 
 
