@@ -26,7 +26,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.feed import Fed, fed
-from mdc.training.gradient_sums import GradientSums
+from mdc.training.memory import Captions, operations
 from mdc.training.optimizer import build_optimizer
 from mdc.training.peaks import peak_here
 from mdc.training.run import prepare
@@ -91,6 +91,7 @@ class Noise:
         ids, _ = training_batches.encoded(Path("none"), count * self.size, self.vocabulary, group.rank)
         if tokens:
             ids = [[one[0], *[1] * (tokens - 2), one[-1]] for one in ids]
+        self.mean_tokens = sum(map(len, ids)) / len(ids)
         self.made = [self._batch(ids[n * self.size :][: self.size], n * group.world + group.rank) for n in range(count)]
 
     def _batch(self, ids: list[list[int]], seed: int) -> CaptionBatch:
@@ -107,12 +108,13 @@ class Run:
 
     def __init__(self, here: Here, job: PretrainJob, group: Group = ALONE, tokens: int = 0) -> None:
         self.job, self.device, data = job, here.device, Noise(here.vocabulary, job, group, tokens)
+        self.vocabulary, self.tokens = here.vocabulary, round(data.mean_tokens)
         stand_in: Any = data
         self.training = prepare(job, stand_in, here.device)
         self.training.model.train()
         self.parameters = [p for p in self.training.model.parameters() if p.requires_grad]
         self.optimizer = build_optimizer(self.training.model, job.recipe, job.protocol.pretrain)
-        self.sums, self.watch = GradientSums(group, self.parameters), Watch(here.device, group)
+        self.watch = Watch(here.device, group)
         self.number, self.losses, objective = 0, list[float](), self.training.objective
         self.prepared = [objective.prepare(one, job.recipe.accumulation) for one in data.made]
         self.batches: Iterator[Fed] = fed(
@@ -124,7 +126,7 @@ class Run:
         synchronise(self.device)
         began = time.perf_counter()
         for batch in islice(self.batches, count):
-            measured = _step(self.training, self.optimizer, self.sums, self.number, batch, self.watch)
+            measured = _step(self.training, self.optimizer, self.number, batch, self.watch)
             self.losses += [values["loss"] for _, values in measured]
             self.number += 1
         synchronise(self.device)
@@ -148,11 +150,11 @@ class Run:
             torch.cuda.reset_peak_memory_stats(self.device)
         each = max(steps // 3, 1) if steps else min(max(round(2 / self.steps(2)), 2), 20)
         taken = median(self.steps(each) for _ in range(3)) / each
-        counted = [self.training.objective.operations(one, self.job.backbone).needed for one in self.prepared]
+        made = operations(self.job, Captions(self.vocabulary, self.tokens, ""))
         peak = peak_here(self.device, self.job.recipe.precision)
         return {
             "images/s": self.job.recipe.batch_size / taken,
-            "MFU": None if peak is None else sum(counted) / len(counted) / taken / peak,
+            "MFU": None if peak is None else made / taken / peak,
             "ms/step": 1e3 * taken,
             "peak GB": peak_gigabytes(self.device),
             "first steps s": first,

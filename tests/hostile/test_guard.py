@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,13 +61,21 @@ def test_attacks_by_answers(server: Server, path: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]", "[::ffff:127.0.0.1]"]
+    "host",
+    [
+        *("localhost", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]", "[::ffff:127.0.0.1]"),
+        *("[64:ff9b::7f00:1]", "[2002:7f00:1::]"),
+        *("169.254.169.254", "0251.0376.0251.0376", "0xa9fea9fe", "2852039166", "[::ffff:a9fe:a9fe]"),  # clouds' keys
+    ],
 )
-def test_this_machine_by_other_names(server: Server, host: str) -> None:
+def test_this_machine_by_other_names(server: Server, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urllib.request, "_opener", None)
     before = sum(server.asked.values())
     limits = Limits(timeout=0.5, deadline=1.0, max_bytes=1000)
     assert told(f"http://{host}:{server.server_address[1]}/image/1", limits) == "address is not public"
     assert sum(server.asked.values()) == before
+    urllib.request.install_opener(Opener(limits))  # other code of the process is left alone
+    socket.create_connection(server.server_address).close()
 
 
 def test_a_name_is_looked_up_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +128,28 @@ def test_the_deadline_holds_within_one_operation(scheme: str) -> None:
 
 def test_tls_to_what_is_none(server: Server) -> None:
     assert told(server.address.replace("http:", "https:") + "/image/1") == "TLS failed"
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl to make a certificate with")
+def test_tls_is_bounded_and_certificates_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = "req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 2 -subj /CN=x -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(["openssl", *made.split()], cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    with serving() as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        address = server.address.replace("http:", "https:")
+        guard._tls_context.cache_clear()
+        assert told(f"{address}/image/1") == "certificate not trusted"
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+        guard._tls_context.cache_clear()
+        try:
+            assert fetch(f"{address}/image/1", {}, LIMITS).read() == image(1)
+            for path, reason in WRONG["answers"]:
+                assert told(f"{address}/{path}") == reason, path
+            assert told(f"{address}/image/1".replace("127.0.0.1", "localhost")) == "certificate not trusted"
+        finally:
+            guard._tls_context.cache_clear()
 
 
 def answering(raw: bytes, endless: bool = False) -> tuple[socket.socket, str]:

@@ -236,17 +236,21 @@ def trained(
     runtime: Runtime = RUNTIME,
     profile: Any = None,
     device: torch.device = CPU,
+    begins: Callable[[torch.nn.Module], object] = id,
+    operations: int | None = None,
     **changes: Any,
 ) -> Trained:
     """A run of so many steps by the recipe ``by``, whose states and log lie in ``state``; ``changes`` are of its job.
 
-    ``batch_of(step, model)``: the batch of a step; at the step ``kill_at`` the run is killed in the place of it.
+    ``begins`` may change the model that nobody has trained. ``batch_of(step, model)``: the batch of a step; at the step
+    ``kill_at`` the run is killed in the place of it.
     """
     from mdc.training.trainer import Training, train
 
     entry, chosen = ALL_METHODS[method] if isinstance(method, str) else method, by or recipe()
     torch.set_num_threads(chosen.threads)
     net, asked = model(entry).to(device), list[int]()
+    begins(net)
     made = objective(entry, net, chosen.precision)
 
     def batches(start: int) -> Iterable[CaptionBatch]:
@@ -261,7 +265,10 @@ def trained(
     kept.set_foreign_aside()
     with patch("mdc.training.trainer.Saver", FifthSteps):
         segments = train(
-            Training(asked_of, net, made, Data(steps, batches), device, validate), kept, runtime, profile=profile
+            Training(asked_of, net, made, Data(steps, batches), device, validate, operations=operations),
+            kept,
+            runtime,
+            profile=profile,
         )
     return Trained(net, segments, asked, net.state_dict())
 

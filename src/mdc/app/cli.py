@@ -56,6 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         launch.say(args.verb, "out of memory; no partial file was written")
         return 2
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
+            raise
+        launch.say(
+            args.verb,
+            f"out of memory on the GPU ({str(error).partition('. ')[0]}); raise accumulation, or set recompute",
+        )
+        return 2
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
         where = error.filename or "a file"
         launch.say(args.verb, f"{where}: {error.strerror or error}; no partial file was written")
@@ -399,4 +407,4 @@ def _why(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    launch.leave(main)

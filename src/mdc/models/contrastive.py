@@ -13,6 +13,7 @@ from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
+from mdc.models.precision import at_least_float32
 from mdc.plan.config.backbones import Backbone
 
 
@@ -48,7 +49,7 @@ class Contrastive(ImageText):
     def embed_images(self, images: Tensor) -> Tensor:
         """images (B, 3, S, S) normalised → unit embeddings (B, E) float32."""
         cls, _ = self.encoder(images)
-        return F.normalize(self.image_projection(cls).float(), dim=-1)
+        return F.normalize(at_least_float32(self.image_projection(cls)), dim=-1)
 
     def embed_texts(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """tokens (B, T) ending in EOT → unit embeddings (B, E) float32, pooled at EOT."""
@@ -57,7 +58,7 @@ class Contrastive(ImageText):
         return self._embedding(at_eot)
 
     def _embedding(self, at_eot: Tensor) -> Tensor:
-        return F.normalize(self.text_projection(at_eot).float(), dim=-1)
+        return F.normalize(at_least_float32(self.text_projection(at_eot)), dim=-1)
 
     def scale(self) -> Tensor:
         """The learnt factor on the cosines; ``clamp_scale`` keeps it at most ``max_logit_scale``."""

@@ -27,9 +27,9 @@ def weighted_cross_entropy_sum(
     kernel = kernel_for(hidden.device, computed_in(hidden))
 
     def of_rows(logits: Tensor, where: slice, differentiate: bool) -> Tensor:
-        scale = weights[where].to(torch.float32)
         if kernel is not None:
-            return kernel(logits, targets[where], scale, differentiate).sum()[None]
+            return kernel(logits, targets[where], weights[where].to(torch.float32), differentiate).sum()[None]
+        scale = weights[where].to(logits.dtype)
         labels = targets[where, None]
         right = logits.gather(1, labels).squeeze(1)
         top = logits.amax(dim=1)

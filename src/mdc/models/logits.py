@@ -32,10 +32,10 @@ def sum_over_logits(
 ) -> tuple[Tensor, Tensor]:
     """What ``of_rows`` makes of hidden · weightᵀ, summed over all rows: the first value, a scalar, and the others (values − 1,).
 
-    hidden (N, W), weight (V, W). No row gives zero. Logits are made in the dtype of :func:`computed_in` and handed on in float32,
-    or ``as_made``, and then ``of_rows`` leaves its gradient in that dtype. The first value is differentiable once, in hidden and
-    weight, the others are not. ``chunk``: rows of logits that live at a time, by default what a processor's cache holds, or
-    1,024.
+    hidden (N, W), weight (V, W). No row gives zero. Logits are made in the dtype of :func:`computed_in` and handed on in
+    float32 (float64 stays), or ``as_made``, and then ``of_rows`` leaves its gradient in that dtype. The first value is
+    differentiable once, in hidden and weight, the others are not. ``chunk``: rows of logits that live at a time, by default
+    what a processor's cache holds, or 1,024.
     """
     device = hidden.device.type
     if chunk is None:
@@ -91,11 +91,12 @@ def _values_and_gradients(
     hidden: Tensor, weight: Tensor, how: _How, differentiate: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The sums (values,), and the first's gradients in hidden (hidden's dtype) and weight (float32) if they are asked for."""
-    total = torch.zeros(how.values, dtype=torch.float32, device=hidden.device)
     compute = hidden.dtype
+    wide = torch.promote_types(compute, torch.float32)
+    total = torch.zeros(how.values, dtype=wide, device=hidden.device)
     matrix = weight.to(compute)
     grad_hidden = torch.empty_like(hidden) if differentiate else None
-    grad_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if differentiate else None
+    grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if differentiate else None
     # one block of logits for all chunks: fresh memory costs more than the arithmetic on a CPU
     block = torch.empty(min(how.chunk, hidden.shape[0]), weight.shape[0], dtype=compute, device=hidden.device)
     for start in range(0, hidden.shape[0], how.chunk):
@@ -103,13 +104,13 @@ def _values_and_gradients(
         rows = hidden[where]
         logits = torch.mm(rows, matrix.t(), out=block[: len(rows)])
         if not how.as_made:
-            logits = logits.to(torch.float32)
+            logits = logits.to(wide)
         total += how.of_rows(logits, where, differentiate)
         if grad_hidden is not None and grad_weight is not None:
             delta_low = logits.to(compute)
             torch.mm(delta_low, matrix, out=grad_hidden[where])
-            if compute == torch.float32:
+            if compute == wide:
                 grad_weight.addmm_(logits.t(), rows)
             else:
-                grad_weight += (delta_low.t() @ rows).to(torch.float32)
+                grad_weight += (delta_low.t() @ rows).to(wide)
     return total, grad_hidden, grad_weight

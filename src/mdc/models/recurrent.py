@@ -25,6 +25,7 @@ from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
+from mdc.models.precision import at_least_float32
 from mdc.plan.config.backbones import Backbone, OnTokens
 
 
@@ -78,7 +79,7 @@ class SoftAttentionLstm(nn.Module):
         width = state.hidden.shape[1]
         query, gate, of_hidden = self.recurrent(state.hidden).split([width, 1, 4 * width], dim=1)
         energies = self.scores((keys + query[:, None]).tanh()).squeeze(2)
-        attention = energies.float().softmax(dim=1)
+        attention = at_least_float32(energies).softmax(dim=1)
         context = gate.sigmoid() * torch.bmm(attention[:, None].to(visual.dtype), visual).squeeze(1)
         enter, keep, leave, new = (word + of_hidden + self.gates_of_context(context)).chunk(4, dim=1)
         cell = keep.sigmoid() * state.cell + enter.sigmoid() * new.tanh()

@@ -152,6 +152,7 @@ class Corpus:
             least_tokens=self.least_tokens,
             tokens=self._tokens("val"),
             more=self._more,
+            workers=self.workers,
         )
 
     def _tokens(self, split: str) -> Stored | None:

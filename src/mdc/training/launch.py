@@ -13,8 +13,12 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.needs import computing
@@ -26,6 +30,7 @@ from mdc.plan.processes.lock import WAITED, locked
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
 LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
+_LOOK = 1.0  # seconds between a worker's looks for a message of another one
 _LEAVE = 120  # seconds in which workers that a signal reached end their step, a validation with it, and save
 _PR_SET_PDEATHSIG = 1
 
@@ -80,6 +85,23 @@ def say(verb: str, message: str) -> None:
             print(f"mdc {verb}: {line}", file=sys.stderr)
 
 
+def leave(work: Callable[[], int]) -> NoReturn:
+    """End this process with the exit code of ``work``. A worker that fails ends at once: Python's own end would run what
+    PyTorch does when a group of processes is left, which waits for the others."""
+    try:
+        code = work()
+    except Exception:
+        if not started_by_torchrun():
+            raise
+        traceback.print_exc()
+        code = 1
+    if code and started_by_torchrun():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def lost_peer(verb: str, message: str) -> int:
     """End a worker whose peer is gone, after some time in which the peer can report the cause, which matters more."""
     if LAUNCHER in os.environ:
@@ -91,6 +113,9 @@ def lost_peer(verb: str, message: str) -> int:
 def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
     """Start the workers, wait for them, and end as they ended."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # otherwise torchrun prints a long message
+    os.environ.setdefault(
+        "TORCH_CPP_LOG_LEVEL", "ERROR"
+    )  # otherwise DistributedDataParallel warns of what we ask it for
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
     os.environ[LAUNCHER] = str(os.getpid())
@@ -166,3 +191,13 @@ def _follow_launcher() -> None:
     launcher = os.environ.get(LAUNCHER)
     if launcher is not None and os.getppid() != int(launcher):  # it was gone before we asked
         os._exit(LOST)
+    if ERRORS in os.environ:
+        threading.Thread(target=_leave_with_others, args=[Path(os.environ[ERRORS])], daemon=True).start()
+
+
+def _leave_with_others(messages: Path) -> None:
+    """End this worker some time after another one has said why it ended: one that waits for it on a GPU takes no signal."""
+    while not any(messages.glob("[0-9]*")):
+        time.sleep(_LOOK)
+    time.sleep(_PATIENCE)
+    os._exit(LOST)

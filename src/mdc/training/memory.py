@@ -1,20 +1,28 @@
-"""What a training step holds in memory, before anything is trained: `mdc config RUN --memory`.
+"""A training step without numbers: what it holds in memory, as `mdc config RUN --memory` says it, and its operations.
 
-Weights, gradients and the optimiser's state are counted exactly, of the run's own model without its numbers. What autograd
-keeps, and the most that lives at a time, follow from a whole step of the run's objective on a batch without numbers.
+A whole step of the run's own objective goes through PyTorch's fake tensors, which say what every operation would return;
+their bytes are counted while they live, and PyTorch's FlopCounterMode counts the operations of matrices.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models import logits
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
@@ -26,7 +34,6 @@ from mdc.plan.records import UserError, read_json
 from mdc.training.filled import filled_length
 from mdc.training.objectives.micro_batches import each_tensor, trimmed
 from mdc.training.objectives.objective import ObjectiveModule
-from mdc.training.unallocated import Live, Saved, unallocated
 
 _FP32 = 4
 
@@ -35,17 +42,17 @@ _FP32 = 4
 class Held:
     """Bytes on each device.
 
-    ``adam``: its two moments and its counts of steps; ``average``: of the weights, 0 without one; ``batches``: the batch that is
-    computed and the next one; ``activations``: what autograd keeps of a micro-batch; ``passing``: the most that forward and
-    backward pass hold at a time, gradients and activations included; ``sums``: copies of the gradients on their way to other
-    processes, after the backward pass.
+    ``adam``: its two moments and its counts of steps; ``average``: of the weights, 0 without one; ``batch``: one that is there,
+    and the next one is as large; ``activations``: what autograd keeps of a micro-batch; ``passing``: the most that forward and
+    backward pass hold at a time, gradients and activations included; ``sums``: rounded copies of the gradients on their way to
+    other processes.
     """
 
     weights: int
     gradients: int
     adam: int
     average: int
-    batches: int
+    batch: int
     activations: int
     passing: int
     sums: int
@@ -53,7 +60,8 @@ class Held:
     @property
     def all(self) -> int:
         """The most that a step holds at a time."""
-        return self.weights + self.adam + self.average + self.batches + max(self.passing, self.gradients + self.sums)
+        there = self.weights + self.adam + self.average + 2 * self.batch
+        return there + max(self.passing, self.gradients + self.sums)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,11 @@ class Captions:
 
 
 class _Alike(Group):
-    """A group of which every process has what this one has."""
+    """A group of which every process has what this one has, and sends nothing."""
+
+    @property
+    def alone(self) -> bool:
+        return True
 
     def sum(self, tensor: Tensor) -> Tensor:
         return tensor
@@ -96,66 +108,142 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
     if tokens:
         return Captions(vocabulary, tokens, f"captions of {tokens} tokens")
     if index.is_file():
-        lengths = read_json(index)["captions"]["per_split"]["train"]["histogram"]
-        if _fills_up(job):
-            most = 1 + filled_length({int(pieces): int(count) for pieces, count in lengths.items()}, context)
-            return Captions(vocabulary, most, f"captions filled up to {most} tokens, as those of {job.corpus}")
-        counts = {min(int(pieces) + 2, context): int(count) for pieces, count in lengths.items()}
-        mean = round(sum(length * count for length, count in counts.items()) / max(sum(counts.values()), 1))
-        return Captions(vocabulary, max(mean, 3), f"captions of {max(mean, 3)} tokens, the mean of {job.corpus}")
+        return captions_like(job, read_json(index), vocabulary)
     return Captions(vocabulary, context, f"captions of {context} tokens, which is the most")
+
+
+def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabulary) -> Captions:
+    """As long as the mean of the corpus whose ``index`` this is, or as its captions are filled up."""
+    context, lengths = job.protocol.data.context_length, index["captions"]["per_split"]["train"]["histogram"]
+    if _fills_up(job):
+        most = 1 + filled_length({int(pieces): int(count) for pieces, count in lengths.items()}, context)
+        return Captions(vocabulary, most, f"captions filled up to {most} tokens, as those of {job.corpus}")
+    counts = {min(int(pieces) + 2, context): int(count) for pieces, count in lengths.items()}
+    mean = round(sum(length * count for length, count in counts.items()) / max(sum(counts.values()), 1))
+    return Captions(vocabulary, max(mean, 3), f"captions of {max(mean, 3)} tokens, the mean of {job.corpus}")
 
 
 def held(job: PretrainJob, captions: Captions) -> Held:
     """What a step of a run holds on each of its devices; nothing is allocated."""
-    recipe = job.recipe
-    mode, on_gpu = FakeTensorMode(), recipe.device != "cpu"
-    with unallocated(mode, on_gpu):
-        module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
-        context = job.protocol.data.context_length
-        model: Any = module.build_model(
-            job.method, job.backbone, job.protocol.pretrain, captions.vocabulary.size, context, job.seed
-        )
-    group = _Alike(0, recipe.processes)
-    objective = module.build_objective(
-        model,
-        job.method,
-        job.protocol.pretrain,
-        captions.vocabulary.mask_id,
-        recipe.batch_size,
-        recipe.precision,
-        group=group,
-        # SOT is no place of a caption's diffusion
-        **({"length": captions.tokens - 1} if _fills_up(job) else {}),
-    )
-    if recipe.recompute:
-        recompute_layers(model)
-    # which tokens are real and which are supervised are values: of these few there are real ones
-    prepared = objective.prepare(_batch(job, captions.tokens), recipe.accumulation)
-    with unallocated(mode, on_gpu):
-        shown = each_tensor(prepared, lambda tensor: _fake(mode, tensor))
-        apart = [*model.parameters(), *model.buffers(), *_tensors(shown)]
-        live, saved = Live(apart), Saved(apart)
-        with live, saved.counted():
-            objective.backward(shown)
-    return _counted(job, model, _tensors(shown), saved.peak, live.peak)
-
-
-def _counted(job: PretrainJob, model: nn.Module, batch: list[Tensor], activations: int, passing: int) -> Held:
-    parameters = list(model.parameters())
+    step = _Step(job, captions)
+    batch, parameters = _tensors(step.prepared), list(step.model.parameters())
     trained = [p for p in parameters if p.requires_grad]
-    sent = 0 if job.recipe.processes == 1 else 2 if job.recipe.reduce == "bf16" else _FP32
-    every = _bytes([*parameters, *model.buffers()])
+    with step.unallocated():
+        live = Live([*parameters, *step.model.buffers(), *batch])
+        with live, torch.autograd.graph.saved_tensors_hooks(live.keep, lambda tensor: tensor):
+            step.objective.backward(step.prepared)
     return Held(
-        weights=every,
+        weights=_bytes([*parameters, *step.model.buffers()]),
         gradients=_bytes(trained),
         adam=2 * _bytes(trained) + _FP32 * len(trained),
         average=_bytes(parameters) if job.recipe.average is not None else 0,
-        batches=2 * _bytes(batch),
-        activations=activations,
-        passing=passing,
-        sums=sum(p.numel() for p in trained) * sent,
+        batch=_bytes(batch),
+        activations=live.kept // job.recipe.accumulation,
+        passing=live.peak,
+        sums=sum(p.numel() for p in trained) * (2 if job.recipe.reduce == "bf16" and job.recipe.processes > 1 else 0),
     )
+
+
+def operations(job: PretrainJob, captions: Captions) -> int:
+    """Floating-point operations of a step in each process, of products of matrices, forward and backward. What a recipe computes
+    again to save memory is none of them."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    once = job.recipe.model_copy(update={"recompute": None, "accumulation": 1})
+    step, counter = _Step(job.model_copy(update={"recipe": once}), captions), FlopCounterMode(display=False)
+    with step.unallocated(), counter:
+        step.objective.backward(step.prepared)
+    return int(counter.get_total_flops())
+
+
+class _Step:
+    """A run's model and objective without numbers, and a batch prepared for it."""
+
+    def __init__(self, job: PretrainJob, captions: Captions) -> None:
+        recipe, self._mode, self._on_gpu = job.recipe, FakeTensorMode(), job.recipe.device != "cpu"
+        module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
+        protocol, context = job.protocol.pretrain, job.protocol.data.context_length
+        with self.unallocated():
+            self.model: Any = module.build_model(
+                job.method, job.backbone, protocol, captions.vocabulary.size, context, job.seed
+            )
+        self.objective = module.build_objective(
+            self.model,
+            job.method,
+            protocol,
+            captions.vocabulary.mask_id,
+            recipe.batch_size,
+            recipe.precision,
+            group=_Alike(0, recipe.processes),
+            # SOT is no place of a caption's diffusion
+            **({"length": captions.tokens - 1} if _fills_up(job) else {}),
+        )
+        if recipe.recompute:
+            recompute_layers(self.model)
+        # which tokens are real and which are supervised are values: of these few there are real ones
+        prepared = self.objective.prepare(_batch(job, captions.tokens), recipe.accumulation)
+        with self.unallocated():
+            self.prepared = each_tensor(prepared, lambda tensor: _fake(self._mode, tensor))
+
+    @contextmanager
+    def unallocated(self) -> Iterator[None]:
+        """A block in which new tensors are fake ones. They say that they lie on a CPU, whose attention keeps what a GPU's does;
+        as many logits live at a time as on the run's device."""
+        with (
+            mock.patch.object(logits, "_CACHED", 1 << 60) if self._on_gpu else nullcontext(),
+            self._mode,
+            NothingDrawn(),
+        ):
+            yield
+
+
+class Live(TorchDispatchMode):
+    """Bytes of what is made in the block and still there: ``now``, and the most there were, ``peak``, without those ``apart``;
+    and of all that autograd has kept, each memory once, ``kept``.
+
+    PyTorch's own MemTracker refuses a module that is called twice, as each part of a batch does.
+    """
+
+    def __init__(self, apart: list[Tensor]) -> None:
+        super().__init__()
+        self.now = self.peak = self.kept = 0
+        self._known: Any = weakref.WeakSet(tensor.untyped_storage() for tensor in apart)
+        self._saved: Any = weakref.WeakSet(self._known)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        tree_map_only(Tensor, self._add, found)
+        return found
+
+    def keep(self, tensor: Tensor) -> Tensor:
+        """A tensor on its way to the backward pass, which it is for :func:`torch.autograd.graph.saved_tensors_hooks`."""
+        storage = tensor.untyped_storage()
+        if storage not in self._saved:
+            self._saved.add(storage)
+            self.kept += storage.nbytes()
+        return tensor
+
+    def _add(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage not in self._known:
+            self._known.add(storage)
+            weakref.finalize(storage, self._gone, storage.nbytes()).atexit = False
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+        return tensor
+
+    def _gone(self, size: int) -> None:
+        self.now -= size
+
+
+class NothingDrawn(TorchFunctionMode):
+    """A fake tensor has no values, so no generator may be asked for them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = dict(kwargs or {})
+        if func is torch.randn:
+            given.pop("generator", None)
+        return func(*args, **given)
 
 
 def _bytes(tensors: list[Any]) -> int:

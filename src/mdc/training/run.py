@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import median_high
 from typing import Any
@@ -37,6 +38,7 @@ from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
 from mdc.training.kept import KeptWeights
 from mdc.training.objectives.objective import ObjectiveModule
+from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile
 from mdc.training.results import LOG, is_whole, write_results
 from mdc.training.state import Owner, States
@@ -81,6 +83,10 @@ def pretrain(
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
     corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group, _encoded(call))
     training = prepare(job, corpus, device, _words(call, vocabulary))
+    if peak_here(device, job.recipe.precision) is not None:
+        from mdc.training.memory import captions_like, operations  # PyTorch's counters take seconds to import
+
+        training = replace(training, operations=operations(job, captions_like(job, corpus.index, vocabulary)))
     if job.start is not None:
         training.model.load_state_dict(starting_weights(call, job.start))
     clock = RunClock(call.state, states.owner.sha256) if group.rank == 0 else None
@@ -155,6 +161,8 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         corpus.group,
         **_of_its_own(job, corpus),
     )
+    if recipe.reduce == "bf16":
+        objective.passes.send_in_bf16()
     if recipe.recompute:
         recompute_layers(model)
     if recipe.compile:

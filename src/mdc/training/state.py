@@ -118,8 +118,10 @@ class States:
             if latest.exists():
                 latest.replace(self.folder / PREVIOUS)
 
-    def load(self, model: nn.Module, optimizer: AdamW, average: AveragedWeights | None = None) -> Position | None:
-        """Restore the newest good state of this run; None if there is none (then nothing was changed).
+    def load(
+        self, model: nn.Module, optimizer: AdamW, average: AveragedWeights | None = None, step: int | None = None
+    ) -> Position | None:
+        """Restore the newest good state of this run, or that after ``step``; None if there is none (then nothing was changed).
 
         A damaged or half-written file is passed over for the one before it, and renamed with one line on stderr; another
         run's is ignored. An error of the disk is raised: the state may be good.
@@ -128,7 +130,7 @@ class States:
             try:
                 with safe_open(str(path), framework="pt") as file:
                     told = json.loads(file.metadata()["mdc"])
-                    if told.get("owner") != self.owner.to_json():
+                    if told.get("owner") != self.owner.to_json() or step not in (None, told.get("step")):
                         continue
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
                 if told.pop("sha256") != _content_sha256(told, tensors) or not _complete(tensors, model, average):

@@ -22,7 +22,6 @@ from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.clock import RunClock
 from mdc.training.feed import Fed, fed
-from mdc.training.gradient_sums import GradientSums
 from mdc.training.kept import KeptWeights, snapshot_steps
 from mdc.training.log import NoLog, RunLog
 from mdc.training.objectives.objective import Objective
@@ -68,6 +67,8 @@ class Training:
     device: torch.device
     validate: Validate | None = None
     group: Group = ALONE
+    #: floating-point operations of this process in a step of captions of mean length, if its device's peak is known
+    operations: int | None = None
 
 
 def train(
@@ -95,9 +96,8 @@ def train(
     job, group, steps = training.job, training.group, training.data.steps
     optimizer = build_optimizer(training.model, job.recipe, job.protocol.pretrain)
     average = AveragedWeights(training.model, job.recipe.average) if job.recipe.average is not None else None
-    found = states.load(training.model, optimizer, average) or Position(0)
+    found = _resumed(training, states, optimizer, average)
     start = found.step
-    _same_start(start, states, group)
     limit = job.start.patience if job.start is not None else None
     snapshots = snapshot_steps(job.recipe.snapshots, steps)
     patience = Patience(limit, losses_until(states, start) if limit is not None else ())
@@ -119,8 +119,6 @@ def train(
     told = _Told(training, log, runtime)
     interrupts = Interrupts()
     watch = Watch(training.device, group, lambda: interrupts.number or (SAVE if first and saver.due() else 0))
-    sent = torch.bfloat16 if job.recipe.reduce == "bf16" else None
-    sums = GradientSums(group, [p for p in training.model.parameters() if p.requires_grad], sent)
     parts = job.recipe.accumulation
     batches = fed(training.data.batches(start), lambda batch: training.objective.prepare(batch, parts), training.device)
     training.model.train()
@@ -128,8 +126,7 @@ def train(
     with interrupts, closing(log), saver, profile or nullcontext():
         numbered = zip(range(start, steps), batches, strict=False)
         for step, batch in clock.over(numbered) if clock else numbered:
-            told.expect(step, batch)
-            told.say(_step(training, optimizer, sums, step, batch, watch))
+            told.say(_step(training, optimizer, step, batch, watch))
             done = step + 1
             if profile is not None:
                 profile.after_step()
@@ -172,15 +169,11 @@ def train(
     return extended(found.segments, done, computed_with)
 
 
-def _step(
-    training: Training, optimizer: AdamW, sums: GradientSums, step: int, batch: Fed, watch: Watch
-) -> list[Measured]:
+def _step(training: Training, optimizer: AdamW, step: int, batch: Fed, watch: Watch) -> list[Measured]:
     """One optimiser step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the
     objective's values, and ``grad_norm`` before clipping."""
     recipe = training.job.recipe
-    sums.begin(recipe.accumulation)
     measured = training.objective.backward(batch.prepared)
-    sums.finish()
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     clips = recipe.clip_steps is None or step < recipe.clip_steps
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
@@ -206,28 +199,21 @@ class _Told:
     def __init__(self, training: Training, log: RunLog | NoLog, runtime: Runtime) -> None:
         self._training, self._log, self._every = training, log, runtime.log_every
         self._peak = peak_here(training.device, training.job.recipe.precision)
-        self._expected: dict[int, int] = {}
         self.begin()
 
     def begin(self) -> None:
         """Count images, operations and seconds anew."""
-        self._began, self._images, self._operations = time.perf_counter(), 0, 0
-
-    def expect(self, step: int, batch: Fed) -> None:
-        """Take note of the operations of a step that begins; what is computed a second time to save memory is none of them."""
-        if self._peak is not None:
-            self._expected[step] = self._training.objective.operations(
-                batch.prepared, self._training.job.backbone
-            ).needed
+        self._began, self._images, self._steps = time.perf_counter(), 0, 0
 
     def say(self, measured: list[Measured]) -> None:
         """Tell of steps that were measured, in their order."""
         for step, values in measured:
             self._images += self._training.job.recipe.batch_size
-            self._operations += self._expected.pop(step, 0)
+            self._steps += 1
             seconds = max(time.perf_counter() - self._began, 1e-9)
             speed = self._images / seconds
-            share = None if self._peak is None else self._operations / seconds / self._peak
+            made = self._training.operations
+            share = None if self._peak is None or made is None else self._steps * made / seconds / self._peak
             self._log.advance(values["loss"], speed, share)
             done = step + 1
             if done % self._every == 0 or done == self._training.data.steps:
@@ -237,13 +223,18 @@ class _Told:
                 self.begin()
 
 
-def _same_start(start: int, states: States, group: Group) -> None:
-    """All processes must have read the same state: they share a file system, or this cannot work."""
-    starts = group.gather_objects(start)
-    if len(set(starts)) > 1:
-        raise UserError(
-            f"{states.folder}: the run's processes found states of steps {starts} there; it must be one shared folder"
-        )
+def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights | None) -> Position:
+    """Where the run stands: the first process chooses the state, since it renames a damaged one, and the others read that."""
+    group, into = training.group, (training.model, optimizer, average)
+    found = states.load(*into) if group.rank == 0 else None
+    step = group.gather_objects(None if found is None else found.step)[0]
+    if group.rank and step is not None:
+        found = states.load(*into, step=step)
+        if found is None:
+            raise UserError(
+                f"{states.folder}: process {group.rank} finds no state after step {step}; all need one shared folder"
+            )
+    return found or Position(0)
 
 
 def total_norm(parameters: list[nn.Parameter], limit: float | None) -> Tensor:

@@ -172,14 +172,15 @@ def test_a_colon_makes_no_scheme(server: Server, tmp_path: Path, target: str) ->
 
 
 @pytest.mark.parametrize(
-    "target", ["file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a", "foo:bar", "http://[x"]
+    ("target", "told"),
+    [
+        *((url, f"Redirection to url '{url}' is not allowed") for url in ("file:///etc/passwd", "data:text/plain,a")),
+        ("ftp://127.0.0.1/a", "redirects to ftp://, which is not followed"),
+        ("http://[x", "redirects to what is not a valid URL"),
+    ],
 )
-def test_a_redirect_to_another_scheme_is_not_followed(server: Server, tmp_path: Path, target: str) -> None:
-    scheme = target.partition(":")[0]
-    said = (
-        f"to {scheme}://, which is not followed" if scheme != "http" else r"to 'http://\[x', which is not a valid URL"
-    )
-    with pytest.raises(UserError, match=f"redirects {said}"):
+def test_a_redirect_to_another_scheme_is_not_followed(server: Server, tmp_path: Path, target: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
         get(remote(server, Page(status=302, headers={"Location": target})), tmp_path)
     assert left(tmp_path) == []
 
@@ -223,7 +224,7 @@ def test_a_full_disk_is_told_and_gone_on_from(server: Server, tmp_path: Path, mo
     assert get(file, tmp_path)["sha256"] == SHA256
     assert server.asked[-1][1] is not None
     server.pages["/huge"] = Page(headers={"Content-Length": str(1 << 60)}, length=False)
-    with pytest.raises(UserError, match=rf"{1 << 60} bytes needed, \d+ are free"):
+    with pytest.raises(UserError, match=rf"needs {1 << 60} bytes, \d+ are free"):
         get(RemoteFile("huge", server.url("/huge")), tmp_path)
 
 

@@ -40,10 +40,10 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json
+from mdc.training.memory import NothingDrawn
 from mdc.training.objectives.mask_and_replace import MaskAndReplace, build_model, build_objective
 from mdc.training.optimizer import build_optimizer
 from mdc.training.precompute import import_words
-from mdc.training.unallocated import unallocated
 
 VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
 
@@ -276,7 +276,7 @@ def test_replacement_happens_and_never_gives_what_is_no_class() -> None:
 def test_the_papers_decoder_has_122_million_parameters() -> None:
     """18 layers of width 512 over CLIP's vocabulary; the paper says 122 million are trained (its token embeddings are frozen)."""
     paper = backbone(256, 1024, 256, width=512, layers=18, heads=8)
-    with unallocated(FakeTensorMode(), on_gpu=False):
+    with FakeTensorMode(), NothingDrawn():
         model = build_model(method(diffusion_steps=100), paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
     trained = sum(p.numel() for name, p in model.named_parameters() if name != "text.token_embedding.weight")
     assert trained == pytest.approx(122e6, rel=0.01)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import toy
+from torch.utils.flop_counter import FlopCounterMode
 
 from mdc.app.cli import main
 from mdc.data.loader.batch import CaptionBatch
@@ -20,9 +21,8 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.records import UserError, write_json
 from mdc.training import memory
 from mdc.training.average import AveragedWeights
-from mdc.training.memory import Captions, held
+from mdc.training.memory import Captions, Live, held, operations
 from mdc.training.optimizer import build_optimizer
-from mdc.training.unallocated import Live
 
 ROOT = Path(__file__).resolve().parents[3]
 METHODS = toy.ALL_METHODS
@@ -76,40 +76,37 @@ def test_weights_gradients_and_optimiser_are_exact(method: str) -> None:
     assert held(asked(method), Captions(WORDS, 9, "")).average == 0
 
 
-def kept_by_autograd(model: Any, objective: Any) -> int:
-    """Bytes that a real step hands to the backward pass, each memory once, without weights and the batch's own numbers."""
-    shown = objective.prepare(batch(12))
-    given = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *memory._tensors(shown))}
-    found: dict[int, int] = {}
-    alive = []
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        alive.append(tensor)  # so that no memory is used twice
-        found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        objective.backward(shown)
-    return sum(count for place, count in found.items() if place not in given)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_activations_and_the_most_at_a_time_are_those_of_a_real_step(method: str) -> None:
     """Within 15 %: a real batch's captions differ in length, and a mean is all that is known beforehand."""
     jobs = asked(method), asked(method, precision="bf16", recompute=True)
-    whole, less = found = [held(job, Captions(WORDS, tokens_of(method, 12), "")) for job in jobs]
-    for job, told in zip(jobs, found, strict=True):
+    whole, less = (held(job, Captions(WORDS, tokens_of(method, 12), "")) for job in jobs)
+    for job, told in zip(jobs, (whole, less), strict=True):
         model, objective = real(job)
-        assert told.activations == pytest.approx(kept_by_autograd(model, objective), rel=0.15)
+        shown = objective.prepare(batch(12))
+        live = Live([*model.parameters(), *model.buffers(), *memory._tensors(shown)])
+        with live, torch.autograd.graph.saved_tensors_hooks(live.keep, lambda tensor: tensor):
+            objective.backward(shown)
+        assert told.activations == pytest.approx(live.kept, rel=0.15)
+        assert told.passing == pytest.approx(live.peak, rel=0.15)
         assert told.activations <= told.passing < told.all
+        assert live.now >= told.gradients, "the gradients stay"
     assert less.activations < 0.5 * whole.activations
-    model, objective = real(jobs[0])
-    shown = objective.prepare(batch(12))
-    live = Live([*model.parameters(), *model.buffers(), *memory._tensors(shown)])
-    with live:
-        objective.backward(shown)
-    assert whole.passing == pytest.approx(live.peak, rel=0.15)
-    assert live.now >= whole.gradients, "the gradients stay"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_operations_are_those_of_a_real_step(method: str) -> None:
+    """A real step of captions that are all as long; and neither parts nor recomputing add to what a step needs."""
+    job = asked(method)
+    whole = toy.batch(BATCH, longest=4, width=WIDTH, draws=True)
+    objective = toy.objective(job.method, toy.model(job.method))
+    with FlopCounterMode(display=False) as counter:
+        objective.backward(objective.prepare(whole))
+    told = operations(job, Captions(WORDS, tokens_of(method, 4), ""))
+    assert told == pytest.approx(counter.get_total_flops(), rel=0.05)
+    assert operations(asked(method, recompute=True, accumulation=2), Captions(WORDS, tokens_of(method, 4), "")) == told
+    half = operations(asked(method, processes=2), Captions(WORDS, tokens_of(method, 4), ""))
+    assert half == pytest.approx(told / 2, rel=0.02)
 
 
 @pytest.mark.parametrize("method", ["clip", "mdc"])
@@ -119,8 +116,8 @@ def test_micro_batches_and_processes_share_the_activations(method: str) -> None:
     shared = held(asked(method, processes=4), Captions(WORDS, 9, ""))
     for smaller in (parts, shared):
         assert smaller.activations < 0.6 * whole.activations and smaller.weights == whole.weights
-    assert shared.batches < 0.5 * whole.batches and parts.batches == pytest.approx(whole.batches, rel=0.2)
-    assert whole.sums == 0 and shared.sums == whole.gradients
+    assert shared.batch < 0.5 * whole.batch and parts.batch == pytest.approx(whole.batch, rel=0.2)
+    assert whole.sums == 0 and shared.sums == 0
     assert held(asked(method, processes=4, reduce="bf16"), Captions(WORDS, 9, "")).sums == whole.gradients // 2
 
 

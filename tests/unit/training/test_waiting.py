@@ -10,16 +10,14 @@ import test_mask_and_replace_objective as diffusion
 import torch
 import toy
 from test_mask_and_replace_objective import CFG, MCS
-from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.plan.config.pretrain import Average
-from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.group import ALONE
 from mdc.plan.records import UserError
 from mdc.training import watch
 from mdc.training.average import AveragedWeights
-from mdc.training.gradient_sums import GradientSums
 from mdc.training.optimizer import build_optimizer
 from mdc.training.trainer import total_norm
 from mdc.training.watch import Watch
@@ -70,12 +68,11 @@ def objective_and_batch(method: str | dict[str, Any]) -> tuple[Any, CaptionBatch
 @pytest.mark.parametrize("method", [*toy.METHODS, {}, CFG, MCS], ids=str)
 def test_no_step_waits(method: str | dict[str, Any], parts: int) -> None:
     objective, batch = objective_and_batch(method)
-    model, backbone = objective.model, toy.BACKBONE if isinstance(method, str) else diffusion.BACKBONE
+    model = objective.model
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
     average = AveragedWeights(model, Average(decay=0.99, every=1))
     prepared = objective.prepare(batch, parts)
     with Waits() as waits:
-        objective.operations(prepared, backbone)
         measured = objective.backward(prepared)
         norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
         optimizer.step()
@@ -113,93 +110,3 @@ def test_what_is_not_finite_stops_the_run_before_anything_is_kept(
     late.add(2, values(1.0), ["d"])
     with pytest.raises(UserError, match=rf"step 1: .*{what}; samples of this batch: b, c;"):
         late.settled()
-
-
-# --- gradients are summed while the backward pass still runs ----------------------------------------------------------
-
-
-class Net(nn.Module):
-    """Three layers, one of which is used twice, and a single number that is used apart from them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second, self.third = nn.Linear(5, 6), nn.Linear(6, 6), nn.Linear(6, 3)
-        self.unused = nn.Linear(2, 2)
-        self.scale = nn.Parameter(torch.tensor(0.5))
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.third(self.second(self.second(self.first(x).tanh()).tanh()))
-        return found
-
-
-class Network:
-    """In the place of the other process, which has the same gradients: sums are doubles. Notes what was ready when."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.sent: list[int] = []
-        self.first_was_ready: list[bool] = []
-        self.dtypes: set[torch.dtype] = set()
-
-    def all_reduce(self, flat: Tensor, async_op: bool = False) -> Any:
-        self.sent.append(flat.numel())
-        self.first_was_ready.append(next(self.model.parameters()).grad is not None)
-        self.dtypes.add(flat.dtype)
-
-        class Work:
-            def wait(self) -> None:
-                flat.mul_(2)
-
-        return Work()
-
-
-def plain(parts: int) -> dict[str, Tensor]:
-    torch.manual_seed(0)
-    model = Net()
-    for part in range(parts):
-        model(torch.full((2, 5), 0.1 * (part + 1))).square().sum().backward()
-    (3 * model.scale).backward()
-    return {name: 2 * p.grad for name, p in model.named_parameters() if p.grad is not None}
-
-
-@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("size", [1, 40, 10_000])
-def test_sums_are_those_of_all_processes(
-    monkeypatch: pytest.MonkeyPatch, size: int, parts: int, dtype: torch.dtype | None
-) -> None:
-    torch.manual_seed(0)
-    model = Net()
-    network = Network(model)
-    monkeypatch.setattr(torch.distributed, "all_reduce", network.all_reduce)
-    sums = GradientSums(Group(0, 2), list(model.parameters()), dtype, size)
-    for _ in range(2):  # the second step begins anew
-        model.zero_grad(set_to_none=True)
-        network.sent.clear()
-        network.first_was_ready.clear()
-        sums.begin(parts)
-        (3 * model.scale).backward()
-        for part in range(parts):
-            assert not any(network.sent), "a gradient to which more is added is not sent"
-            model(torch.full((2, 5), 0.1 * (part + 1))).square().sum().backward()
-        sums.finish()
-        found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        wanted = plain(parts)
-        assert found.keys() == wanted.keys() and "unused.weight" not in found
-        for name, gradient in wanted.items():
-            rounding = 0.0 if dtype is None else 2**-7
-            assert torch.allclose(found[name], gradient, rtol=rounding, atol=0), name
-        assert sum(network.sent) == sum(gradient.numel() for gradient in wanted.values())
-        assert network.dtypes == {dtype or torch.float32}
-
-
-def test_the_last_layers_are_sent_before_the_first_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Net()
-    del model.unused  # what never gets a gradient is waited for until the end, and what comes after it too
-    network = Network(model)
-    monkeypatch.setattr(torch.distributed, "all_reduce", network.all_reduce)
-    sums = GradientSums(Group(0, 2), list(model.parameters()), size=40)
-    sums.begin(1)
-    model(torch.ones(2, 5)).sum().backward()
-    assert network.first_was_ready[0] is False and len(network.sent) >= 2
-    sums.finish()

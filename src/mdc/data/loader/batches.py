@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from mdc.data.loader.draws import VALIDATION, FewMasks, MoreDraws, sample_rng
 from mdc.data.loader.pictures import KEPT, Pictures
 from mdc.data.loader.shuffle import shuffled
 from mdc.data.loader.stored import Stored
-from mdc.data.loader.workers import ahead
+from mdc.data.loader.workers import ahead, room_for
 from mdc.data.shards.index import ShardReader, token_hash
 from mdc.models.text import Vocabulary
 from mdc.plan.records import UserError
@@ -101,6 +101,8 @@ class CaptionBatches:
         return max(self.steps - self.start_step, 0)
 
     def __iter__(self) -> Iterator[CaptionBatch]:
+        if self.workers and self._tokens is None:
+            room_for(self.workers, len(self._local) * 3 * self.image_size**2)
         return ahead(self.batch, range(self.start_step, self.steps), self.workers)
 
     def batch(self, step: int) -> CaptionBatch:
@@ -155,9 +157,10 @@ def validation_batches(
     least_tokens: int = 0,
     tokens: Stored | None = None,
     more: MoreDraws | FewMasks | None = None,
+    workers: int = 0,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
-    whole batches in turn. A batch has at least ``least_tokens`` token places.
+    whole batches in turn. A batch has at least ``least_tokens`` token places. ``workers``: as :class:`CaptionBatches` has them.
 
     Images are CLIP's central crop, or ``tokens`` stand in their place. A sample's draws are its own, so that validation sees
     the same captions and masks every time; ``place`` is the sample's position in the batch.
@@ -165,15 +168,26 @@ def validation_batches(
     reader = ShardReader(path, split)
     texts = _Texts(vocabulary, context_length, least_tokens)
     total = len(reader) if limit is None else min(limit, len(reader))
-    for indices in _runs(total, batch_size, rank, world):
-        if tokens is None:
-            images, read = central(reader, indices, image_size)
-        else:
-            images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
-        draws = [texts.draws(sample_rng(0, 0, index, VALIDATION)) for index in indices]
-        rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
-        found = texts.collate(images, rows, torch.arange(len(rows)))
-        yield found if more is None else more.of_validation(found, indices)
+    made = partial(_held_out, reader, texts, image_size, tokens, more)
+    return ahead(made, list(_runs(total, batch_size, rank, world)), workers)
+
+
+def _held_out(
+    reader: ShardReader,
+    texts: _Texts,
+    image_size: int,
+    tokens: Stored | None,
+    more: MoreDraws | FewMasks | None,
+    indices: range,
+) -> CaptionBatch:
+    if tokens is None:
+        images, read = central(reader, indices, image_size)
+    else:
+        images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
+    draws = [texts.draws(sample_rng(0, 0, index, VALIDATION)) for index in indices]
+    rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
+    found = texts.collate(images, rows, torch.arange(len(rows)))
+    return found if more is None else more.of_validation(found, indices)
 
 
 def _runs(total: int, size: int, rank: int, world: int) -> Iterator[range]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 
 from mdc.data.formats.images import ImageError, center_resize, decode
+from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader
 from mdc.plan.records import UserError
 
@@ -29,12 +31,17 @@ def central(
 
 
 def corpus_images(
-    path: str | Path, split: str, *, image_size: int, batch_size: int, start: int, stop: int
+    path: str | Path, split: str, *, image_size: int, batch_size: int, start: int, stop: int, workers: int = 0
 ) -> Iterator[torch.Tensor]:
-    """The images ``start`` to ``stop`` of a corpus's split, (B, 3, S, S) uint8; the last batch may be short."""
+    """The images ``start`` to ``stop`` of a split, (B, 3, S, S) uint8; the last batch may be short. ``workers`` processes
+    read and decode ahead (0: none)."""
     reader = ShardReader(path, split)
-    for first in range(start, stop, batch_size):
-        yield central(reader, range(first, min(first + batch_size, stop)), image_size)[0]
+    runs = [range(first, min(first + batch_size, stop)) for first in range(start, stop, batch_size)]
+    return ahead(partial(_images, reader, image_size), runs, workers)
+
+
+def _images(reader: ShardReader, image_size: int, indices: range) -> torch.Tensor:
+    return central(reader, indices, image_size)[0]
 
 
 def decoded(data: bytes, key: str, reader: ShardReader) -> Image.Image:

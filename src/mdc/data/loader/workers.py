@@ -44,6 +44,21 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
     return map(_checked, loader)
 
 
+def room_for(workers: int, size: int) -> None:
+    """UserError if results of ``size`` bytes do not fit the shared memory in which ``workers`` processes hand them over: each has
+    two ready and makes a third."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:  # not Linux
+        return
+    needed, free = 3 * workers * size, found.f_bavail * found.f_frsize
+    if needed > free:
+        raise UserError(
+            f"/dev/shm: {free // 10**6} MB free, but {workers} workers need {needed // 10**6} MB; lower runtime.workers, or "
+            "enlarge it (mount -o remount,size=…; docker run --shm-size=…)"
+        )
+
+
 @cache
 def _ending(process: int) -> Event:
     """Set when ``process``, this one, is about to end.

@@ -1,6 +1,7 @@
 """Archives unpacked without trust: no path leads outside, no link is made, no bomb goes off, nothing is half there.
 
-Our own, because neither shutil nor tarfile's data filter bounds what an archive unpacks to, or undoes half of it. An
+Our own, because neither shutil nor tarfile's data filter bounds what an archive unpacks to, or undoes half of it; and the
+filter makes links, by which archives got out of its folder (CVE-2025-4330, CVE-2025-4517; mended in Python 3.11.13). An
 archive is unpacked into a folder of its own beside the target; only when all of it is there do its files move to
 their places, and last a note says so: the archive's sha256 and every file's size.
 """
@@ -8,15 +9,17 @@ their places, and last a note says so: the archive's sha256 and every file's siz
 from __future__ import annotations
 
 import gzip
+import math
 import os
+import posixpath
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import IO, Any, Literal
 
 from mdc.plan.progress import progress
@@ -30,24 +33,25 @@ MAX_MEMBERS = 4_000_000
 MAX_DEPTH = 64  # folders
 _MAX_HEADER = 1 << 20  # bytes of a tar between two members: tarfile takes a long name into memory, however long it is
 _BLOCK = 1 << 20
+# what the readers raise on damage, and disks
+_DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(NotImplementedError, ValueError, ArithmeticError, LookupError),
+)
+# name, bytes, and what it has: bytes, the name of the member that a link leads to, or nothing, as a folder
+_Member = tuple[str, int, IO[bytes] | str | None]
 _OURS = frozenset({"archives", "lock"})  # beside what is unpacked: an archive must not write notes about another
 
 
 def noted(file: RemoteFile, folder: Path) -> dict[str, Any] | None:
     """What the record says of an archive that was unpacked into ``folder``, None if it was not or files are missing."""
-    path = _note(file, folder)
-    if not path.is_file():
-        return None
     try:
-        note = read_json(path)
+        note = read_json(_note(file, folder))
         record, files = note["record"], note["files"]
-        known = [(file.bytes, record["bytes"]), (file.sha256, record["sha256"])]
-        if note["into"] != file.into or note["only"] != file.only or note["md5"] != file.md5:
-            return None
-        if any(published is not None and published != found for published, found in known):
-            return None
-        base = folder / file.into
-        if all((base / name).stat().st_size == size for name, size in files.items()):
+        known = {"bytes": file.bytes, "sha256": file.sha256}
+        same = all(published in (None, record[key]) for key, published in known.items())
+        same = same and (note["into"], note["only"], note["md5"]) == (file.into, file.only, file.md5)
+        if same and all((folder / file.into / name).stat().st_size == size for name, size in files.items()):
             return dict(record)
     except (UserError, KeyError, TypeError, AttributeError, OSError):
         pass
@@ -77,180 +81,145 @@ def unpack(
     to blame, for names that are absolute or hold '..', links that lead outside or to no file of the archive, devices,
     names that stand twice, encryption, more bytes than the limit, and damage; then nothing was changed in ``target``.
     """
-    if limit is None:
-        limit = max(MIN_LIMIT, MAX_RATIO * archive.stat().st_size)
+    limit = max(MIN_LIMIT, MAX_RATIO * archive.stat().st_size) if limit is None else limit
     target.mkdir(parents=True, exist_ok=True)
     beside = target / f".{archive.name}.unpacking"
     shutil.rmtree(beside, ignore_errors=True)  # what a killed process left
     beside.mkdir()
-    writer = _Writer(archive, beside, only, limit)
     try:
-        with _told(archive):
-            if kind == "zip":
-                _zip(archive, writer)
-            else:
-                _tar(archive, writer)
-        if not writer.files:
+        with _told(archive), closing(_zip(archive) if kind == "zip" else _tar(archive)) as members:
+            bar = progress(members, unit=" members", desc=f"unpack {archive.name}", leave=False)
+            files = _unpack(bar, beside, only.split(), limit)
+        if not files:
             raise UserError(f"{archive}: contains no file{f' below a folder {only}' if only else ''}")
-        _move(archive, beside, target, writer.files)
-        return dict(sorted(writer.files.items()))
+        try:
+            for found, _, names in os.walk(beside):  # over what an earlier attempt may have left there
+                place = target / Path(found).relative_to(beside)
+                place.mkdir(parents=True, exist_ok=True)
+                for name in names:
+                    Path(found, name).replace(place / name)
+        except OSError as error:
+            raise UserError(f"{archive}: {error.filename2 or error.filename}: {error.strerror}; move it away") from None
+        return dict(sorted(files.items()))
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+class _Refused(Exception):
+    """What an archive must not hold."""
 
 
 @contextmanager
 def _told(archive: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{archive}: corrupt archive ({error}); move it away and rerun") from None
-    except (NotImplementedError, ValueError, ArithmeticError, LookupError) as error:
-        # tarfile and zipfile raise many kinds on damaged headers
-        raise UserError(f"{archive}: unreadable archive ({error}); move it away and rerun") from None
+    except _Refused as error:
+        raise UserError(f"{archive}: {error}; not unpacked") from None
     except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
         raise UserError(f"{archive}: a member is a file and a folder at once ({error.filename})") from None
-    except OSError as error:
-        if error.errno is None:  # gzip's own
-            raise UserError(f"{archive}: corrupt archive ({error}); move it away and rerun") from None
-        raise UserError(
-            f"{archive}: cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
-        ) from None
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:  # without a number it is gzip's own
+            told = f"cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
+        else:
+            told = f"corrupt archive ({error}); move it away and rerun"
+        raise UserError(f"{archive}: {told}") from None
 
 
-class _Writer:
-    """Puts members into a fresh folder that holds no link, so that a checked name leads nowhere else."""
-
-    def __init__(self, archive: Path, folder: Path, only: str, limit: int) -> None:
-        self.archive, self.folder, self.only, self.limit = archive, folder, only, limit
-        self.files: dict[str, int] = {}
-        self.total = 0
-        self.members = 0
-
-    def count(self, name: str, size: int) -> None:
-        """Every member counts, also one that is not wanted: it has to be read over."""
-        self.members += 1
-        self.total += size
-        if size < 0 or self.total > self.limit or self.members > MAX_MEMBERS:
-            raise UserError(
-                f"{self.archive}: member {name!r}: more than {self.limit} bytes or {MAX_MEMBERS} members; not unpacked"
-            )
-
-    def place(self, name: str) -> str | None:
-        """The name under which a member is put, None if it is not wanted. UserError if it leads outside."""
-        parts = name.split("/")
-        if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
-            raise UserError(
-                f"{self.archive}: member {name!r} is an absolute path or leads outside the folder; not unpacked"
-            )
-        parts = [part for part in parts if part not in ("", ".")]
-        if len(parts) > MAX_DEPTH or any("\ud800" <= character <= "\udfff" for character in name):
-            raise UserError(
-                f"{self.archive}: member {name[:200]!r} is nested over {MAX_DEPTH} folders deep, or its name is not UTF-8; "
-                "not unpacked"
-            )
-        if not parts or parts[0] == "__MACOSX":  # what macOS adds of its own
-            return None
-        if parts[0] in _OURS:
-            raise UserError(
-                f"{self.archive}: member {name[:200]!r} has a name that this project reserves; not unpacked"
-            )
-        if self.only:
-            wanted = self.only.split()
-            place = next((place for place, part in enumerate(parts) if part in wanted), None)
-            if place is None:
-                return None
-            parts = parts[place:]
-        return "/".join(parts)
-
-    def folder_at(self, place: str) -> None:
-        (self.folder / place).mkdir(parents=True, exist_ok=True)
-
-    def file(self, place: str, source: IO[bytes], size: int) -> None:
-        """Copy exactly ``size`` bytes."""
-        path = self._new(place)
-        left = size
-        with path.open("xb") as out:
-            while left and (block := source.read(min(_BLOCK, left))):
-                out.write(block)
-                left -= len(block)
-        if left:
-            raise EOFError(f"truncated in {place!r}")
-        self.files[place] = size
-
-    def same_as(self, place: str, other: str) -> None:
-        """A link of the archive, made a second name of the file that it leads to."""
-        if other not in self.files:
-            raise UserError(
-                f"{self.archive}: link {place!r} points to {other!r}, which is not a file of the archive; not unpacked"
-            )
-        os.link(self.folder / other, self._new(place))
-        self.files[place] = self.files[other]
-
-    def _new(self, place: str) -> Path:
-        if place in self.files:
-            raise UserError(f"{self.archive}: duplicate member {place!r}; not unpacked")
-        path = self.folder / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-
-
-def _zip(archive: Path, writer: _Writer) -> None:
-    with zipfile.ZipFile(archive) as handle:
-        members = handle.infolist()
-        places = []
-        for member in members:  # all are looked at before any is written
-            writer.count(member.filename, member.file_size)
-            places.append(writer.place(member.orig_filename))
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise UserError(f"{archive}: member {member.filename!r} is a link or a device; not unpacked")
-            if member.flag_bits & 0x1:
-                raise UserError(f"{archive}: member {member.filename!r} is encrypted; not unpacked")
-        bar = progress(list(zip(members, places, strict=True)), desc=f"unpack {archive.name}", leave=False)
-        for member, place in bar:
-            if place is None:
-                continue
-            if member.is_dir():
-                writer.folder_at(place)
-                continue
-            with handle.open(member) as source:
-                writer.file(place, source, member.file_size)
-                if source.read(1):  # also asks for the checksum
-                    raise zipfile.BadZipFile(f"{member.filename!r} is larger than its header says")
-
-
-def _tar(archive: Path, writer: _Writer) -> None:
+def _unpack(members: Iterable[_Member], folder: Path, only: list[str], limit: int) -> dict[str, int]:
+    """Put members into a fresh ``folder`` that holds no link, so that a checked name leads nowhere else."""
+    files: dict[str, int] = {}
     links: list[tuple[str, str]] = []
-    with (
-        _plain(archive) as stream,
-        tarfile.open(fileobj=stream, mode="r|") as handle,  # type: ignore[call-overload]
-        progress(unit=" members", desc=f"unpack {archive.name}", leave=False) as bar,
-    ):
-        while (member := stream.next_member(handle)) is not None:
-            writer.count(member.name, member.size)
-            place = writer.place(member.name)
-            bar.update()
-            if not (member.isreg() or member.isdir() or member.issym() or member.islnk()) or member.issparse():
-                raise UserError(f"{archive}: member {member.name!r} is not a regular file (a device); not unpacked")
-            if member.issym() or member.islnk():
-                other = writer.place(_leads_to(archive, member))
-                if place is not None and other is not None:
-                    links.append((place, other))
-            elif member.isdir():
-                if place is not None:
-                    writer.folder_at(place)
+    total = 0
+
+    def new(place: str) -> Path:
+        if place in files:
+            raise _Refused(f"duplicate member {place!r}")
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        return folder / place
+
+    for number, (name, size, content) in enumerate(members, 1):
+        total += size  # every member counts, also one that is not wanted: it has to be read over
+        if size < 0 or total > limit or number > MAX_MEMBERS:
+            raise _Refused(f"member {name!r}: more than {limit} bytes or {MAX_MEMBERS} members")
+        place = _place(name, only)
+        other = _place(content, only) if isinstance(content, str) else None
+        if place is None:
+            continue
+        if content is None:
+            (folder / place).mkdir(parents=True, exist_ok=True)
+        elif isinstance(content, str):
+            links += [(place, other)] if other is not None else []
+        else:
+            with new(place).open("xb") as out:
+                left = size
+                while left and (block := content.read(min(_BLOCK, left))):
+                    out.write(block)
+                    left -= len(block)
+            if left or content.read(1):  # a zip's checksum is asked for by the reading of what is not there
+                raise EOFError(f"{name!r} is not as long as its header says")
+            files[place] = size
+    for place, target in links:  # a second name of a file
+        if target not in files:
+            raise _Refused(f"link {place!r} points to {target!r}, which is not a file of the archive")
+        os.link(folder / target, new(place))
+        files[place] = files[target]
+    return files
+
+
+def _place(name: str, only: list[str]) -> str | None:
+    """The name under which a member is put, None if it is not wanted."""
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
+        raise _Refused(f"member {name!r} is an absolute path or leads outside the folder")
+    parts = [part for part in parts if part not in ("", ".")]
+    if len(parts) > MAX_DEPTH or any("\ud800" <= character <= "\udfff" for character in name):
+        raise _Refused(f"member {name[:200]!r} is nested over {MAX_DEPTH} folders deep, or its name is not UTF-8")
+    if not parts or parts[0] == "__MACOSX":  # what macOS adds of its own
+        return None
+    if parts[0] in _OURS:
+        raise _Refused(f"member {name[:200]!r} has a name that this project reserves")
+    begins = [n for n, part in enumerate(parts) if part in only] if only else [0]
+    return "/".join(parts[begins[0] :]) if begins else None
+
+
+def _zip(archive: Path) -> Generator[_Member]:
+    with zipfile.ZipFile(archive) as handle:
+        for member in handle.infolist():
+            if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _Refused(f"member {member.filename!r} is a link or a device")
+            if member.flag_bits & 0x1:
+                raise _Refused(f"member {member.filename!r} is encrypted")
+            if member.is_dir():
+                yield member.orig_filename, 0, None
             else:
-                content = handle.extractfile(member)
-                assert content is not None  # a plain file
-                with content:
-                    if place is not None:
-                        writer.file(place, content, member.size)
+                with handle.open(member) as content:
+                    yield member.orig_filename, member.file_size, content
+
+
+def _tar(archive: Path) -> Generator[_Member]:
+    with archive.open("rb") as raw:
+        packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        stream = _Stream(gzip.GzipFile(fileobj=raw) if packed else raw)
+        with tarfile.open(fileobj=stream, mode="r|") as handle:  # type: ignore[call-overload]
+            while (member := stream.next_member(handle)) is not None:
+                if member.issym() or member.islnk():
+                    base = posixpath.dirname(member.name) if member.issym() else ""
+                    yield member.name, member.size, posixpath.normpath(posixpath.join(base, member.linkname))
+                elif member.isdir():
+                    yield member.name, member.size, None
+                elif member.isreg() and not member.issparse():
+                    content = handle.extractfile(member)
+                    yield member.name, member.size, content
                     while content.read(_BLOCK):
                         pass
-            handle.members.clear()  # or the archive keeps every header
-        stream.to_the_end(writer)
-    for place, other in links:
-        writer.same_as(place, other)
+                else:
+                    raise _Refused(f"member {member.name!r} is not a regular file (a device)")
+                handle.members.clear()  # or the archive keeps every header
+        # what is behind the last member, so that gzip compares its checksum, and the end mark
+        while block := stream.read(_BLOCK):
+            yield "", len(block), None
+        if stream.last != bytes(tarfile.BLOCKSIZE):
+            raise EOFError("no end-of-archive marker")
 
 
 class _Stream:
@@ -258,71 +227,19 @@ class _Stream:
 
     def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
         self.source, self.last = source, b""
-        self.header: int | None = _MAX_HEADER  # bytes that the header being read may still have; None: no header is
+        self.header: float = _MAX_HEADER  # bytes that the header being read may still have
 
     def next_member(self, handle: tarfile.TarFile) -> tarfile.TarInfo | None:
         """The next member of ``handle``, whose last one was read to its end. EOFError for a header without end."""
         self.header = _MAX_HEADER
         member = handle.next()
-        self.header = None
+        self.header = math.inf
         return member
 
     def read(self, size: int) -> bytes:
         block = self.source.read(size)
-        if self.header is not None:
-            self.header -= len(block)
-            if self.header < 0:
-                raise EOFError(f"a header of more than {_MAX_HEADER} bytes")
+        self.header -= len(block)
+        if self.header < 0:
+            raise EOFError(f"a header of more than {_MAX_HEADER} bytes")
         self.last = (self.last + block)[-tarfile.BLOCKSIZE :]
         return block
-
-    def to_the_end(self, writer: _Writer) -> None:
-        """Read what is behind the last member, so that gzip compares its checksum, and ask for the end mark."""
-        while block := self.read(_BLOCK):
-            writer.count("what follows the last member", len(block))
-        if self.last != bytes(tarfile.BLOCKSIZE):
-            raise EOFError("no end-of-archive marker")
-
-
-@contextmanager
-def _plain(archive: Path) -> Iterator[_Stream]:
-    """The archive's bytes, uncompressed if gzip packed it."""
-    with archive.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if packed:
-            with gzip.GzipFile(fileobj=raw) as source:
-                yield _Stream(source)
-        else:
-            yield _Stream(raw)
-
-
-def _leads_to(archive: Path, member: tarfile.TarInfo) -> str:
-    """The name of the member that a link leads to. UserError if that is outside of the archive."""
-    target = member.linkname
-    if member.issym():
-        target = str(PurePosixPath(member.name).parent / target) if not target.startswith("/") else target
-    parts: list[str] = []
-    for part in target.split("/"):
-        if part == ".." and not parts:
-            break
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    else:
-        if not target.startswith("/"):
-            return "/".join(parts)
-    raise UserError(f"{archive}: link {member.name!r} leads outside, to {member.linkname!r}; not unpacked")
-
-
-def _move(archive: Path, source: Path, target: Path, files: dict[str, int]) -> None:
-    """Move the files to their places, over what an earlier attempt may have left there."""
-    try:
-        for folder, names, _ in os.walk(source):
-            for name in names:
-                (target / Path(folder, name).relative_to(source)).mkdir(parents=True, exist_ok=True)
-        for name in files:
-            (source / name).replace(target / name)
-    except OSError as error:
-        raise UserError(f"{archive}: {error.filename2 or error.filename}: {error.strerror}; move it away") from None

@@ -9,8 +9,7 @@ from typing import Any
 
 from mdc.data.obtain.archives import noted, unpack_beside
 from mdc.data.obtain.transfers.http import BrokenOff, Part, fetch_part
-from mdc.plan.progress import progress
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, sha256_file
 from mdc.plan.registry.entry import RegistryEntry, RemoteFile
 
 TIMEOUT = 60.0  # seconds without a byte
@@ -32,7 +31,8 @@ def fetch_list(entry: RegistryEntry, folder: Path) -> list[dict[str, Any]]:
         return [{**file, "file": f"list/{file['file']}"} for file in files]
     if entry.list_files:
         return [obtain_file(file, folder) for file in entry.list_files]
-    return [_record(folder / needed, needed) for needed in entry.needs if (folder / needed).is_file()]
+    there = [needed for needed in entry.needs if (folder / needed).is_file()]
+    return [{"file": needed, **_verified(RemoteFile(needed, ""), folder / needed)[0]} for needed in there]
 
 
 def obtain_file(file: RemoteFile, folder: Path, *, timeout: float = TIMEOUT, pause: float = PAUSE) -> dict[str, Any]:
@@ -92,33 +92,15 @@ def _verified(file: RemoteFile, path: Path) -> tuple[dict[str, Any], str]:
     size = path.stat().st_size
     if file.bytes is not None and size != file.bytes:
         return {}, f"{size} bytes, expected {file.bytes}"
-    sha256, md5 = _digests(path, file.md5 is not None)
-    told = {"bytes": size, "sha256": sha256}
-    if file.sha256 is not None and sha256 != file.sha256:
-        return told, f"sha256 {sha256}, expected {file.sha256}"
-    if file.md5 is not None and md5 != file.md5:
-        return told, f"md5 {md5}, expected {file.md5}"
+    told = {"bytes": size, "sha256": sha256_file(path)}
+    if file.sha256 not in (None, told["sha256"]):
+        return told, f"sha256 {told['sha256']}, expected {file.sha256}"
+    if file.md5 is not None:
+        with path.open("rb") as handle:
+            md5 = hashlib.file_digest(handle, "md5").hexdigest()
+        if md5 != file.md5:
+            return told, f"md5 {md5}, expected {file.md5}"
     return told, ""
-
-
-def _digests(path: Path, also_md5: bool) -> tuple[str, str]:
-    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-    total = path.stat().st_size
-    with (
-        path.open("rb") as handle,
-        progress(total=total, unit="B", unit_scale=True, desc=f"{path.name}: checksum", leave=False) as bar,
-    ):
-        while block := handle.read(1 << 20):
-            sha256.update(block)
-            if also_md5:
-                md5.update(block)
-            bar.update(len(block))
-    return sha256.hexdigest(), md5.hexdigest()
-
-
-def _record(path: Path, place: str) -> dict[str, Any]:
-    sha256, _ = _digests(path, False)
-    return {"file": place, "bytes": path.stat().st_size, "sha256": sha256}
 
 
 def _is_page(path: Path) -> bool:

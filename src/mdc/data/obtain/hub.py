@@ -4,40 +4,35 @@ A branch or tag may name other files tomorrow: its commit is looked up once, and
 
 ``huggingface_hub`` fetches (going on where it broke off); if the hub cannot be reached it may hand back what lies there
 already, and it compares no checksum: so we list first, and look at every file when it is there. What was verified is sealed
-(:mod:`mdc.data.obtain.seals`), and neither asked for nor hashed again as long as its size and time are the same.
+(:mod:`mdc.data.obtain.seals`), and neither asked for nor hashed again as long as its size and time are the same. Not by the
+library's ``verify_repo_checksums``: it hashes all that lies in the folder at every call, also what another job is fetching.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any
 
 from mdc.data.obtain.seals import known_seal, sealed
+from mdc.data.obtain.transfers.http import need_room
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, write_json
 from mdc.plan.registry.entry import Mirror
 
-HUB = "https://huggingface.co"
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, RepoFile
+
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-@dataclass(frozen=True)
-class HubFile:
-    """A file of a repository: its path, size, and sha256 if it is stored apart (LFS), else git's own sha1 of it."""
-
-    path: str
-    bytes: int
-    sha256: str | None
-    git_sha1: str
+_HUBS_OWN = ("huggingface_hub", "httpx", "httpx2", "requests")  # whose errors say that the hub cannot be reached
 
 
 def resolved(mirror: Mirror, folder: Path) -> Mirror:
@@ -52,10 +47,7 @@ def resolved(mirror: Mirror, folder: Path) -> Mirror:
         path, asked = place / "commit.json", {"repo": mirror.repo, "revision": mirror.revision}
         known = read_json(path) if path.exists() else {}
         if {key: known.get(key) for key in asked} != asked:
-            with _Told(mirror):
-                from huggingface_hub import HfApi
-
-                api = HfApi(endpoint=_endpoint())
+            with _hub(mirror) as api:
                 known = asked | {"commit": api.dataset_info(mirror.repo, revision=mirror.revision, expand=["sha"]).sha}
             if not _COMMIT.fullmatch(known["commit"] or ""):
                 raise UserError(f"{mirror.repo}: the hub names no commit of revision {mirror.revision!r}")
@@ -81,65 +73,42 @@ def fetch_mirror(
     assert _COMMIT.fullmatch(mirror.revision), "a branch or tag is resolved first"
     files = _list(mirror)[group::groups]
     folder.mkdir(parents=True, exist_ok=True)
-    _room(mirror, files, folder)
-    with (
-        ThreadPoolExecutor(workers) as pool,
-        progress(total=sum(file.bytes for file in files), desc=mirror.repo, unit="B", unit_scale=True) as bar,
-    ):
-        coming = [pool.submit(_have, mirror, folder, seals, file) for file in files]
-        try:
-            for one in as_completed(coming):
-                bar.update(one.result()["bytes"])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what is under way ends; nothing else begins
-            raise
-    return [one.result() for one in coming]
+    need_room(folder, mirror.repo, sum(file.size for file in files if not (folder / file.path).is_file()))
+    have = partial(_have, mirror, folder, seals)
+    with ThreadPoolExecutor(workers) as pool:
+        return list(progress(pool.map(have, files), mirror.repo, len(files), unit="file"))
 
 
-def _have(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[str, Any]:
-    """One file, fetched unless it is there; what a record says of it."""
-    if not (folder / file.path).is_file():
-        with _Told(mirror):
-            from huggingface_hub import hf_hub_download
-
-            hf_hub_download(
-                mirror.repo,
-                file.path,
-                repo_type="dataset",
-                revision=mirror.revision,
-                local_dir=folder,
-                endpoint=_endpoint(),
-                tqdm_class=_Quiet,
+def _have(mirror: Mirror, folder: Path, seals: Path, file: RepoFile) -> dict[str, Any]:
+    """One file, fetched unless it is there, and verified; what a record says of it."""
+    path = folder / file.path
+    if not path.is_file():
+        with _hub(mirror) as api:
+            api.hf_hub_download(mirror.repo, file.path, repo_type="dataset", revision=mirror.revision, local_dir=folder)
+    before = known_seal(seals, path)
+    seal = before or sealed(seals, path)
+    # large files (LFS) have a sha256 in the listing, others git's own of at most some megabytes
+    if not (seal["sha256"] == file.lfs.sha256 if file.lfs else _git_hash(path) == file.blob_id):
+        if before is not None:
+            raise UserError(
+                f"{path}: complete, but {mirror.repo} has another file at {mirror.revision[:12]}; use a different path "
+                "for another revision, or delete this file and rerun"
             )
-    return _verify(mirror, folder, seals, file)
+        path.unlink()
+        raise UserError(f"{path}: checksum mismatch with {mirror.repo}; deleted, rerun to download it again")
+    return {"file": file.path, "bytes": seal["bytes"], "sha256": seal["sha256"]}
 
 
-class _Quiet(tqdm):
-    """The library's bar for each file would write over ours, which counts them all."""
+def _git_hash(path: Path) -> str:
+    from huggingface_hub.utils.sha import git_hash
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        more.pop("name", None)  # the library's own argument
-        super().__init__(*args, **{**more, "disable": True})
+    return git_hash(path.read_bytes())
 
 
-def _list(mirror: Mirror) -> list[HubFile]:
-    with _Told(mirror):
-        from huggingface_hub import HfApi
-        from huggingface_hub.hf_api import RepoFile
-
-        tree = HfApi(endpoint=_endpoint()).list_repo_tree(
-            mirror.repo, repo_type="dataset", revision=mirror.revision, recursive=True
-        )
-        found = [
-            HubFile(
-                entry.path,
-                entry.lfs.size if entry.lfs else entry.size,
-                entry.lfs.sha256 if entry.lfs else None,
-                entry.blob_id,
-            )
-            for entry in tree
-            if isinstance(entry, RepoFile)
-        ]
+def _list(mirror: Mirror) -> list[RepoFile]:
+    with _hub(mirror) as api:
+        tree = api.list_repo_tree(mirror.repo, repo_type="dataset", revision=mirror.revision, recursive=True)
+        found: list[Any] = [entry for entry in tree if hasattr(entry, "size")]  # the others are folders
     for file in found:
         if file.path.startswith("/") or ".." in file.path.split("/") or "\\" in file.path:
             raise UserError(
@@ -154,76 +123,30 @@ def _list(mirror: Mirror) -> list[HubFile]:
     return sorted(wanted, key=lambda file: file.path)
 
 
-def _verify(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[str, Any]:
-    path = folder / file.path
-    if not path.is_file():
-        raise UserError(f"{path}: not downloaded from {mirror.repo}; rerun")
-    before = known_seal(seals, path)
-    seal = before or sealed(seals, path)
-    good = seal["sha256"] == file.sha256 if file.sha256 else _git_sha1(path, seal["bytes"]) == file.git_sha1
-    if seal["bytes"] != file.bytes or not good:
-        if before is not None:
-            raise UserError(
-                f"{path}: complete, but {mirror.repo} has another file at {mirror.revision[:12]}; use a different path "
-                "for another revision, or delete this file and rerun"
-            )
-        path.unlink()
-        raise UserError(f"{path}: checksum mismatch with {mirror.repo}; deleted, rerun to download it again")
-    return {"file": file.path, "bytes": seal["bytes"], "sha256": seal["sha256"]}
+@contextmanager
+def _hub(mirror: Mirror) -> Iterator[HfApi]:
+    """The hub, with one line instead of its errors, which hold addresses, request ids and advice over many lines."""
+    # before the library is imported, which reads them once; a user's own setting stays
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_UPDATE_CHECK", "1")
+    from huggingface_hub import HfApi, errors
+    from huggingface_hub.utils import disable_progress_bars
 
-
-def _git_sha1(path: Path, size: int) -> str:
-    """As git hashes a small file: behind a head that says how long it is."""
-    sha1 = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
-    with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            sha1.update(block)
-    return sha1.hexdigest()
-
-
-def _room(mirror: Mirror, files: list[HubFile], folder: Path) -> None:
-    missing = sum(file.bytes for file in files if not (folder / file.path).exists())
-    state = os.statvfs(folder)
-    free = state.f_bavail * state.f_frsize
-    if missing > free:
-        raise UserError(f"{folder}: {mirror.repo} needs {missing} bytes, {free} are free; free some space and rerun")
-
-
-def _endpoint() -> str:
-    return (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
-
-
-class _Told:
-    """One line instead of the library's errors, which hold addresses, request ids and advice over many lines."""
-
-    def __init__(self, mirror: Mirror) -> None:
-        self.mirror = mirror
-
-    def __enter__(self) -> None:
-        # before the library is imported, which reads them once; a user's own setting stays
-        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        os.environ.setdefault("HF_HUB_DISABLE_UPDATE_CHECK", "1")
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None or isinstance(error, UserError | KeyboardInterrupt | SystemExit):
-            return
-        from huggingface_hub import errors
-
-        where = f"{self.mirror.repo} at {self.mirror.revision[:12]}"
+    disable_progress_bars()  # its bars of each file would write over ours, which counts them all
+    try:
+        yield HfApi(endpoint=os.environ.get("HF_ENDPOINT", "").rstrip("/") or None)
+    except Exception as error:
+        told = f"cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
         if isinstance(error, errors.GatedRepoError):
-            raise UserError(f"{where}: gated dataset: accept the terms, then run `hf auth login`") from None
-        if isinstance(error, errors.RepositoryNotFoundError):
-            raise UserError(
-                f"{where}: no such dataset repository on the hub, or it is private (run `hf auth login`)"
-            ) from None
-        if isinstance(error, errors.RevisionNotFoundError):
-            raise UserError(f"{where}: no such commit, branch or tag in the repository") from None
-        if isinstance(error, errors.HfHubHTTPError) and getattr(error, "response", None) is not None:
-            raise UserError(f"{where}: HTTP {error.response.status_code} from the hub; rerun to resume") from None
-        if isinstance(error, OSError) and error.errno is not None and error.strerror:
-            raise UserError(f"{where}: {error.strerror}; partial download kept; rerun to resume") from None
-        module = type(error).__module__.partition(".")[0]
-        if module in ("httpx", "httpx2", "requests", "huggingface_hub") or isinstance(error, OSError | TimeoutError):
-            raise UserError(
-                f"{where}: cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
-            ) from None
+            told = "gated dataset: accept the terms, then run `hf auth login`"
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            told = "no such dataset repository on the hub, or it is private (run `hf auth login`)"
+        elif isinstance(error, errors.RevisionNotFoundError):
+            told = "no such commit, branch or tag in the repository"
+        elif status := getattr(getattr(error, "response", None), "status_code", None):
+            told = f"HTTP {status} from the hub; rerun to resume"
+        elif isinstance(error, OSError) and error.strerror:
+            told = f"{error.strerror}; partial download kept; rerun to resume"
+        elif not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HUBS_OWN:
+            raise
+        raise UserError(f"{mirror.repo} at {mirror.revision[:12]}: {told}") from None

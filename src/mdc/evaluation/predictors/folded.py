@@ -25,7 +25,7 @@ from mdc.models.recurrent import RecurrentCaptioner
 #: a captioner whose decoder is a transformer, or an LSTM
 AnyCaptioner = Captioner | RecurrentCaptioner
 
-_BLOCK = 1 << 23  # logits that live at a time
+_BLOCK, _ROWS_ON_GPU = 1 << 23, 4096  # logits that live at a time, but at least so many rows of them on a GPU
 
 
 @torch.no_grad()
@@ -85,7 +85,7 @@ def confidences(model: AnyCaptioner, hidden: Tensor) -> Tensor:
 
 def logit_blocks(model: AnyCaptioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """Logits over the vocabulary, float32, a block of rows at a time."""
-    rows = max(_BLOCK // model.head.weight.shape[0], 1)
+    rows = max(_BLOCK // model.head.weight.shape[0], _ROWS_ON_GPU if hidden.is_cuda else 1)
     for start in range(0, len(hidden), rows):
         part = slice(start, start + rows)
         yield part, model.head(hidden[part]).float()

@@ -220,6 +220,11 @@ class Runtime(Strict):
     log_every: Positive
     save_every: NonNegative = 60
 
+    @property
+    def cores(self) -> int:
+        """Of each process: its workers and itself."""
+        return self.workers + 1
+
 
 class When(Strict):
     """The runs that an override is for. Every key that is given must match."""

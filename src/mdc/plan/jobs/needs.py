@@ -38,7 +38,7 @@ def cores(job: Job, runtime: Any) -> int:
     """The cores that a job keeps busy; ``runtime``: the block that says how it proceeds, if there is one."""
     _, processes, threads = computing(job)
     resizing = IMAGE_CORES if value_at(job, "source.image_size") is not None else 1
-    return max(processes * threads, getattr(runtime, "cores", 1), resizing)
+    return max(processes * max(threads, getattr(runtime, "cores", 1)), resizing)
 
 
 def files_of_inputs(job: Job, folder: ScaleFolder) -> list[Path]:

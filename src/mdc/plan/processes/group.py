@@ -84,7 +84,10 @@ def global_rank() -> int:
 
 @contextmanager
 def process_group(processes: int, device: torch.device) -> Iterator[Group]:
-    """Join the run's other processes (nccl on a GPU, gloo on a CPU), and leave the group however the block ends.
+    """Join the run's other processes (nccl on a GPU, gloo on a CPU).
+
+    The group is left only if the block succeeds: with nccl that waits for all, so a process that fails would keep the others, and
+    its own error, waiting. Such a process ends at once (:func:`mdc.training.launch.leave`), and torchrun ends the others.
 
     Raises UserError if torchrun started a different number of processes than the run's recipe names.
     """
@@ -102,19 +105,25 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
         torch.distributed.init_process_group(
             "nccl" if on_gpu else "gloo", timeout=TIMEOUT, device_id=device if on_gpu else None
         )
-    try:
-        yield Group(torch.distributed.get_rank(), world)
-    finally:
-        torch.distributed.destroy_process_group()
+    yield Group(torch.distributed.get_rank(), world)
+    torch.distributed.destroy_process_group()
 
 
 @contextmanager
 def peers() -> Iterator[None]:
-    """LostPeer where another process's end shows as an error of the network."""
+    """LostPeer where another process's end shows as an error of the network; any other error is this process's own."""
     try:
         yield
-    except RuntimeError as error:  # gloo: a closed connection; nccl: an aborted communicator
-        raise LostPeer(str(error).splitlines()[0]) from None
+    except torch.distributed.DistError as error:  # nccl: an aborted communicator; any: no answer from the store
+        raise LostPeer(_first_line(error)) from None
+    except RuntimeError as error:
+        if "gloo/transport" not in str(error):  # gloo: a closed connection, or no answer within the time-out
+            raise
+        raise LostPeer(_first_line(error)) from None
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _number(name: str, default: int) -> int:

@@ -15,12 +15,12 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.initial import seeded
-from mdc.models.operations import Operations, Texts, captioner
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices, trimmed
+from mdc.training.passes import Passes
 
 if TYPE_CHECKING:
     from mdc.models.recurrent import RecurrentCaptioner
@@ -78,8 +78,6 @@ class CaptioningObjective:
     """
 
     terms: tuple[str, ...] = ("loss",)
-    #: what counts the operations of its forward pass
-    counted = staticmethod(captioner)
 
     def __init__(
         self,
@@ -95,6 +93,7 @@ class CaptioningObjective:
         self.model, self.supervise, self.batch_size = model, supervise, batch_size
         self.precision, self.group = precision, group
         self._seen, self._weights = seen or (lambda batch: batch), weights
+        self.passes = Passes(model, self._sums, group)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         batch = self._seen(batch)
@@ -103,34 +102,30 @@ class CaptioningObjective:
         parts = [_part(batch, target, rows) for rows in slices(len(batch), micro_batches)]
         return Prepared(parts, torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
 
-    def _sums(self, part: Part) -> list[Tensor]:
+    def _sums(self, part: Part) -> Tensor:
         """Of each term its sum, weighted."""
         images, *rest = part
         with autocast(images.device, self.precision):
             found: Tensor = self.model(self.model.encoder.prepared(images), *rest)
         # a product with 1 is no other number, so that a loss of one term is the model's own
-        return [one * weight for one, weight in zip(found.reshape(-1).unbind(), self._weights, strict=True)]
+        return torch.stack(
+            [one * weight for one, weight in zip(found.reshape(-1).unbind(), self._weights, strict=True)]
+        )
 
     def backward(self, prepared: Prepared) -> dict[str, Tensor]:
         supervised, tokens = self.group.sum(prepared.counts.clone())
         normaliser = supervised.clamp(min=1)
-        total = torch.zeros(len(self.terms), device=normaliser.device)
-        for part in prepared.parts:
-            losses = torch.stack(self._sums(part)) / normaliser
-            losses.sum().backward()
-            total += losses.detach()
-        return {**dict(zip(self.terms, self.group.sum(total).unbind(), strict=True)), "tokens": tokens}
+        found = []
+        for part in self.passes.each(prepared.parts):
+            losses = self.passes(part) / normaliser
+            (losses.sum() * self.passes.world).backward()
+            found.append(losses.detach())
+        total = self.group.sum(torch.stack(found).sum(dim=0))
+        return {**dict(zip(self.terms, total.unbind(), strict=True)), "tokens": tokens}
 
     @torch.no_grad()
     def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
         return torch.stack([self._sums(part)[0] for part in prepared.parts]).sum(), prepared.counts[0]
-
-    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
-        found, vocabulary = Operations(), self.model.head.out_features
-        for part in prepared.parts:
-            texts = Texts(len(part.images), len(part.inputs), part.packing.length)
-            found = found.plus(self.counted(backbone, vocabulary, texts, len(part.chosen)).step(recompute))
-        return found
 
     def after_step(self) -> None:
         pass

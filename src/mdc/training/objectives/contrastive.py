@@ -11,7 +11,6 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.contrastive import Contrastive
 from mdc.models.initial import seeded
-from mdc.models.operations import Operations, Texts, contrasted, two_towers
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.plan.config.backbones import Backbone, OnTokens
@@ -20,6 +19,7 @@ from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError
 from mdc.training.objectives.micro_batches import slices, trimmed
+from mdc.training.passes import Passes
 
 
 def contrastive_loss(
@@ -86,62 +86,53 @@ class ContrastiveObjective:
 
     def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str, group: Group = ALONE) -> None:
         self.model, self.mask_duplicates, self.precision, self.group = model, mask_duplicates, precision, group
+        self.passes = Passes(model, self._embed, group)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         return Prepared([_part(batch, rows) for rows in slices(len(batch), micro_batches)], batch.caption_hash)
 
-    def _embed(self, part: Part) -> tuple[Tensor, Tensor]:
+    def _embed(self, part: Part) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeddings (b, E) of images and captions, and the logit scale."""
         with autocast(part.images.device, self.precision):
             images = self.model.encoder.prepared(part.images)
-            found: tuple[Tensor, Tensor] = self.model(images, part.tokens, part.packing, part.ends)
-        return found
+            image, text = self.model(images, part.tokens, part.packing, part.ends)
+        return image, text, self.model.scale()
 
     def backward(self, prepared: Prepared) -> dict[str, Tensor]:
         captions = self.group.gather(prepared.captions)
         parts = prepared.parts
-        with torch.set_grad_enabled(len(parts) == 1):
-            embedded = [self._embed(part) for part in parts]
-        image, text = (torch.cat([piece.detach() for piece in side]) for side in zip(*embedded, strict=True))
-        loss, of_image, of_text = self._embedding_gradients(image, text, captions)
+        once = self.passes(*parts) if len(parts) == 1 else None
+        with torch.no_grad():
+            embedded = [once or self._embed(part) for part in parts]
+        image, text, (scale, *_) = zip(*embedded, strict=True)
+        loss, *gradients = self._gradients(
+            torch.cat(image).detach(), torch.cat(text).detach(), scale.detach(), captions
+        )
         sizes = [len(part.images) for part in parts]
-        for part, gradients in zip(parts, zip(of_image.split(sizes), of_text.split(sizes), strict=True), strict=True):
-            again = embedded[0] if len(parts) == 1 else self._embed(part)
-            torch.autograd.backward(again, gradients)
-        return {
-            "loss": loss,
-            "logit_scale": self.model.scale().detach(),
-            "duplicate_share": duplicate_share(captions),
-        }
+        pieces = zip(parts, *(gradient.split(sizes) for gradient in gradients[:2]), strict=True)
+        for part, of_image, of_text in self.passes.each(list(pieces)):
+            of_scale = gradients[2] / len(parts)
+            torch.autograd.backward(once or self.passes(part), (of_image, of_text, of_scale))
+        return {"loss": loss, "logit_scale": scale.detach(), "duplicate_share": duplicate_share(captions)}
 
-    def _embedding_gradients(self, image: Tensor, text: Tensor, captions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The global batch's loss, and its gradient in this process's embeddings image and text (b, E) each.
-
-        What the own part of the loss says about the logit scale is added to that parameter's gradient.
-        """
-        image = self.group.gather(image).requires_grad_()
-        text = self.group.gather(text).requires_grad_()
+    def _gradients(
+        self, image: Tensor, text: Tensor, scale: Tensor, captions: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The global batch's loss, and its gradients in this process's embeddings image and text (b, E) each, and in the scale
+        what the own part of the loss says; the gradients times the number of processes, as ``passes`` wants them."""
+        image, text = (self.group.gather(side).requires_grad_() for side in (image, text))
         own = self.group.own_rows(len(image))
-        loss = contrastive_loss(image, text, self.model.scale(), captions if self.mask_duplicates else None, own)
-        loss.backward()
-        assert image.grad is not None and text.grad is not None
-        both = self.group.sum(torch.stack([image.grad, text.grad]))[:, own.start : own.stop]
-        return self.group.sum(loss.detach()), both[0], both[1]
+        loss = contrastive_loss(image, text, scale.requires_grad_(), captions if self.mask_duplicates else None, own)
+        of_image, of_text, of_scale = torch.autograd.grad(loss * self.passes.world, (image, text, scale))
+        both = self.group.sum(torch.stack([of_image, of_text]))[:, own.start : own.stop]
+        return self.group.sum(loss.detach()), both[0], both[1], of_scale
 
     @torch.no_grad()
     def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
         (part,) = prepared.parts
-        image, text = self._embed(part)
+        image, text, scale = self._embed(part)
         captions = prepared.captions if self.mask_duplicates else None
-        return contrastive_loss(image, text, self.model.scale(), captions) * len(image), torch.tensor(len(image))
-
-    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
-        assert isinstance(backbone, Backbone)  # build_model sees to it
-        own, parts = len(prepared.captions), prepared.parts
-        found = contrasted(backbone, own, own * self.group.world).step(recompute)
-        for part in parts:
-            texts = Texts(len(part.images), len(part.tokens), part.packing.length)
-            found = found.plus(two_towers(backbone, texts).step(recompute, embedded_before=len(parts) > 1))
-        return found
+        return contrastive_loss(image, text, scale, captions) * len(image), torch.tensor(len(image))
 
     def after_step(self) -> None:
         self.model.clamp_scale()

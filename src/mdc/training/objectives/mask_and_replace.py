@@ -22,13 +22,13 @@ from mdc.diffusion.mask_and_replace import BoundWeights, ReplaceSchedule, bound_
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.initial import seeded
 from mdc.models.logits import sum_over_logits
-from mdc.models.operations import Operations, Texts, diffusion_captioner
 from mdc.models.precision import autocast
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.micro_batches import slices
+from mdc.training.passes import Passes
 
 
 class Noised(NamedTuple):
@@ -81,6 +81,7 @@ class MaskAndReplace:
     ) -> None:
         self.model, self.schedule, self.batch_size = model, schedule, batch_size
         self.precision, self.group, self.length, self.auxiliary = precision, group, length, auxiliary
+        self.passes = Passes(model, self._sums, group)
 
     def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
         """The batch's captions with the noise that comes with it."""
@@ -113,13 +114,13 @@ class MaskAndReplace:
 
     def backward(self, prepared: list[Part]) -> dict[str, Tensor]:
         normaliser = self.batch_size * self.length
-        sums = torch.zeros(2, device=prepared[0].images.device)
-        for part in prepared:
-            loss, bound = self._sums(part)
+        found = []
+        for part in self.passes.each(prepared):
+            loss, bound = self.passes(part)
             loss = loss / normaliser
-            loss.backward()
-            sums += torch.stack([loss.detach(), bound / normaliser])
-        loss, bound = self.group.sum(sums)
+            (loss * self.passes.world).backward()
+            found.append(torch.stack([loss.detach(), bound / normaliser]))
+        loss, bound = self.group.sum(torch.stack(found).sum(dim=0))
         return {"loss": loss, "bound": bound}
 
     @torch.no_grad()
@@ -128,15 +129,6 @@ class MaskAndReplace:
         (part,) = prepared
         _, bound = self._sums(part)
         return bound, torch.tensor(float(part.noised.x0.numel()))
-
-    def operations(self, prepared: list[Part], backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
-        found = Operations()
-        for part in prepared:
-            captions, length = part.noised.x_t.shape
-            learns = part.lost is not None and self.model.masked is not None
-            texts = Texts(captions, captions * length, length)
-            found = found.plus(diffusion_captioner(backbone, self.model.classes, texts, learns).step(recompute))
-        return found
 
     def after_step(self) -> None:
         pass

@@ -13,15 +13,17 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
-from mdc.models.operations import Operations
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
+from mdc.training.passes import Passes
 
 
 class Objective(Interface):
     """What the trainer asks of a method."""
+
+    passes: Passes
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Any:
         """What the device needs of a batch that is still on the host, in ``micro_batches`` parts: a named tuple of tensors.
@@ -32,19 +34,14 @@ class Objective(Interface):
         ...
 
     def backward(self, prepared: Any) -> dict[str, Tensor]:
-        """Add to the parameters the gradient that this process's part of the global batch contributes: over all
-        processes these sum to the gradient of the global batch's loss. What is returned (``loss`` in nats, and more,
+        """Add to the parameters the gradient of the global batch's loss: each process makes its own part's passes, and ``passes``
+        sums over them. What is returned (``loss`` in nats, and more,
         scalars on the device) is the global batch's, the same on all processes.
         """
         ...
 
     def evaluate(self, prepared: Any) -> tuple[Tensor, Tensor]:
         """(sum, count) of the loss on a held-out batch that this process has whole, without gradients."""
-        ...
-
-    def operations(self, prepared: Any, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
-        """The floating-point operations that :meth:`backward` makes of it on this process (:mod:`mdc.models.operations`), from
-        shapes alone, so that nothing waits. ``recompute``: as the recipe has it."""
         ...
 
     def after_step(self) -> None:

@@ -8,7 +8,6 @@ at about once; of a batch, the sum over its captions, divided by its tokens, as 
 from __future__ import annotations
 
 from mdc.models.initial import seeded
-from mdc.models.operations import recurrent_captioner
 from mdc.models.recurrent import RecurrentCaptioner
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
@@ -22,7 +21,6 @@ class RecurrentObjective(CaptioningObjective):
     """``loss`` is the cross-entropy alone, in nats per token as ARC's, and ``attention`` the second term; both are learnt."""
 
     terms = ("loss", "attention")
-    counted = staticmethod(recurrent_captioner)
 
 
 def build_model(

@@ -89,6 +89,7 @@ class BesideShards:
                     batch_size=self.job.encode.batch,
                     start=start,
                     stop=start + count,
+                    workers=0 if self.device.type == "cpu" else self.job.encode.threads,
                 )
                 arrays = [to_array(self.tower.prepared(part.to(self.device))) for part in images]
                 with atomic_path(path) as temporary, temporary.open("wb") as file:

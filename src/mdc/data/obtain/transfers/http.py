@@ -6,24 +6,22 @@ Our own, because what offers the same (pooch, torchvision, torch.hub) starts a b
 from __future__ import annotations
 
 import http.client
-import json
 import os
+import shutil
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from mdc.plan.progress import progress
-from mdc.plan.records import UserError, write_json
+from mdc.plan.records import UserError, read_json, write_json
 
 _BLOCK = 1 << 20
 # of a file whose size nobody published, more than this is taken for a body without end
 MAX_UNKNOWN = 64 << 30
-_AGENT = "mdc-obtain"
 
 
 class BrokenOff(Exception):
@@ -47,9 +45,9 @@ class Part:
     def validator(self, url: str) -> str | None:
         """The strong ETag or the date of the file that the part is of, if it is of ``url``."""
         try:
-            told = json.loads(self.about.read_text(encoding="utf-8"))
-            return str(told["validator"]) if told["url"] == url and told["validator"] else None
-        except (OSError, ValueError, KeyError, TypeError):
+            told = read_json(self.about)
+            return told["validator"] if told["url"] == url else None
+        except (OSError, UserError, KeyError, TypeError):
             return None
 
     def remove(self) -> None:
@@ -58,36 +56,13 @@ class Part:
 
 
 class _OnlyHttp(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to http and https alone, and never from https back to http."""
+    """Follows redirects to http and https alone (urllib itself: to ftp too), and never from https back to http."""
 
-    def http_error_302(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any) -> Any:
-        before, target = urlsplit(req.full_url).scheme, headers.get("location") or headers.get("uri") or ""
-        try:
-            # a colon makes no scheme of what stands before it: "12:30.zip" and "a/b:c" are relative (RFC 3986, 4.2)
-            after = urlsplit(urljoin(req.full_url, target)).scheme
-        except ValueError:
-            raise UserError(f"{_shown(req.full_url)}: redirects to {target!r:.80}, which is not a valid URL") from None
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+        before, after = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
         if after not in ("http", "https") or (before, after) == ("https", "http"):
             raise UserError(f"{_shown(req.full_url)}: redirects to {after}://, which is not followed")
-        return super().http_error_302(req, fp, code, msg, headers)
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-
-def opener() -> urllib.request.OpenerDirector:
-    """An opener without handlers for file, ftp and data; proxies as the environment names them."""
-    director = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        _OnlyHttp(),
-    ):
-        director.add_handler(handler)
-    director.addheaders = [("User-Agent", _AGENT)]
-    return director
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
@@ -102,92 +77,67 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
     if have and (validator is None or (size is not None and have > size)):
         part.remove()
         have = 0
-    request = urllib.request.Request(url)
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", str(validator))
+    going_on = {"Range": f"bytes={have}-", "If-Range": str(validator)} if have else {}
+    request = urllib.request.Request(url, headers={"User-Agent": "mdc-obtain", **going_on})
     try:
-        with opener().open(request, timeout=timeout) as response:
+        with urllib.request.build_opener(_OnlyHttp).open(request, timeout=timeout) as response:
             _take(response, url, part, have, size)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and have:  # the part is whole already, or not of this file
-            if have == (_told_size(error.headers) if size is None else size):
+            told = (error.headers.get("Content-Range") or "").removeprefix("bytes */")  # RFC 9110, 14.4
+            if str(have) == (told if size is None else str(size)):
                 return
             part.remove()
-            raise BrokenOff(f"HTTP {error.code}") from None
-        if error.code in (408, 425, 429, 500, 502, 503, 504):
+        if error.code in (408, 416, 425, 429, 500, 502, 503, 504):
             raise BrokenOff(f"HTTP {error.code}") from None
         raise UserError(f"{_shown(url)}: HTTP {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
         raise BrokenOff(str(getattr(error.reason, "strerror", None) or error.reason)) from None
     except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise BrokenOff(str(error) or type(error).__name__) from None
-
-
-def _told_size(headers: Any) -> int | None:
-    """The size of the whole file in the answer to a range that it does not have (RFC 9110, 14.4)."""
-    size = (headers.get("Content-Range") or "").removeprefix("bytes */")
-    return int(size) if size.isascii() and size.isdigit() else None
+    except OSError as error:
+        raise UserError(f"{part.path.parent}: {error.strerror}; partial download kept; rerun to resume") from None
+    except ValueError:
+        raise UserError(f"{_shown(url)}: redirects to what is not a valid URL") from None
 
 
 def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> None:
-    headers: Mapping[str, str] = response.headers
-    going_on = response.status == 206
-    if going_on and not str(headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
+    headers = response.headers
+    if response.status != 206:
+        have = 0
+    elif not headers.get("Content-Range", "").startswith(f"bytes {have}-"):
         part.remove()
         raise BrokenOff("the server returned a different byte range than requested")
-    if not going_on:
-        have = 0
-    length = headers.get("Content-Length")
-    whole = have + int(length) if length and length.isdigit() else None
-    if size is not None and whole is not None and whole != size:
+    length = headers.get("Content-Length", "")
+    whole = have + int(length) if length.isdigit() else size
+    if size is not None and whole != size:
         part.remove()
         raise UserError(f"{_shown(url)}: the server offers {whole} bytes, expected {size}")
+    need_room(part.path.parent, _shown(url), (whole or 0) - have)
+    etag = headers.get("ETag", "")
+    strong = etag and not etag.startswith("W/")
+    write_json(part.about, {"url": url, "validator": etag if strong else headers.get("Last-Modified")})
     most = size if size is not None else MAX_UNKNOWN
-    if whole is not None:
-        _room(part.path.parent, whole - have)
-    etag = headers.get("ETag") or ""
-    validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
-    write_json(part.about, {"url": url, "validator": validator})
     bar = progress(total=whole, initial=have, unit="B", unit_scale=True, desc=part.path.name.strip("."), leave=False)
-    with part.path.open("ab" if going_on else "wb") as out, bar:
+    with part.path.open("ab" if have else "wb") as out, bar:
         while block := response.read(_BLOCK):
             have += len(block)
             if have > most:
                 part.remove()
                 raise UserError(f"{_shown(url)}: sends more than the expected {most} bytes; not the published file")
-            _write(out, block, part.path)
+            out.write(block)
             bar.update(len(block))
-        _flush(out, part.path)
-    if (whole if whole is not None else size) not in (None, have):
-        raise BrokenOff(f"connection lost at {have} of {whole or size} bytes")
-
-
-def _room(folder: Path, needed: int) -> None:
-    state = os.statvfs(folder)
-    free = state.f_bavail * state.f_frsize
-    if needed > free:
-        raise UserError(f"{folder}: {needed} bytes needed, {free} are free; free some space and rerun")
-
-
-def _write(out: Any, block: bytes, path: Path) -> None:
-    try:
-        out.write(block)
-    except OSError as error:
-        raise _unwritable(error, path) from None
-
-
-def _flush(out: Any, path: Path) -> None:
-    try:
         out.flush()
         os.fsync(out.fileno())
-    except OSError as error:
-        raise _unwritable(error, path) from None
+    if whole is not None and whole != have:
+        raise BrokenOff(f"connection lost at {have} of {whole} bytes")
 
 
-def _unwritable(error: OSError, path: Path) -> UserError:
-    return UserError(f"{path.parent}: {error.strerror}; partial download kept; rerun to resume")
+def need_room(folder: Path, what: str, needed: int) -> None:
+    """UserError if the disk of ``folder`` has less than the bytes that ``what`` needs."""
+    if needed > (free := shutil.disk_usage(folder).free):
+        raise UserError(f"{folder}: {what} needs {needed} bytes, {free} are free; free some space and rerun")
 
 
 def _shown(url: str) -> str:

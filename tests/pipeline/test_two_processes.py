@@ -1,0 +1,117 @@
+"""Two processes train one run, and one of them fails: the run ends at once with that one's own message, and goes on later."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import small_project
+from small_project import SCALE
+
+from mdc.app.cli import main
+from mdc.plan.config.read import validate
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import write_json
+
+pytestmark = pytest.mark.slow
+RUN = "runs/alt/ViT-T-12/mdc/s0"
+
+# Leaving the group waits for all, as under nccl; and the second process fails in its sixth step
+FAILS = """
+import os
+if "RANK" in os.environ:
+    import signal
+    import torch
+    torch.distributed.destroy_process_group = torch.distributed.barrier
+    from mdc.plan.records import UserError
+    from mdc.training import trainer
+    step = trainer._step
+    def failing(training, optimizer, number, *rest):
+        if training.group.rank == 1 and number == 5:
+            {failure}
+        return step(training, optimizer, number, *rest)
+    trainer._step = failing
+"""
+
+
+class Place:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.scale = folder, ScaleFolder(folder / "results" / SCALE)
+        values = small_project.values()
+        values["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
+        values["pretrain"]["recipe"] |= {"epochs": 4, "batch_size": 32, "validate_every": 20, "processes": 2}
+        for name, job in Plan(validate(values)).jobs.items():
+            write_json(self.scale.config(name), job.config())
+            if name.startswith("data/"):
+                assert main([job.verb, str(self.scale.config(name))]) == 0
+        write_json(folder / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
+
+    def train(self, name: str, failure: str = "") -> tuple[int, list[str]]:
+        """Exit code and what was said; ends within seconds, or the test fails."""
+        hooks = self.folder / f"hooks_{name}"
+        if failure:
+            hooks.mkdir(exist_ok=True)
+            (hooks / "sitecustomize.py").write_text(FAILS.format(failure=failure))
+        config = [str(self.scale.config(RUN)), "--folder", str(self.scale.root)]
+        places = {"out": "out", "state": "state", "runtime": "runtime.json"}
+        options = [
+            w
+            for key, at in places.items()
+            for w in (f"--{key}", str(self.folder / at / name) if key != "runtime" else str(self.folder / at))
+        ]
+        paths = [str(hooks)] * bool(failure) + os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        done = subprocess.run(
+            [sys.executable, "-m", "mdc.app.cli", "pretrain", *config, *options],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return done.returncode, done.stderr.splitlines()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    made = Place(tmp_path_factory.mktemp("two"))
+    assert made.train("whole")[0] == 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "says"),
+    [
+        (
+            'raise UserError("shard-000000.tar: sample 7 is damaged")',
+            2,
+            "mdc pretrain: shard-000000.tar: sample 7 is damaged",
+        ),
+        (
+            'raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")',
+            2,
+            "raise accumulation, or set recompute",
+        ),
+        ('raise RuntimeError("its own fault")', 1, "process 1 failed with exit code 1"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "process 1 was ended by SIGKILL"),
+    ],
+)
+def test_one_that_fails_ends_all_with_its_own_message_and_the_run_resumes(
+    place: Place, failure: str, code: int, says: str
+) -> None:
+    name = f"fails{code}{len(says)}"
+    found, said = place.train(name, failure)
+    assert found == code, said
+    assert says in said[-1], said
+    state = place.folder / "state" / name / "state.safetensors"
+    if code == 2:  # the newest state is damaged too: one process chooses the one before it for all
+        data = bytearray(state.read_bytes())
+        data[len(data) // 2] ^= 1
+        state.write_bytes(data)
+    found, said = place.train(name)
+    assert found == 0, said
+    assert any("damaged" in line for line in said) == (code == 2)
+    weights = [place.folder / "out" / run / "checkpoint.safetensors" for run in (name, "whole")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
