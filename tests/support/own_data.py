@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +30,13 @@ def photos(folder: Path, count: int) -> list[tuple[str, str]]:
 
 
 def table(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...] | None = ("image", "caption")) -> None:
-    """A CSV, or a TSV by the name's end."""
+    """A CSV, or a TSV by the name's end, gzipped by it or not; a cell alone in its row stands as it is."""
     tab = path.suffix == ".tsv"
     lines = [*([header] if header else []), *rows]
-    text = "".join(("\t".join(row) if tab else ",".join(f'"{cell}"' for cell in row)) + "\n" for row in lines)
+    quoted = "{}" if tab or len(lines[0]) == 1 else '"{}"'
+    text = "".join(("\t" if tab else ",").join(map(quoted.format, row)) + "\n" for row in lines)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
 
 
 def classes(folder: Path, train: int = 12, test: int = 8) -> None:

@@ -206,23 +206,31 @@ def _init_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "init",
         help="write a scale for your own data",
-        description="Write a small scale for your own data, scales/NAME.yaml, and print the command that runs it. No image is "
-        "opened. All files lie under the folder that MDC_DATA names (default: data/), and the scale names them relative to it; "
-        "here a path may start from there or from the current folder. A file that lies elsewhere is refused.",
+        description="Write a small scale for your own data, scales/NAME.yaml, say what was found and chosen, and print the "
+        "command that runs it (docs/own-data.md). All files lie under the folder that MDC_DATA names (default: data/), and "
+        "the scale names them relative to it; here a path may start from there or from the current folder. Files elsewhere are "
+        "refused.",
     )
     sub.add_argument("name", metavar="NAME", help="of the new scale; its results lie under results/NAME")
-    sub.add_argument("--images", required=True, metavar="FOLDER", help="the image names in FILE start from this folder")
     sub.add_argument(
-        "--captions",
-        required=True,
-        metavar="FILE",
-        help="a table of image names and captions: .csv, .tsv or .jsonl, in UTF-8, with or without a header",
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="a folder of images with a table of captions (.csv, .tsv, .jsonl, .json, COCO's) or a .txt beside each; the table, "
+        "and the folder if it is another one; .tar or .parquet files, or a folder of them; or OWNER/NAME of a dataset on the hub",
     )
     sub.add_argument(
         "--probe",
         metavar="FOLDER",
         help="labelled images, as FOLDER/train/CLASS/x.jpg and FOLDER/test/CLASS/x.jpg; without it there is no Table 1",
     )
+    sub.add_argument(
+        "--image-size", type=int, metavar="PIXELS", help="that models see; all five by default by the number of images"
+    )
+    sub.add_argument("--tower", choices=["ViT-T-8", "ViT-S-8", "ViT-S-16", "ViT-B-32"], help="the image encoder")
+    sub.add_argument("--batch-size", type=int, metavar="N", help="images of a step")
+    sub.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
+    sub.add_argument("--vocabulary", choices=["words", "full"], help="the tokens of the captions, or all of CLIP's")
     sub.add_argument(
         "--default", action="store_true", help="name the scale in params.yaml, so that every call is for it"
     )

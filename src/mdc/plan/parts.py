@@ -34,6 +34,7 @@ CORPORA = {
     "scenes": "mdc.data.sources.corpora.scenes",
     "parquet": "mdc.data.sources.corpora.parquet",
     "caption_table": "mdc.data.sources.corpora.caption_table",
+    "caption_files": "mdc.data.sources.corpora.caption_files",
     "webdataset": "mdc.data.sources.corpora.webdataset",
     "pairs": "mdc.data.sources.corpora.pairs",
     "karpathy": "mdc.data.sources.corpora.karpathy",

@@ -219,7 +219,8 @@ def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
     assert "mdc.data.shards.caption_statistics" not in closure("mdc.data.shards.probe_set")
     kinds = {module for which in (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS) for module in which.values()}
     built_on = {
-        "mdc.data.sources.corpora.pairs": {"mdc.data.sources.corpora.webdataset"},  # a mirror's tars
+        # a mirror's tars and parquet files
+        "mdc.data.sources.corpora.pairs": {f"mdc.data.sources.corpora.{name}" for name in ("webdataset", "parquet")},
         "mdc.data.sources.probes.builder": {"mdc.data.sources.probes.class_folder"},  # ImageNet
         "mdc.data.sources.choices.caption_order": {"mdc.data.sources.corpora.karpathy"},
         "mdc.data.sources.choices.sugarcrepe_parquet": {"mdc.data.sources.choices.sugarcrepe"},

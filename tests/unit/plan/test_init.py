@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import own_data
+import pyarrow
+import pyarrow.parquet
 import pytest
+from PIL import Image
 from read_table import read_table
 
 from mdc.app.cli import main
-from mdc.data.formats.samples import held_out
-from mdc.data.sources.source import open_probe
+from mdc.app.init import estimate
+from mdc.app.init.survey import Survey
+from mdc.app.init.values import SIZES, TOWERS, choose
+from mdc.data.formats.samples import Skipped, held_out
+from mdc.data.formats.tar import TarWriter
+from mdc.data.sources.source import open_corpus, open_probe
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
 from mdc.plan.jobs import context
 from mdc.plan.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
-PHOTOS = ["photos", "--images", "photos", "--captions", "photos/captions.csv"]
+PHOTOS = ["photos", "photos"]
 
 
 @pytest.fixture
@@ -34,6 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own_data.everything(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MDC_DATA", raising=False)
+    monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
     return tmp_path
 
 
@@ -70,7 +81,7 @@ def test_a_scale_is_a_short_commented_file_of_its_own(project: Path) -> None:
     after = _files()
     text = after.pop(Path("scales/photos.yaml")).decode()
     assert after == before and load("params.yaml").scale == "mini"
-    assert len(text.splitlines()) < 50 and text.count(" # ") > 4 and "$schema=" in text.splitlines()[0]
+    assert len(text.splitlines()) < 80 and text.count(" # ") > 4 and "$schema=" in text.splitlines()[0]
 
 
 def test_it_can_become_the_scale_of_every_call(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,8 +103,9 @@ def test_a_scale_plans_its_jobs_and_without_a_probe_no_table_1(
     probe: bool, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params = _init(*PHOTOS, *(["--probe", "birds"] if probe else []))
-    tables = [*(["table1", "table6"] if probe else []), "table9", "figure3", "figure_loss"]
-    assert list(params.tables) == tables
+    held_out = ["table3", "figure6", "table_retrieval", "figure_position"]
+    tables = [*(["table1", "table6"] if probe else []), *held_out, "table9", "figure3", "figure_loss"]
+    assert set(params.tables) == set(tables)
     monkeypatch.setattr(context, "fingerprint", lambda *modules: "0" * 64)
     jobs: dict[str, Any] = dict(Plan(params).jobs)
     runs = [f"photos/ViT-T-8/{method}" for method in ("clip", "arc", "mdc")]
@@ -101,7 +113,9 @@ def test_a_scale_plans_its_jobs_and_without_a_probe_no_table_1(
         f"probe/untrained/ViT-T-8/{one}/s0" for one in ("cls", "patch_mean")
     ]
     expected = {*tables, "data/corpora/photos", "data/vocabularies/words", *(f"runs/{run}/s0" for run in runs)}
-    assert set(jobs) == expected | ({"data/probes/birds", *probes} if probe else set())
+    of_held_out = {one for one in jobs if one.startswith(("captions/", "metrics/", "retrieval/", "positions/"))}
+    assert set(jobs) - of_held_out == expected | ({"data/probes/birds", *probes} if probe else set())
+    assert {one.split("/")[3] for one in of_held_out if one.startswith("retrieval/")} == {"clip", "arc", "mdc"}
     if probe:
         clip, arc, mdc = runs
         assert [list(pair) for pair in jobs["table1"].primary] == [[mdc, arc], [mdc, clip]]
@@ -117,29 +131,40 @@ def test_what_is_printed_names_the_command(
     _init(*PHOTOS, "--probe", "birds")
     said = capsys.readouterr().out
     assert "\n  snakemake results/table1.csv --cores all --config scale=photos\n" in said
-    assert "33 images to train on, 7 held out" in said and "2 classes, 24 images to train on, 16 to test" in said
+    assert "2 classes, 24 images to train on, 16 to test" in said
+    assert [line.split()[0] for line in said.splitlines()[1:9]] == [
+        *("images:", "captions:", "sizes:", "splits:", "left", "probe:", "chosen:", "time:")
+    ]
+    assert (
+        "40 with captions in photos" in said and "32 × 40 in the middle" in said and "left out: nothing so far" in said
+    )
+    assert "about 10 minutes on this machine's CPU" in said
     elsewhere = project / "my data"
     (project / "data").rename(elsewhere)
     monkeypatch.setenv("MDC_DATA", str(elsewhere))
     _init("more", *PHOTOS[1:])
     command = _command(capsys)
     assert shlex.split(command)[0] == f"MDC_DATA={elsewhere}"
-    assert "results/figure_loss.png" in command and command.endswith("scale=more")
+    assert "results/table3.csv" in command and command.endswith("scale=more")
 
 
 @pytest.mark.parametrize("count", [16, 17, 40, 130, 1000, 5000])
 def test_values_fit_the_number_of_images(count: int, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["p000.jpg", *(f"{number}.jpg" for number in range(1, count))]  # the others are not looked at
     own_data.table(project / "data/photos/captions.csv", [(name, "a photo of it") for name in names])
+    for name in names[40:]:
+        (project / "data/photos" / name).touch()
+    for number in range(1, min(40, count)):
+        (project / f"data/photos/p{number:03d}.jpg").rename(project / f"data/photos/{number}.jpg")
     scale = _init(*PHOTOS)
     recipe, source = scale.pretrain.recipe, scale.data.corpora["photos"].source
     assert source.kind == "caption_table"
     val = sum(held_out(name, source.val_share) for name in names)  # as the source itself does it
     train = count - val
-    assert recipe.batch_size <= val <= train
+    assert recipe.batch_size <= val <= train and (count < 100 or val >= min(64, count // 8))
     steps = recipe.epochs * (train // recipe.batch_size)
-    assert 300 <= steps < 300 + train // recipe.batch_size and recipe.warmup_steps < steps / 4
-    assert recipe.validate_every <= steps and recipe.batch_size <= 64
+    assert steps >= 300 and (recipe.epochs == 40 or steps < 300 + train // recipe.batch_size)
+    assert recipe.warmup_steps < steps / 4 and recipe.validate_every <= steps and recipe.batch_size <= 32
     assert f"{train:,} images to train on, {val:,} held out" in capsys.readouterr().out
 
 
@@ -158,36 +183,39 @@ def test_columns_are_found(
     named = _rows() if header else [("gone.jpg", "a bird"), *_rows()]  # a first line that is no header and no file's
     rows = [tuple(column.format(name=name, text=text) for column in columns) for name, text in named]
     own_data.table(project / "data" / file, rows, header)
-    _init("own", "--images", "photos", "--captions", file)
+    _init("own", "photos", file)
     source = _source("own")
     assert source.pop("val_share") > 0
     assert source == {"kind": "caption_table", "path": file, "images": "photos", **expected}
+    opened = open_corpus(load("params.yaml", "own").data.corpora["own"].source.complete(), project / "data")
+    found = [one for split in ("train", "val") for one in opened.samples(split, Skipped())]
+    assert len(found) == 40 and "a bird, number 7" in {sample.captions[0] for sample in found}
 
 
 def test_json_lines_with_lists_of_captions(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [f'{{"file": "{name}", "captions": ["{text}", "{text} too"], "id": 3}}\n' for name, text in _rows()]
     (project / "data/a.jsonl").write_text("".join(lines), encoding="utf-8")
-    _init("own", "--images", "photos", "--captions", "a.jsonl")
+    _init("own", "photos", "a.jsonl")
     assert _source("own")["image_column"] == "file" and _source("own")["caption_column"] == "captions"
-    assert "80 captions" in capsys.readouterr().out
+    assert "captions: 80 from a.jsonl (column captions)" in capsys.readouterr().out
 
 
 def test_the_tables_own_splits_are_kept(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train"] * 30 + ["dev"] * 6 + ["test"] * 4
     rows = [(*row, word) for row, word in zip(_rows(), words, strict=True)]
     own_data.table(project / "data/a.csv", rows, ("image", "caption", "split"))
-    scale = _init("own", "--images", "photos", "--captions", "a.csv")
+    scale = _init("own", "photos", "a.csv")
     source = _source("own")
     assert source["splits"] == {"train": "train", "val": "dev", "test": "test"} and "val_share" not in source
     assert scale.pretrain.recipe.batch_size <= 6
-    assert "30 images to train on, 6 held out, 40 captions" in capsys.readouterr().out
+    assert "30 images to train on, 6 held out (the data's own)" in capsys.readouterr().out
 
 
 def test_names_that_yaml_reads_otherwise_are_quoted(project: Path) -> None:
     (project / "data/birds").rename(project / "data/2024")
     (project / "data/photos").rename(project / "data/My photos, 1: {best}")
     folder = "My photos, 1: {best}"
-    params = _init("own", "--images", folder, "--captions", f"{folder}/captions.csv", "--probe", "2024")
+    params = _init("own", folder, "--probe", "2024")
     data = params.data
     assert data.corpora["own"].source.path == f"{folder}/captions.csv"
     assert data.probes["2024"].source.path == "2024" and params.tables["table1"].probes == ["2024"]
@@ -202,7 +230,7 @@ def test_a_test_folder_called_val(project: Path) -> None:
 
 def test_a_path_may_start_from_here_or_from_mdc_data(project: Path) -> None:
     for number, start in enumerate(("", "data/", f"{project}/data/")):
-        _init(f"own{number}", "--images", f"{start}photos", "--captions", f"{start}photos/captions.csv")
+        _init(f"own{number}", f"{start}photos")
         assert _source(f"own{number}")["path"] == "photos/captions.csv"
 
 
@@ -216,13 +244,14 @@ def test_a_folder_that_is_linked_into_mdc_data_lies_there(project: Path) -> None
 def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "pictures").mkdir()
     (project / "data/photos").rename(project / "pictures/photos")
-    own = ["own", "--images", "pictures/photos", "--captions", "pictures/photos/captions.csv", "--probe", "data/birds"]
+    own = ["own", "pictures/photos", "data/photos.csv", "--probe", "data/birds"]
+    (project / "pictures/photos/captions.csv").rename(project / "data/photos.csv")
     said = _refused(capsys, *own)
-    assert f"--images {project}/pictures/photos: is outside {project}/data" in said
+    assert f"{project}/pictures/photos: is outside {project}/data" in said
     assert f"set MDC_DATA={project}, which holds what you name" in said
     os.environ["MDC_DATA"] = str(project)  # the fixture takes it back
     _init(*own)
-    assert _source("own")["path"] == "pictures/photos/captions.csv"
+    assert _source("own")["path"] == "data/photos.csv" and _source("own")["images"] == "pictures/photos"
 
 
 @pytest.mark.parametrize(("arguments", "said"), read_table(__file__, "refused"), ids=lambda x: str(x)[:40])
@@ -254,12 +283,182 @@ def test_a_parameter_file_that_is_not_good_is_left_alone(project: Path, capsys: 
     assert "params.yaml:1: scale = 7" in _refused(capsys, *PHOTOS)
 
 
+def _captions(count: int = 40) -> dict[str, list[str]]:
+    return {name: [text, f"{text} again"] for name, text in _rows(count)}
+
+
+def _sidecars(data: Path) -> None:
+    for name, texts in _captions().items():
+        (data / "photos" / name).with_suffix(".txt").write_text("\n".join(texts), encoding="utf-8")
+
+
+def _coco(data: Path) -> None:
+    names = list(enumerate(_captions().items()))
+    images = [{"id": 7 + number, "file_name": name} for number, (name, _) in names]
+    notes = [{"image_id": 7 + number, "caption": text} for number, (_, texts) in names for text in texts]
+    with gzip.open(data / "photos/captions.json.gz", "wt") as file:
+        json.dump({"images": images, "annotations": notes}, file)
+
+
+def _json_list(data: Path) -> None:
+    rows = [{"image": name, "caption": texts} for name, texts in _captions().items()]
+    (data / "photos/captions.json").write_text(json.dumps(rows))
+
+
+def _json_object(data: Path) -> None:
+    (data / "photos/captions.json").write_text(json.dumps(_captions()))
+
+
+def _flickr8k(data: Path) -> None:
+    lines = [f"{name}#{number}\t{text}\n" for name, texts in _captions().items() for number, text in enumerate(texts)]
+    (data / "photos/Flickr8k.token.txt").write_text("".join(lines))
+
+
+def _tars(data: Path) -> None:
+    for shard in range(2):
+        with (data / f"photos/{shard:05d}.tar").open("wb") as file:
+            tar = TarWriter(file)
+            for name, texts in list(_captions().items())[shard::2]:
+                tar.add(name, (data / "photos" / name).read_bytes())
+                tar.add(f"{name.removesuffix('.jpg')}.json", json.dumps({"captions": texts}).encode())
+            tar.close()
+    _gone(data)
+
+
+def _parquet(data: Path) -> None:
+    """As a dataset of the hub lies there: an image struct, a split in the files' names."""
+    for split, rows in (("train", list(_captions().items())[:32]), ("test", list(_captions().items())[32:])):
+        images = [{"bytes": (data / "photos" / name).read_bytes(), "path": name} for name, _ in rows]
+        table = pyarrow.table(
+            {"image": images, "id": list(range(len(rows))), "sentences": [texts for _, texts in rows]}
+        )
+        (data / "photos/data").mkdir(exist_ok=True)
+        pyarrow.parquet.write_table(table, data / f"photos/data/{split}-00000-of-00001.parquet")
+    _gone(data)
+
+
+def _gone(data: Path) -> None:
+    for path in (data / "photos").glob("p*.jpg"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(("kind", "lay"), [
+    ("caption_files", _sidecars), ("caption_table", _coco), ("caption_table", _json_list), ("caption_table", _json_object),
+    ("caption_table", _flickr8k), ("webdataset", _tars), ("parquet", _parquet),
+])  # fmt: skip
+def test_a_folder_is_recognised_and_read(
+    kind: str, lay: Callable[[Path], None], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "data/photos/captions.csv").unlink()
+    lay(project / "data")
+    source = _init(*PHOTOS).data.corpora["photos"].source
+    said = capsys.readouterr().out
+    assert source.kind == kind and "40 with captions in photos" in said and " 80 from " in said
+    opened = open_corpus(source.complete(), project / "data")
+    found = {split: [sample.captions for sample in opened.samples(split, Skipped())] for split in ("train", "val")}
+    assert sorted(map(str, found["train"] + found["val"])) == sorted(
+        str(tuple(texts)) for texts in _captions().values()
+    )
+    assert f"{len(found['train'])} images to train on, {len(found['val'])} held out" in said and len(found["val"]) >= 4
+
+
+def test_what_is_left_out_is_said_with_its_reason(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos = project / "data/photos"
+    (photos / "p000.jpg").write_bytes(b"no image")
+    (photos / "p001.jpg").unlink()
+    own_data.photo(photos / "more.jpg", (1, 2, 3), 7)
+    _init(*PHOTOS)
+    said = capsys.readouterr().out
+    assert "39 with captions in photos" in said and "images that nothing captions: 1" in said
+    assert "image file is missing: 1 (first:" in said and "p001.jpg)" in said
+    assert "image cannot be decoded: 1 (first:" in said and "p000.jpg)" in said
+
+
+def test_many_files_beside_images_are_no_tables(project: Path) -> None:
+    """A record and a text of each image, as img2dataset leaves them, and the labels of something else."""
+    (project / "data/photos/captions.csv").unlink()
+    _sidecars(project / "data")
+    for name, _ in _rows():
+        (project / "data/photos" / name).with_suffix(".json").write_text(
+            json.dumps({"image": name, "caption": "a bird, not this"})
+        )
+        label = project / "data/photos/labels" / name
+        label.parent.mkdir(exist_ok=True)
+        label.with_suffix(".txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    assert _init(*PHOTOS).data.corpora["photos"].source.kind == "caption_files"
+
+
+def test_large_photos_are_kept_small(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("photos/p000.jpg", *(f"photos/p{number:03d}.jpg" for number in range(40))):
+        Image.new("RGB", (400, 300), (200, 10, 10)).save(project / "data" / name)
+    data = _init(*PHOTOS, "--probe", "birds").data
+    assert data.corpora["photos"].source.image_size == data.probes["birds"].source.image_size == 64
+    assert (
+        "400 × 300 in the middle" in (said := capsys.readouterr().out) and "larger ones are kept at 64 pixels" in said
+    )
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size.pairs))
+def test_values_by_the_number_of_pairs(size: Any) -> None:
+    pairs = max(size.pairs, 8000)
+    values = choose(Survey({"train": pairs}, about=True), True, None, {})
+    assert values.size == size and values.val_share is not None and values.stored is not None
+    assert values.stored >= 8 / 7 * size.image_size and not size.image_size % TOWERS[size.tower][0]["patch_size"]
+    assert (size.vocabulary == "full") == (pairs >= 20_000)
+    assert values.train + values.val == pairs and values.val >= size.batch_size
+
+
+def test_flags_choose_otherwise(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--tower", "ViT-S-16", "--image-size", "96", "--batch-size", "4", "--epochs", "2", "--vocabulary", "full"]
+    params = _init(*PHOTOS, *flags)
+    backbone, recipe = params.pretrain.backbones["ViT-S-16"], params.pretrain.recipe
+    assert (backbone.image_size, recipe.batch_size, recipe.epochs) == (96, 4, 2)
+    assert params.data.vocabularies == {"words": "full"}
+    assert "ViT-S-16 at 96 pixels, 2 passes in batches of 4, CLIP's whole vocabulary" in capsys.readouterr().out
+    assert "--image-size 100: ViT-S-16 has patches of 16" in _refused(
+        capsys, "own", "photos", "--tower", "ViT-S-16", "--image-size", "100"
+    )
+    assert "--epochs 0: needed: a positive number" in _refused(capsys, "own", "photos", "--epochs", "0")
+    assert "--batch-size 64: there are 40 images" in _refused(capsys, "own", "photos", "--batch-size", "64")
+
+
+def test_the_time_is_measured(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = _init(*PHOTOS)
+    monkeypatch.undo()
+    once, twice = (estimate.training_seconds(params, pairs, 9, False)[0] for pairs in (10**5, 10**6))
+    assert 5 < twice / once < 20 and once > 10
+
+
+def test_two_tables_and_none(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos = project / "data/photos"
+    shutil.copy(photos / "captions.csv", photos / "more.csv")
+    said = _refused(capsys, *PHOTOS)
+    assert (
+        "data/photos: captions in captions.csv and in more.csv; name one: mdc init NAME photos photos/captions.csv"
+        in said
+    )
+    _init("own", "photos", "photos/more.csv")
+    for name in ("captions.csv", "more.csv"):
+        (photos / name).unlink()
+    assert "data/photos: contains 40 images and no captions; needed: a table" in _refused(capsys, *PHOTOS)
+    (project / "data/empty").mkdir()
+    assert "empty: contains no images and no .tar or .parquet file; it has nothing" in _refused(
+        capsys, "other", "empty"
+    )
+    for path in photos.glob("*.jpg"):
+        path.write_bytes(b"none")
+    own_data.table(photos / "captions.csv", _rows())
+    assert "photos: none of 40 images can be read (image cannot be decoded: 40" in _refused(capsys, *PHOTOS)
+
+
 @pytest.mark.slow
 def test_it_runs_as_printed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("Snakefile", "workflow", "pyproject.toml"):
         (project / name).symlink_to(ROOT / name)
-    assert main(["init", *PHOTOS, "--probe", "birds"]) == 0
+    own_data.everything(project / "data", 300)
+    assert main(["init", *PHOTOS, "--probe", "birds", "--epochs", "10"]) == 0
     command = shlex.split(_command(capsys))
+    command[2:2] = ["results/table3.csv", "results/table_retrieval.csv"]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -267,5 +466,6 @@ def test_it_runs_as_printed(project: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(label in rows for label in ("CLIP", "ARC", "MDC", "birds")), rows
     counts = Counter(path.parent.parent.name for path in Path("results/photos/runs").rglob("run.json"))
     assert counts == {"clip": 1, "arc": 1, "mdc": 1}
+    assert "MDC" in Path("results/table3.csv").read_text() and "CLIP" in Path("results/table_retrieval.csv").read_text()
     again = subprocess.run([*command, "-n"], env=environment, capture_output=True, text=True)
     assert "Nothing to be done" in again.stdout + again.stderr

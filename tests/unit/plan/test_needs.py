@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import small_project
 
+from mdc.data.formats.reading import MOST_THREADS
 from mdc.plan.config.layers import overlaid
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
@@ -28,6 +29,15 @@ DOWNLOAD: dict[str, Any] = {
 
 def plan(**scale: Any) -> Plan:
     return Plan(validate(overlaid(small_project.values(), scale)))
+
+
+def test_images_that_are_made_smaller_take_the_cores_that_read_them() -> None:
+    source = {"kind": "caption_table", "path": "own.csv"}
+    corpora = {
+        name: {"label": name, "source": source | more} for name, more in (("as_is", {}), ("small", {"image_size": 64}))
+    }
+    found = plan(data={"corpora": corpora})
+    assert [cores(found.jobs[f"data/corpora/{name}"], None) for name in corpora] == [1, MOST_THREADS]
 
 
 def test_cores_and_gpus_follow_from_what_says_how_a_job_computes() -> None:

@@ -1,56 +1,116 @@
-"""``mdc init``: a small scale for somebody's own images, captions and classes, as a file of its own."""
+"""``mdc init``: a scale for somebody's own images, captions and classes, as a file of its own."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import shlex
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
 
-from mdc.app.init.block import scale_text
-from mdc.app.init.classes import look_at_classes
-from mdc.app.init.places import places_under
-from mdc.app.init.table import look_at_table
-from mdc.app.init.values import choose
+from mdc.app.init.block import captioned, scale_text
+from mdc.app.init.classes import Classes, look_at_classes
+from mdc.app.init.find import Corpus, recognise
+from mdc.app.init.hub import hub_id, look_at_hub
+from mdc.app.init.places import is_anywhere, places_under
+from mdc.app.init.survey import Survey, survey
+from mdc.app.init.values import Values, choose
 from mdc.app.init.write import choose_scale, new_scale, write_scale
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config.params import Params
+from mdc.plan.config.read import load
 from mdc.plan.data_folder import data_folder
+
+_LENGTH = 12  # pieces of a caption, where none was looked at
 
 
 def main(args: argparse.Namespace) -> None:
-    """Look at the files that ``args`` name, write scales/NAME.yaml beside ``args.params``, and print what to run. With
-    ``args.default`` the parameter file names the scale then.
+    """Look at what ``args.paths`` name, write scales/NAME.yaml beside ``args.params``, and print what was found, what was
+    chosen, and what to run. With ``args.default`` the parameter file names the scale then.
 
     UserError in one line for a name or a file that cannot be used; nothing is written then.
     """
     file = new_scale(args.params, args.name)
     root = data_folder()
-    options = {"--images": args.images, "--captions": args.captions, "--probe": args.probe}
-    places = places_under(root, {option: given for option, given in options.items() if given is not None})
-    images, captions, probe = places["--images"], places["--captions"], places.get("--probe")
-
-    table = look_at_table(root / captions, root / images)
+    corpus, found = _look(root, args.paths, args.name)
+    probe = places_under(root, [args.probe])[0] if args.probe is not None else None
     classes = look_at_classes(root / probe) if probe is not None else None
-    values = choose(table, classes)
-    write_scale(args.params, file, scale_text(args.name, captions, images, probe, table, classes, values))
+    given = {name: getattr(args, name) for name in ("image_size", "tower", "batch_size", "epochs", "vocabulary")}
+    values = choose(found, corpus.holds_out, classes, given)
+    write_scale(args.params, file, scale_text(args.name, corpus, found, probe, classes, values))
     if args.default:
         choose_scale(args.params, args.name)
 
-    lines = [
-        f"{file}: written",
-        f"  corpus: {values.train:,} images to train on, {values.val:,} held out, {table.captions:,} captions",
-    ]
-    if classes is not None:
-        lines.append(
-            f"  probe: {len(classes.names)} classes, {classes.train:,} images to train on, {classes.test:,} to test"
-            + f" ({classes.said})" * bool(classes.said)
-        )
+    print(f"{file}: written")
+    for line in _lines(corpus, found, classes, values):
+        print(f"  {line}")
+    print(f"  time:     {_time(load(args.params, args.name), found, values)}", flush=True)
     place = os.environ.get("MDC_DATA")
     start = f"MDC_DATA={shlex.quote(place)} " if place else ""
-    target = ARTEFACTS["table1" if classes is not None else "figure_loss"].target
+    name = "table1" if classes is not None else "table3" if captioned(corpus, found, values) > 9 else "figure_loss"
     option = "" if args.default else f" --config scale={args.name}"
-    lines.append(f"To run it:\n  {start}snakemake results/{target} --cores all{option}")
+    print(f"To run it:\n  {start}snakemake results/{ARTEFACTS[name].target} --cores all{option}")
     if args.default:
-        lines.append(f"{args.params}: scale: {args.name}")
+        print(f"{args.params}: scale: {args.name}")
     else:
-        lines.append(f"To make it the default: write `scale: {args.name}` into {args.params} (mdc init --default does)")
-    print("\n".join(lines))
+        print(f"To make it the default: write `scale: {args.name}` into {args.params} (mdc init --default does)")
+
+
+def _look(root: Path, paths: list[str], name: str) -> tuple[Corpus, Survey]:
+    wanted = hub_id(paths[0]) if len(paths) == 1 else None
+    if wanted is not None and (paths[0].startswith("hub:") or not is_anywhere(root, paths[0])):
+        return look_at_hub(wanted, name)
+    corpus = recognise(root, places_under(root, paths))
+    return corpus, survey(root, corpus)
+
+
+def _lines(corpus: Corpus, found: Survey, classes: Classes | None, values: Values) -> Iterator[str]:
+    about = "about " * found.about
+    yield f"images:   {about}{sum(found.counts.values()):,} with captions in {corpus.images}"
+    length = f", {median(found.pieces):.0f} tokens in the middle" if found.pieces else ""
+    yield f"captions: {about}{found.captions:,} from {corpus.captions}{length}"
+    if found.sizes:
+        middle, largest = (sorted(found.sizes, key=min)[place] for place in (len(found.sizes) // 2, -1))
+        stored = f"; larger ones are kept at {values.stored} pixels" if values.stored else "; kept as they are"
+        yield (
+            f"sizes:    {middle[0]} × {middle[1]} in the middle, {largest[0]} × {largest[1]} the largest of {len(found.sizes)} "
+            f"that were opened{stored}"
+        )
+    else:
+        yield f"sizes:    not looked at; images are kept at {values.stored} pixels at most"
+    how = "the data's own" if values.val_share is None else f"{100 * values.val_share:g} % by a hash of the names"
+    yield f"splits:   {about}{values.train:,} images to train on, {values.val:,} held out ({how})"
+    left_out = [str(found.left_out)] if found.left_out.counts else []
+    left_out += [f"images that nothing captions: {found.unused:,}"] if found.unused else []
+    yield f"left out: {'; '.join(left_out) or 'nothing so far'}"
+    if classes is not None:
+        yield (
+            f"probe:    {len(classes.names)} classes, {classes.train:,} images to train on, {classes.test:,} to test"
+            + f" ({classes.said})" * bool(classes.said)
+        )
+    size = values.size
+    words = "the tokens of the captions" if size.vocabulary == "words" else "CLIP's whole vocabulary"
+    yield (
+        f"chosen:   {size.tower} at {size.image_size} pixels, {size.epochs} passes in batches of {size.batch_size}, {words}"
+    )
+
+
+def _time(params: Params, found: Survey, values: Values) -> str:
+    """How long shards and trainings take on this machine, as far as a few steps tell."""
+    from mdc.app.init.estimate import training_seconds
+
+    length = round(median(found.pieces)) if found.pieces else _LENGTH
+    seconds, device = training_seconds(params, values.train, length, values.size.vocabulary == "full")
+    shards = found.seconds * sum(found.counts.values())
+    making = f", making the shards at most {_rounded(shards)}" if found.sizes else ""
+    return f"training CLIP, ARC and MDC takes about {_rounded(seconds)} on this machine's {device}{making}; tables come after"
+
+
+def _rounded(seconds: float) -> str:
+    if seconds < 90:
+        return "a minute"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 48 * 3600 else f"{timedelta(seconds=seconds).days} days"

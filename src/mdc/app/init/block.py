@@ -8,102 +8,145 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mdc.app.init.classes import Classes
-from mdc.app.init.table import Table
-from mdc.app.init.values import Values
+from mdc.app.init.find import Corpus
+from mdc.app.init.survey import Survey
+from mdc.app.init.values import TOWERS, Values
 from mdc.plan.config.yaml_core import dump_yaml
 
 _METHODS = "[clip, arc, mdc]"
-_BACKBONE = "ViT-T-8"
+_CAPTIONED, _RANKED, _PLACED = (
+    500,
+    60,
+    200,
+)  # held-out images at most: captioned, ranked against each other, scored by position
+
+
+def captioned(corpus: Corpus, found: Survey, values: Values) -> int:
+    """How many held-out images are sure to be there, though some may be left out, or their number is a guess."""
+    there = found.counts.get("test", 0) if "test" in corpus.splits else values.val
+    return int(there * (0.5 if found.about else 0.95))
 
 
 def scale_text(
-    name: str, captions: str, images: str, probe: str | None, table: Table, classes: Classes | None, values: Values
+    name: str, corpus: Corpus, found: Survey, probe: str | None, classes: Classes | None, values: Values
 ) -> str:
     """Scale ``name`` as YAML. Paths are relative to MDC_DATA; without ``probe`` nothing is probed."""
     key = _yaml(name)
-    label = _yaml(f"{name} (own data, one small tower)")
-    corpus = _mapping({"label": name, "source": _corpus(captions, images, table, values)}, 6)
-    probe_set = _probe_set(probe, classes) if probe is not None and classes is not None else ""
-    probing = f"probe: {{batch_size: {values.probe_batch}}}\n" if probe_set else ""
+    source = dict(corpus.source)
+    if values.val_share:
+        source["val_share"] = values.val_share
+    if values.stored is not None:
+        source["image_size"] = values.stored
+    size = values.size
+    tower, lr = TOWERS[size.tower]
+    width, layers, heads = tower["decoder"]
+    vocabulary = f"[{key}]" if size.vocabulary == "words" else "full"
+    said = "the tokens that the captions use, renumbered" if size.vocabulary == "words" else "all of CLIP's tokens"
+    probe_set = _probe_set(probe, classes, values) if probe is not None and classes is not None else ""
+    blocks = f"probe: {{batch_size: {values.probe_batch}}}\n" if probe_set else ""
+    blocks += (
+        "score: {mismatched: 1, batch_tokens: 8192}\ncaption: {}\n" if captioned(corpus, found, values) > 9 else ""
+    )
+    dataset = f"  datasets:\n{_mapping(corpus.dataset, 4)}\n" if corpus.dataset else ""
     return f"""\
 # yaml-language-server: $schema=../workflow/schemas/scale.schema.json
 # Your own images. What is missing here stands under `shared` in params.yaml; all of it: mdc config --scale {key} --expanded
-label: {label}
+label: {_yaml(f"{name} (own data, one tower)")}
 
 data:
-  vocabularies: {{words: [{key}]}}          # the tokens that the captions use, renumbered
+  vocabularies: {{words: {vocabulary}}}{" " * max(1, 22 - len(vocabulary))}# {said}
   samples_per_shard: 2000
   max_skipped: 0.05                       # above this share of unusable samples a set is refused
-  corpora:
+{dataset}  corpora:
     {key}:
-{corpus}{probe_set}
+{_mapping({"label": name, "source": source}, 6)}{probe_set}
 
 pretrain:
-  backbones:                              # small and quick; larger images and towers learn more
-    {_BACKBONE}:
-      {{label: ViT-T/8, image_size: 32, patch_size: 8, width: 64, layers: 3, heads: 2, embed_dim: 64,
-       decoder: {{width: 64, layers: 1, heads: 2}}}}
+  backbones:                              # larger images and towers learn more and take longer
+    {size.tower}:
+      {{label: {_label(size.tower)}, image_size: {size.image_size}, patch_size: {tower["patch_size"]}, width: {tower["width"]}, \
+layers: {tower["layers"]}, heads: {tower["heads"]}, embed_dim: {tower["embed_dim"]},
+       decoder: {{width: {width}, layers: {layers}, heads: {heads}}}}}
   seeds: [0]                              # intervals over seeds need three or more
   recipe:
-    epochs: {values.epochs}
-    batch_size: {values.batch_size}
-    lr: 1.0e-3
+    epochs: {size.epochs}
+    batch_size: {size.batch_size}
+    lr: {dump_yaml(lr).split()[0]}
     warmup_steps: {values.warmup_steps}
     validate_every: {values.validate_every}
   runtime: {{log_every: 1}}
-{probing}
+{blocks}
 tables:
-{_probing_tables(name) if probe_set else _other_tables(name)}"""
+{_tables(name, corpus, found, size.tower, bool(probe_set), values)}"""
 
 
-def _corpus(captions: str, images: str, table: Table, values: Values) -> dict[str, Any]:
-    """The source, without what is as its class has it anyway."""
-    source: dict[str, Any] = {"kind": "caption_table", "path": captions}
-    if PurePosixPath(captions).parent != PurePosixPath(images):
-        source["images"] = images
-    if not table.header:
-        source["header"] = False
-    if table.image != "image":
-        source["image_column"] = table.image
-    if table.caption != "caption":
-        source["caption_column"] = table.caption
-    if table.split is not None:
-        source |= {"split_column": table.split, "splits": table.splits}
-    if values.val_share:
-        source["val_share"] = values.val_share
-    return source
+def _label(tower: str) -> str:
+    head, _, patch = tower.rpartition("-")
+    return f"{head}/{patch}"
 
 
 def _probe_key(probe: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", PurePosixPath(probe).name).lstrip("_.-") or "classes"
 
 
-def _probe_set(probe: str, classes: Classes) -> str:
+def _probe_set(probe: str, classes: Classes, values: Values) -> str:
     source: dict[str, Any] = {"kind": "class_folder", "path": probe}
+    if values.stored is not None:
+        source["image_size"] = values.stored
     label = PurePosixPath(probe).name or "Classes"
     key = _yaml(_probe_key(probe))
     return f"\n  probes:\n    {key}:\n{_mapping({'label': label, 'source': source}, 6)}\n  primary_probe: {key}"
 
 
-def _probing_tables(name: str) -> str:
-    return f"""\
+def _tables(name: str, corpus: Corpus, found: Survey, tower: str, probed: bool, values: Values) -> str:
+    key = _yaml(name)
+    text = ""
+    if probed:
+        text += f"""\
   table1:
-    corpora: [{_yaml(name)}]
+    corpora: [{key}]
     methods: {_METHODS}
     contrasts: [[mdc, arc], [mdc, clip]]
     primary: [[mdc, arc], [mdc, clip]]    # the comparisons that get a verdict
-  table6: {{backbone: {_BACKBONE}}}
-  table9: {{}}
-  figure3: {{corpora: [{_yaml(name)}]}}
-  figure_loss: {{}}
+  table6: {{backbone: {tower}}}
 """
+    if (images := captioned(corpus, found, values)) > 9:
+        text += _held_out(
+            key, "test" if "test" in corpus.splits else "val", found.pieces, images, int(0.95 * values.val)
+        )
+    own = "" if probed else f"corpora: {{{key}: {_METHODS}}}, backbones: [{tower}]"
+    return f"{text}  table9: {{}}\n  figure3: {{corpora: [{key}]}}\n  figure_loss: {{{own}}}\n"
 
 
-def _other_tables(name: str) -> str:
+def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) -> str:
+    """Captions of images that no model has seen, of a ``split``; retrieval among and scores of those of val."""
+    ranked = sorted(pieces) or [8, 10, 12, 15]
+    low, middle, high = (min(60, max(2, ranked[len(ranked) * part // 4])) for part in (1, 2, 3))
+    lengths = list(range(min(low, max(1, middle - 2)), max(high, middle + 2) + 1, 2))
+    side = {one: f"{key}/{one}" for one in ("mdc", "mdc_other", "arc_equal")}
     return f"""\
-  table9: {{}}
-  figure3: {{corpora: [{_yaml(name)}]}}
-  figure_loss: {{corpora: {{{_yaml(name)}: {_METHODS}}}, backbones: [{_BACKBONE}]}}
+  table3:                                 # captions of held-out images
+    datasets:
+      {key}:
+        {{label: {key}, corpus: {key}, split: {split}, images: {min(images, _CAPTIONED)}, pretrained: {key}, training: {key}}}
+    systems:
+      _: {{label: MDC, method: mdc, weights: last}}
+      arc: {{label: ARC, method: arc, write: {{kind: beam, width: 6, most: 60}}, mismatched: true}}
+      arc_equal: {{label: ARC greedy, method: arc, write: {{kind: beam, width: 1, least: {middle}, most: {middle}}}}}
+      mdc: {{write: {{kind: unmask, lengths: [{middle}]}}, mismatched: true}}
+      mdc_best: {{write: {{kind: unmask, lengths: {lengths}}}}}
+    clip_score: {{kind: run, method: clip}}
+    primary: [[{side["mdc"]}, {side["arc_equal"]}], [{side["mdc"]}, {side["mdc_other"]}]]
+  figure6: {{}}
+  table_retrieval:                        # its time grows with the square of the pairs
+    corpora: {{{key}: {_METHODS}}}
+    pairs: {min(val, _RANKED)}
+    primary: [[{key}/mdc/heuristic, {key}/clip/cosine], [{key}/mdc/heuristic, {key}/arc/likelihood]]
+  figure_position:                        # what the image tells about each token
+    corpora: {{{key}: [arc, mdc]}}
+    captions: {min(val, _PLACED)}
+    gradient_captions: {min(val, 24)}
+    primary: [{key}/mdc]
 """
 
 

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.plan.records import UserError
 
 
-def places_under(root: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """The paths of ``given`` {option: path} relative to ``root``, which is MDC_DATA's folder.
+def places_under(root: Path, given: Sequence[str]) -> list[str]:
+    """The paths of ``given`` relative to ``root``, which is MDC_DATA's folder.
 
     A path may start from ``root`` or from the current folder; where both exist, the one from ``root`` is meant. Links are
     not followed, so a folder that is linked into ``root`` lies there. UserError if one is nowhere, or outside of ``root``.
     """
     top = _absolute(root)
-    found = {option: _first_there(top, option, path) for option, path in given.items()}
-    for option, place in found.items():
+    found = [_first_there(top, path) for path in given]
+    for place in found:
         if not place.is_relative_to(top):
-            common = os.path.commonpath([place if place.is_dir() else place.parent for place in found.values()])
+            common = os.path.commonpath([place if place.is_dir() else place.parent for place in found])
             hint = f"; or set MDC_DATA={common}, which holds what you name" if common != os.sep else ""
             raise UserError(
-                f"{option} {place}: is outside {top}, the folder of your data (MDC_DATA; without it, data/); put or "
+                f"{place}: is outside {top}, the folder of your data (MDC_DATA; without it, data/); put or "
                 f"link it there{hint}"
             )
-    return {option: place.relative_to(top).as_posix() for option, place in found.items()}
+    return [place.relative_to(top).as_posix() for place in found]
 
 
-def _first_there(top: Path, option: str, path: str) -> Path:
+def is_anywhere(root: Path, path: str) -> bool:
+    """Whether there is such a file or folder, from ``root`` or from the current folder."""
+    return any(os.path.lexists(_absolute(base / path)) for base in (root, Path()))
+
+
+def _first_there(top: Path, path: str) -> Path:
     """``path`` from ``top`` or from the current folder; if both are there, rather the one that lies in ``top``."""
     there = [place for base in (top, Path()) if (place := _absolute(base / path)).exists()]
     if not there:
-        what = "file" if option == "--captions" else "folder"
-        raise UserError(f"{option} {path}: no such {what}, neither in {top} (MDC_DATA) nor in the current folder")
-    place = next((place for place in there if place.is_relative_to(top)), there[0])
-    if place.is_dir() == (option == "--captions"):
-        need = "a file is needed, and this is a folder" if place.is_dir() else "a folder is needed, and this is a file"
-        raise UserError(f"{option} {place}: {need}")
-    return place
+        raise UserError(f"{path}: no such file or folder, neither in {top} (MDC_DATA) nor in the current folder")
+    return next((place for place in there if place.is_relative_to(top)), there[0])
 
 
 def _absolute(path: Path) -> Path:

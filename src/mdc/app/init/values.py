@@ -1,72 +1,139 @@
-"""Values for a first run on a user's own data, chosen by how much there is of it."""
+"""Values for a first run on a user's own data, chosen by how many pairs there are (the table stands in docs/own-data.md)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mdc.app.init.classes import Classes
-from mdc.app.init.table import Table
-from mdc.data.formats.samples import held_out
+from mdc.app.init.survey import Survey, held_out_of
 from mdc.plan.records import UserError
 
 _LEAST = 16  # images: two batches of two, and some to hold out
-_LARGEST_BATCH = 64
 _STEPS = 300  # at least so many, by epochs
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+_HELD_OUT, _SHOWN = 64, 12  # images at least, if there are enough; tables of held-out images need ten
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a first run has from so many ``pairs`` on. ``tower``: a key of ``TOWERS``; ``vocabulary``: words, those that the
+    captions use, or full, CLIP's own."""
+
+    pairs: int
+    tower: str
+    image_size: int
+    batch_size: int
+    epochs: int
+    vocabulary: str
+
+
+SIZES = (
+    Size(0, "ViT-T-8", 32, 32, 40, "words"),
+    Size(20_000, "ViT-S-8", 64, 128, 10, "full"),
+    Size(200_000, "ViT-S-16", 112, 256, 10, "full"),
+    Size(2_000_000, "ViT-B-32", 224, 1024, 8, "full"),
+)
+#: key → the tower with its decoder, and the learning rate that goes with it; the last is the paper's
+TOWERS: dict[str, tuple[dict[str, Any], float]] = {
+    "ViT-T-8": (
+        {"patch_size": 8, "width": 64, "layers": 3, "heads": 2, "embed_dim": 64, "decoder": (64, 1, 2)},
+        1e-3,
+    ),
+    "ViT-S-8": (
+        {"patch_size": 8, "width": 128, "layers": 4, "heads": 4, "embed_dim": 128, "decoder": (128, 2, 4)},
+        1e-3,
+    ),
+    "ViT-S-16": (
+        {"patch_size": 16, "width": 384, "layers": 8, "heads": 6, "embed_dim": 256, "decoder": (256, 4, 4)},
+        5e-4,
+    ),
+    "ViT-B-32": (
+        {"patch_size": 32, "width": 768, "layers": 12, "heads": 12, "embed_dim": 512, "decoder": (512, 12, 8)},
+        5e-4,
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Values:
-    """``train`` and ``val`` count images; ``val_share`` is None where the table's own splits say what is held out."""
+    """``train`` and ``val`` count images; ``val_share`` is None where the source's own splits say what is held out. ``stored``:
+    the shorter side that images keep in the shards, None: they are small enough already."""
 
     train: int
     val: int
     val_share: float | None
-    batch_size: int
-    epochs: int
+    size: Size
+    stored: int | None
     warmup_steps: int
     validate_every: int
     probe_batch: int
 
+    @property
+    def steps(self) -> int:
+        return self.train // self.size.batch_size * self.size.epochs
 
-def choose(table: Table, classes: Classes | None) -> Values:
-    """A batch of at most an eighth of the images, the least share that holds out one whole batch, some 300 steps or more.
 
-    UserError if there are fewer than 16 images to train on.
+def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mapping[str, Any]) -> Values:
+    """The row of ``SIZES`` for so many images, with what is ``given`` in its place: a batch of at most an eighth of the images,
+    the least share that holds out 64 of them and a batch, some 300 steps or more.
+
+    UserError if there are fewer than 16 images to train on, or if what is given does not go together.
     """
-    names, val_names = table.names["train"], table.names.get("val", [])
-    if len(names) < _LEAST:
-        raise UserError(f"the table names {len(names)} images with captions to train on; at least {_LEAST} are needed")
-    batch = _power_of_two(len(names) // 8, len(val_names) or _LARGEST_BATCH)
-    share, val = None, len(val_names)
-    if table.split is None:
-        share, val = _held_out(names, batch)
-    train = len(names) - (val if table.split is None else 0)
-    steps_an_epoch = train // batch
-    epochs = -(-_STEPS // steps_an_epoch)
-    steps = epochs * steps_an_epoch
+    there, val = found.counts.get("train", 0), found.counts.get("val", 0)
+    if there < _LEAST:
+        raise UserError(f"{there} images with captions to train on; at least {_LEAST} are needed")
+    row = next(size for size in reversed(SIZES) if there >= size.pairs)
+    wanted = {name: value for name, value in given.items() if value is not None}
+    for name in ("image_size", "batch_size", "epochs"):
+        if wanted.get(name, 1) < 1:
+            raise UserError(f"--{name.replace('_', '-')} {wanted[name]}: needed: a positive number")
+    batch = wanted.get("batch_size") or _power_of_two(row.batch_size, there // 8, val or row.batch_size)
+    if batch > there:
+        raise UserError(f"--batch-size {batch}: there are {there} images to train on")
+    share = None
+    if holds_out:
+        share, val = _held_out(found, there, batch)
+    train = there - (val if holds_out else 0)
+    a_pass = max(1, train // batch)
+    epochs = wanted.get("epochs") or max(row.epochs, -(-_STEPS // a_pass))
+    tower = wanted.get("tower") or row.tower
+    image_size = wanted.get("image_size") or _image_size(row, tower)
+    patch = TOWERS[tower][0]["patch_size"]
+    if image_size % patch:
+        raise UserError(f"--image-size {image_size}: {tower} has patches of {patch} pixels; take a multiple of {patch}")
+    size = Size(row.pairs, tower, image_size, batch, epochs, wanted.get("vocabulary") or row.vocabulary)
+    stored = max(64, 1 << (-(-8 * image_size // 7) - 1).bit_length())
+    steps = epochs * a_pass
     return Values(
         train=train,
         val=val,
         val_share=share,
-        batch_size=batch,
-        epochs=epochs,
-        warmup_steps=min(steps // 10, 500),
-        validate_every=max(steps // 4, 1),
-        probe_batch=_power_of_two(classes.train // 4) if classes is not None else _LARGEST_BATCH,
+        size=size,
+        stored=stored if not found.sizes or found.shorter > stored else None,
+        warmup_steps=min(steps // 10, 10_000),
+        validate_every=max(steps // 8, 1),
+        probe_batch=_power_of_two(64, classes.train // 4) if classes is not None else 64,
     )
 
 
+def _image_size(row: Size, tower: str) -> int:
+    """That of the row if the tower is the row's, otherwise of the row that has the tower."""
+    return next(size.image_size for size in (row, *SIZES) if size.tower == tower)
+
+
 def _power_of_two(*limits: int) -> int:
-    """The largest that is within the limits, from 2 to the largest batch."""
-    most = min(_LARGEST_BATCH, *limits)
+    """The largest that is within the limits, at least 2."""
+    most = min(limits)
     return max(1 << (most.bit_length() - 1), 2) if most > 0 else 2
 
 
-def _held_out(names: list[str], batch: int) -> tuple[float, int]:
-    """(share, how many of ``names`` it holds out): one whole batch at least, and as many stay."""
-    for share in _SHARES:
-        number = sum(held_out(name, share) for name in names)
-        if batch <= number <= len(names) - batch:
-            return share, number
+def _held_out(found: Survey, there: int, batch: int) -> tuple[float, int]:
+    """(share, how many images it holds out): one whole batch at least, and 64 or an eighth of them; as many stay."""
+    for least in (max(batch, min(_HELD_OUT, max(_SHOWN, there // 8))), batch):
+        for share in _SHARES:
+            number = held_out_of(found, share)
+            if least <= number <= there - batch:
+                return share, number
     return 0.0, 0

@@ -66,6 +66,17 @@ def is_clutter(name: str) -> bool:
     return name.startswith(".") or name.casefold() in _CLUTTER
 
 
+def named_image(
+    root: Path, skipped: Skipped, key: str, name: str, image_size: int | None = None
+) -> tuple[bytes, str] | None:
+    """``image_file`` of the image ``name`` under ``root``, which must be resolved; one that is outside of it is left out."""
+    place = inside(root, name)
+    if place is None:
+        skipped.add("image outside the folder", key, name)
+        return None
+    return image_file(place, skipped, key, name, image_size)
+
+
 class NamedImages:
     """The images of a folder by name. The last one is kept, because lists name an image several times in a row."""
 
@@ -78,11 +89,7 @@ class NamedImages:
         """(encoded bytes, extension); None for an image that is missing, broken or outside: sample ``key`` is left out."""
         if self._last is not None and self._last[0] == name:
             return self._last[1:]
-        place = inside(self._root, name)
-        if place is None:
-            self._skipped.add("image outside the folder", key, name)
-            return None
-        found = image_file(place, self._skipped, key, name)
+        found = named_image(self._root, self._skipped, key, name)
         if found is not None:
             self._last = (name, *found)
         return found

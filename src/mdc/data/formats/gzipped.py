@@ -28,15 +28,20 @@ def unzipped(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """A JSON object, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
+    """A JSON object, see ``read_json_value``."""
+    value = read_json_value(path)
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: holds a JSON {type(value).__name__} where COCO's captions file has an object")
+    return value
+
+
+def read_json_value(path: Path) -> Any:
+    """What a JSON file holds, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
     with unzipped(path) as file:
         data = file.read(_LARGEST_JSON + 1)
     if len(data) > _LARGEST_JSON:
         raise UserError(f"{path}: more than {_LARGEST_JSON} bytes of JSON; is it a captions file?")
     try:
-        value = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: holds a JSON {type(value).__name__} where COCO's captions file has an object")
-    return value

@@ -91,26 +91,28 @@ def _decoded(data: bytes) -> tuple[Image.Image, str]:
 
 def decode_at_least(
     data: bytes, side: int, max_pixels: int, max_aspect: float
-) -> tuple[Image.Image, tuple[int, int], bool]:
+) -> tuple[Image.Image, tuple[int, int], bool, str]:
     """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``.
 
-    This takes a fraction of the time for large photos. Returns the image, its full size (width, height; upright), and whether
-    the bytes are a plain JPEG that shows the same (RGB, one picture, not rotated). Limits may be narrower than the module's.
+    This takes a fraction of the time for large photos. Returns the image, its full size (width, height; upright), whether
+    the bytes are a plain JPEG that shows the same (RGB, one picture, not rotated), and the format as ``image_format``. Limits
+    may be narrower than the module's.
     """
     try:
         image = _opened(data, max_pixels, max_aspect)
-        plain = image.format == "JPEG" and image.mode == "RGB"
+        form = str(image.format)
+        plain = form == "JPEG" and image.mode == "RGB"
         size, least = image.size, min(image.size)
         image.draft(None, (-(-size[0] * side // least), -(-size[1] * side // least)))
         image.load()
-        _whole(data, str(image.format))
+        _whole(data, form)
         shown = image
-        if image.format == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
+        if form == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
             shown = _upright(image)
             orientation = 1 if shown is image else image.getexif().get(_ORIENTATION, 1)
             size = size[::-1] if orientation in _ON_ITS_SIDE else size
             plain = plain and orientation == 1
-        return _to_rgb(shown), size, plain
+        return _to_rgb(shown), size, plain, form
     except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
         raise
     except Image.DecompressionBombError as error:

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from mdc.data.formats.images import ENDINGS, ImageError, image_format
 from mdc.data.formats.lfs import is_lfs_pointer
+from mdc.data.formats.smaller import at_most
 from mdc.plan.records import atomic_path
 
 IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
@@ -118,8 +119,13 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> tuple[bytes, str] | None:
-    """Encoded bytes with their extension if they decode in full; otherwise None, and the sample is left out."""
+def checked_image(
+    image: object, skipped: Skipped, key: str, file: str = "", image_size: int | None = None
+) -> tuple[bytes, str] | None:
+    """Encoded bytes with their extension if they decode in full; otherwise None, and the sample is left out.
+
+    With ``image_size``, an image whose shorter side has more pixels is made smaller (:mod:`mdc.data.formats.smaller`).
+    """
     if not isinstance(image, bytes) or not image:
         skipped.add("no image", key, file, "zero bytes" if image == b"" else "")
         return None
@@ -130,13 +136,15 @@ def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> 
         skipped.add("image is a Git LFS pointer", key, file, "run `git lfs pull`")
         return None
     try:
-        return image, ENDINGS[image_format(image)][0]
+        return (image, ENDINGS[image_format(image)][0]) if image_size is None else at_most(image, image_size)
     except ImageError as error:
         skipped.add(error.reason, key, file, str(error))
         return None
 
 
-def image_file(path: Path, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+def image_file(
+    path: Path, skipped: Skipped, key: str, file: str, image_size: int | None = None
+) -> tuple[bytes, str] | None:
     """``checked_image`` of a file, which must be a plain one: reading a pipe would wait for ever. A name that is written with
     other code points in the folder (macOS takes letters and accents apart) is found."""
     try:
@@ -155,7 +163,7 @@ def image_file(path: Path, skipped: Skipped, key: str, file: str) -> tuple[bytes
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         skipped.add("image file cannot be read", key, file, getattr(error, "strerror", None) or str(error))
         return None
-    return checked_image(image, skipped, key, file)
+    return checked_image(image, skipped, key, file, image_size)
 
 
 def _as_the_folder_has_it(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Rows of text tables (CSV, TSV, JSON lines) in UTF-8, gzipped or not, read in order.
+"""Rows of text tables (CSV, TSV, JSON lines, JSON) in UTF-8, gzipped or not, read in order.
 
 A file that is wrong as a whole (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A
 row that does not fit is yielded with a complaint, so that the reader can count it.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.gzipped import unzipped
+from mdc.data.formats.gzipped import read_json_value, unzipped
 from mdc.plan.records import UserError
 
 Column = str | int
@@ -42,18 +42,24 @@ def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
 
 
 def table_rows(
-    path: Path, kind: str, header: bool, wanted: Iterable[Column | None], errors: str = "strict"
+    path: Path,
+    kind: str,
+    header: bool,
+    wanted: Iterable[Column | None],
+    errors: str = "strict",
+    delimiter: str | None = None,
 ) -> Iterator[Row]:
     """Rows of a CSV file (with quoted fields), a TSV file (where a quotation mark is an ordinary character) or JSON lines.
 
-    Columns are called by name, or by number from 0 if ``header`` is false. UserError if a ``wanted`` column is missing.
+    Columns are called by name, or by number from 0 if ``header`` is false. UserError if a ``wanted`` column is missing. A CSV may
+    have another ``delimiter`` than a comma.
     With ``errors`` "surrogateescape", bytes that are not UTF-8 become lone surrogates; otherwise they are a UserError.
     """
-    if kind == "jsonl":
-        yield from json_rows(path, errors)
+    if kind in ("jsonl", "json"):
+        yield from json_rows(path, errors) if kind == "jsonl" else json_objects(path)
         return
     names: list[Column] = []
-    for line, cells in _csv_cells(path, errors) if kind == "csv" else _tsv_cells(path, errors):
+    for line, cells in _csv_cells(path, errors, delimiter or ",") if kind == "csv" else _tsv_cells(path, errors):
         if not cells:
             continue
         if not names:
@@ -67,15 +73,63 @@ def table_rows(
             yield line, {}, "row has another number of columns"
 
 
+def json_objects(path: Path) -> Iterator[Row]:
+    """Rows of a JSON file, the number of each in the place of its line.
+
+    The file is a list of objects, or an object that holds one such list; COCO's captions (``images`` and ``annotations``), whose
+    rows have ``image`` and ``caption``, the captions of an image; or an object of image names and captions, with the same
+    columns. UserError for anything else.
+    """
+    value = read_json_value(path)
+    if isinstance(value, dict) and {"images", "annotations"} <= set(value):
+        yield from _coco(path, value["images"], value["annotations"])
+        return
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list) and one and isinstance(one[0], dict)]
+        named = [{"image": name, "caption": texts} for name, texts in value.items()]
+        value = lists[0] if len(lists) == 1 else named
+    if not isinstance(value, list):
+        raise UserError(
+            f"{path}: holds a JSON {type(value).__name__}; needed: a list of objects, or COCO's captions file"
+        )
+    for number, row in enumerate(value):
+        yield (number, row, "") if isinstance(row, dict) else (number, {}, "row is no JSON object")
+
+
+def _coco(path: Path, images: Any, annotations: Any) -> Iterator[Row]:
+    """A row for each image, with its captions in the file's order."""
+    try:
+        names = {one["id"]: one["file_name"] for one in images}
+        captions: dict[Any, list[Any]] = {key: [] for key in names}
+        strange = 0
+        for one in annotations:
+            text = one["caption"]
+            if one["image_id"] in captions:
+                captions[one["image_id"]].append(text)
+            else:
+                strange += 1
+        if len(names) != len(images):
+            raise UserError(f"{path}: images have duplicate ids, so captions could go to the wrong image")
+    except (TypeError, KeyError) as error:
+        missing = f"an entry lacks {error}" if isinstance(error, KeyError) else "its lists hold other things"
+        raise UserError(
+            f"{path}: not COCO's captions file ({missing}); images need id and file_name, annotations image_id and caption"
+        ) from None
+    for number, (key, name) in enumerate(names.items()):
+        yield number, {"image": name, "caption": captions[key]}, ""
+    for number in range(len(names), len(names) + strange):
+        yield number, {}, "annotation of no image"
+
+
 def _tsv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
     for line, text in _lines(path, errors):
         text = text.rstrip("\r\n")
         yield line, text.split("\t") if text else []
 
 
-def _csv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_cells(path: Path, errors: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader((text for _, text in _lines(path, errors)), strict=True)
+    reader = csv.reader((text for _, text in _lines(path, errors)), strict=True, delimiter=delimiter)
     try:
         for cells in reader:
             yield reader.line_num, cells
@@ -119,5 +173,6 @@ def _other_delimiter(path: Path, names: list[Column]) -> None:
     mark = next((mark for mark in "\t;|," if mark in first), "")
     if len(names) == 1 and mark:
         raise UserError(
-            f"{path}: one column, {first[:100]!r}; is the delimiter {mark!r}? A .csv has commas and a .tsv tabs (or set format)"
+            f"{path}: one column, {first[:100]!r}; is the delimiter {mark!r}? A .csv has commas and a .tsv tabs (or set format "
+            "or delimiter)"
         )

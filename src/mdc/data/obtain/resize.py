@@ -7,16 +7,13 @@ whose shorter side is ``image_size`` at most.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
-from PIL import Image
-
-from mdc.data.formats.images import ImageError, decode_at_least
+from mdc.data.formats.images import ImageError
+from mdc.data.formats.smaller import smaller
 from mdc.data.obtain.reasons import LARGE_IMAGE, NARROW_IMAGE, NO_IMAGE, NO_MEMORY, SMALL_IMAGE, UNEXPECTED
 
-_DRAFT = 2  # a JPEG may be decoded at a fraction of its size, but not below so many times the wanted one
 _REASONS = {"image too large": LARGE_IMAGE, "image too narrow": NARROW_IMAGE}
 _METADATA = 1 << 16  # bytes that a kept JPEG may have beyond its raw pixels
 
@@ -46,23 +43,10 @@ class Resize:
         return None, None, None, None, None, reason
 
     def _resized(self, data: bytes) -> Result:
-        image, (width, height), as_it_is = decode_at_least(
-            data, _DRAFT * self.image_size, self.max_pixels, self.max_aspect
-        )
+        found = smaller(data, self.image_size, self.max_pixels, self.max_aspect)
+        width, height = found.size
         if min(width, height) < self.min_image_size:
             return None, None, None, None, None, SMALL_IMAGE
-        small = min(width, height) <= self.image_size
-        if small and as_it_is and len(data) <= 3 * width * height + _METADATA:
+        if not found.changed and found.plain and len(data) <= 3 * width * height + _METADATA:
             return data, width, height, width, height, None
-        if not small:
-            image = image.resize(_scaled(width, height, self.image_size), Image.Resampling.BICUBIC)
-        image.info.clear()  # Pillow would write a GIF's or PNG's comment, and a JPEG holds 64 kB of it
-        buffer = io.BytesIO()
-        image.save(buffer, "JPEG", quality=self.quality)
-        return buffer.getvalue(), *image.size, width, height, None
-
-
-def _scaled(width: int, height: int, shorter: int) -> tuple[int, int]:
-    """Sizes with the shorter side ``shorter`` and the same aspect, rounded."""
-    least = min(width, height)
-    return max(shorter, round(width * shorter / least)), max(shorter, round(height * shorter / least))
+        return found.jpeg(self.quality), *found.image.size, width, height, None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from mdc.data.formats.reading import usable_cores
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.parts import Group, write_parts
 from mdc.data.shards.set_job import note, source_of, splits_of
@@ -28,6 +29,8 @@ def main(call: Call) -> None:
         raise UserError(
             f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset, parquet with in_parts"
         )
+    processes = _processes(call)
+    source.threads = max(1, usable_cores() // processes)
     asked = {name: value for name, value in job.config().items() if name in ("protocol", "fingerprint")}
     # what a killed Snakemake left running goes on to its end, and this call finds its parts whole
     with locked(
@@ -42,7 +45,7 @@ def main(call: Call) -> None:
             # how many pairs are asked for decides which parts there are, not what is in them: those that are cut are left out
             {**asked, "source": {key: value for key, value in source.config.items() if key != "pairs"}},
             context_length=job.protocol.context_length,
-            processes=_processes(call),
+            processes=processes,
         )
     index = {"kind": "parts", "name": job.name, "source": source.config, "group": job.group, "groups": job.groups}
     write_json(call.out / INDEX, {**index, "parts": entries})

@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from mdc.data.formats.captions import clean_caption, clean_captions
+from mdc.data.formats.reading import Reader, with_images
 from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
 from mdc.data.sources.source import Source
 from mdc.models.text import has_piece
 
 
 class Found(NamedTuple):
-    """An image of a corpus as it was found: ``file`` says where, ``image`` is encoded bytes, ``captions`` as they stand."""
+    """An image of a corpus as it was found: ``file`` says where, ``read`` reads it, ``captions`` as they stand."""
 
     key: str
     file: str
-    image: bytes
-    extension: str
+    read: Reader
     captions: list[str]
+    split: str = ""
 
 
 class CaptionedImages(Source[RawSample]):
-    """A corpus: a sample without a caption that has a word is left out and counted."""
+    """A corpus: a sample without a caption that has a word is left out and counted. So many ``threads`` read its images, None:
+    one for each core."""
+
+    threads: int | None = None
 
     @abstractmethod
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
         """The images of one split in a fixed order."""
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        for found in self.found(split, skipped):
-            if (sample := self.cleaned(found, skipped)) is not None:
-                yield sample
+        for _, sample in self._read(partial(self.found, split), skipped):
+            yield sample
 
-    def cleaned(self, found: Found, skipped: Skipped) -> RawSample | None:
-        """The sample of what was found; None, and counted, if none of its captions has a word."""
-        captions = clean_captions(found.captions, self.config["caption_mode"], self.config["max_pieces"])
-        if captions:
-            return RawSample(found.key, found.image, found.extension, captions)
-        skipped.add("no caption", found.key, found.file, repr(found.captions[0]) if found.captions else "")
-        return None
+    def _read(self, found: Callable[[Skipped], Iterator[Found]], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
+        """(split, sample) of those found whose image is good and of whose captions one has a word."""
+        for one, image, extension in with_images(found, skipped, self.image_size, self.threads):
+            captions = clean_captions(one.captions, self.config["caption_mode"], self.config["max_pieces"])
+            if captions:
+                yield one.split, RawSample(one.key, image, extension, captions)
+            else:
+                skipped.add("no caption", one.key, one.file, repr(one.captions[0]) if one.captions else "")
 
 
 class InParts(CaptionedImages):
@@ -64,22 +69,19 @@ class InParts(CaptionedImages):
         return False
 
     @abstractmethod
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
-        """The images of one part in a fixed order, each with its split, of ``splits`` alone.
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
+        """The images of one part in a fixed order, each with its ``split``, of ``splits`` alone.
 
         ``skipped.split`` is the split of whatever is left out.
         """
 
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
         for part in range(self.parts):
-            for _, found in self.found_in(part, {split}, skipped):
-                yield found
+            yield from self.found_in(part, {split}, skipped)
 
     def samples_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
         """The samples of one part, each with its split."""
-        for split, found in self.found_in(part, splits, skipped):
-            if (sample := self.cleaned(found, skipped)) is not None:
-                yield split, sample
+        return self._read(partial(self.found_in, part, splits), skipped)
 
 
 class Choices(Source[ChoiceSample]):

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.folders import is_clutter
 from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.reading import Reader
 from mdc.data.formats.samples import Skipped, checked_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
 from mdc.plan.records import UserError
@@ -26,12 +28,11 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class ParquetRow:
-    """A row whose image can be decoded."""
+    """A row; ``read`` reads its image."""
 
     key: str
     file: str
-    image: bytes
-    extension: str
+    read: Reader
     captions: list[str]
     label: Any
     split: str
@@ -47,7 +48,7 @@ def rows(
     label_column: str | None = None,
     chosen: Callable[[str], bool] | None = None,
 ) -> Iterator[ParquetRow]:
-    """Rows of one split whose image can be decoded, streamed; of keys that are ``chosen`` alone, if that is given.
+    """Rows of one split that have an image, streamed; of keys that are ``chosen`` alone, if that is given.
 
     ``split`` "all": the rows of all files, whatever split they are of.
     """
@@ -69,7 +70,7 @@ def rows_of_file(
     label_column: str | None = None,
     chosen: Mapping[str, Callable[[str], bool]] | None = None,
 ) -> Iterator[ParquetRow]:
-    """Those rows of one file that are of ``splits`` and whose image can be decoded, in the file's order.
+    """Those rows of one file that are of ``splits`` and have an image, in the file's order.
 
     Where no column names a row's split, the file is of all of ``splits``. ``numbers`` counts the rows of each split through
     all files; ``chosen`` has, of a split that is not taken whole, which keys are.
@@ -103,11 +104,9 @@ def rows_of_file(
                         skipped.add("image is a path without bytes", key, path.name, str(image["path"]))
                         continue
                     image = image.get("bytes")
-                found = checked_image(image, skipped, key, path.name)
-                if found is not None:
-                    texts = texts_of(row[caption_column]) if caption_column else []
-                    label = row[label_column] if label_column else None
-                    yield ParquetRow(key, path.name, *found, texts, label, split)
+                texts = texts_of(row[caption_column]) if caption_column else []
+                label = row[label_column] if label_column else None
+                yield ParquetRow(key, path.name, partial(checked_image, image), texts, label, split)
 
 
 def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> Iterator[dict[str, Any]]:
@@ -228,19 +227,39 @@ def need_columns(path: Path, names: Sequence[str], *columns: str | None) -> None
             raise UserError(f"{path}: duplicate column {column!r}")
 
 
-def _images_can_be(path: Path, field: Any) -> None:
+def image_column(path: Path) -> str:
+    """The first column of a file that can hold images: a struct with bytes, as the hub's datasets have it, before plain bytes.
+    UserError if there is none."""
     import pyarrow.types as types
 
-    kind = field.type
+    with open_parquet(path) as file:
+        fields = sorted(
+            file.schema_arrow, key=lambda field: not types.is_struct(field.type)
+        )  # keeps the order otherwise
+    found = next((field.name for field in fields if _holds_bytes(field.type)), None)
+    if found is None:
+        raise UserError(
+            f"{path}: no column holds images (bytes, or a struct with bytes); it has {', '.join(f.name for f in fields)}"
+        )
+    return str(found)
+
+
+def _images_can_be(path: Path, field: Any) -> None:
+    if not _holds_bytes(field.type):
+        raise UserError(f"{path}: column '{field.name}' holds {field.type}; images are bytes, or a struct with bytes")
+
+
+def _holds_bytes(kind: Any) -> bool:
+    import pyarrow.types as types
+
     inner = kind
     if types.is_struct(kind):
         inner = next((kind.field(i).type for i in range(kind.num_fields) if kind.field(i).name == "bytes"), None)
     if inner is not None and types.is_dictionary(inner):
         inner = inner.value_type
-    if inner is None or not (
+    return inner is not None and (
         types.is_binary(inner) or types.is_large_binary(inner) or types.is_binary_view(inner) or types.is_null(inner)
-    ):
-        raise UserError(f"{path}: column '{field.name}' holds {kind}; images are bytes, or a struct with bytes")
+    )
 
 
 def _text_captions(path: Path, field: Any) -> None:

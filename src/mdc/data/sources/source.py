@@ -18,6 +18,8 @@ from mdc.plan import parts
 from mdc.plan.records import UserError
 
 Sample = TypeVar("Sample", covariant=True)
+#: keys that came later: an index says nothing of those that are not given, as before
+_LATER = frozenset({"image_size", "delimiter", "val_share", "image_column"})
 
 
 class Source(ABC, Generic[Sample]):
@@ -26,6 +28,7 @@ class Source(ABC, Generic[Sample]):
     Of labelled sets, ``classes`` are the class names in the order of the labels; ``task`` is "multi" where an image can have
     several of them, otherwise "single"; ``labelled_by_people`` says that a split may lack a class by somebody's mistake,
     which is then looked for. ``facts``: what the making depends on besides the source and its files, for the index.
+    ``image_size``: images with a longer shorter side are made smaller.
     """
 
     classes: list[str]
@@ -33,7 +36,8 @@ class Source(ABC, Generic[Sample]):
     labelled_by_people: bool = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config = dict(config)
+        self.config = {key: value for key, value in config.items() if value is not None or key not in _LATER}
+        self.image_size: int | None = self.config.get("image_size")
         self.classes = []
         self.facts: dict[str, Any] = {}
 

@@ -10,6 +10,13 @@ from mdc.plan.config.references import DATASET, DatasetName
 from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, require_splits
 
 
+class Images(Strict):
+    """What every source of images has. ``image_size``: pixels of the shorter side; larger images are made smaller once, when
+    the shards are made, as upright RGB JPEGs. None: images keep their bytes."""
+
+    image_size: Positive | None = None
+
+
 class Captions(Strict):
     """What every source of captions has: all of an image's captions as samples of their own, joined, or cut to length."""
 
@@ -43,12 +50,13 @@ class Dealt(Strict):
     val: NonNegative = 0
 
 
-class ParquetCorpus(Captions):
+class ParquetCorpus(Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
     ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``in_parts`` makes each file
-    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``).
+    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where no
+    file and no column names a split, the share ``val_share`` of the rows, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["parquet"]
@@ -61,6 +69,7 @@ class ParquetCorpus(Captions):
     pairs: Positive | None = None
     dealt: Dealt | None = None
     in_parts: bool = False
+    val_share: HeldOut | None = None
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
@@ -69,25 +78,30 @@ class ParquetCorpus(Captions):
         for name, default in defaults.items():
             if self.dealt is not None and getattr(self, name) != default:
                 raise ValueError(f"dealt: makes splits of its own; leave out {name}")
+        if self.val_share and (self.split_column is not None or self.dealt is not None or self.pairs is not None):
+            raise ValueError("val_share: goes with split_column: null, and neither with dealt nor with pairs")
         if self.dealt is not None and self.in_parts:
             raise ValueError("in_parts: images that are dealt anew are read by one job; leave out in_parts, or dealt")
         return self
 
 
-class TableCorpus(Captions):
-    """A folder of images and a table that captions them: CSV, TSV (without quotation) or JSON lines, in UTF-8.
+class TableCorpus(Images, Captions):
+    """A folder of images and a table that captions them: CSV, TSV (without quotation), JSON lines or JSON, in UTF-8, gzipped or
+    not. COCO's captions file is such a JSON, with the columns ``image`` and ``caption``.
 
     Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
     from 0. Several rows of one image, or several caption columns, give it several captions. Unless given, ``format``
-    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson). Image names are relative to ``images`` (by default
-    the table's own folder); a name that leads outside this folder is left out. Without a split
+    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson, .json); a CSV has commas or another ``delimiter``. Image
+    names are relative to ``images`` (by default the table's own folder); a number behind a name (x.jpg#0) is none of it, and a
+    name that leads outside this folder is left out. Without a split
     column, the share ``val_share`` of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_table"]
     path: DataPath
     images: DataPath | None = None
-    format: Literal["csv", "tsv", "jsonl"] | None = None
+    format: Literal["csv", "tsv", "jsonl", "json"] | None = None
+    delimiter: Literal[";", "|", ","] | None = None
     header: bool = True
     image_column: Column = "image"
     caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
@@ -108,7 +122,21 @@ class TableCorpus(Captions):
         return self
 
 
-class WebdatasetCorpus(Captions):
+class CaptionFilesCorpus(Images, Captions):
+    """A folder of images, each with its captions in a text file of the same name beside it (0001.jpg, 0001.txt), a caption a
+    line; ``path`` with its subfolders.
+
+    Images are of the split that their folder is named after (train/, val/) where all of them lie in such folders. Otherwise the
+    share ``val_share`` of the images, chosen by a hash of their names, is held out.
+    """
+
+    kind: Literal["caption_files"]
+    path: DataPath
+    val_share: HeldOut = 0.0
+    splits: list[Literal["train", "val", "test"]] = Field(default=["train", "val"])
+
+
+class WebdatasetCorpus(Images, Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
@@ -151,7 +179,7 @@ class DigitsProbe(Strict):
     seed: NonNegative = 0
 
 
-class ParquetProbe(Strict):
+class ParquetProbe(Images):
     """Labelled images in a parquet file or a folder of them."""
 
     kind: Literal["parquet"]
@@ -169,7 +197,7 @@ class ParquetProbe(Strict):
         return self
 
 
-class FolderProbe(Strict):
+class FolderProbe(Images):
     """A folder of images for each class. ``splits`` names the folder of each split, with the same classes; without it they are
     looked for, and drawn where there are none (:mod:`mdc.data.formats.class_layout`)."""
 
@@ -184,7 +212,7 @@ class FolderProbe(Strict):
         return self
 
 
-class NounsProbe(Strict):
+class NounsProbe(Images):
     """A multi-label probe made from any captioned parquet file: which of the commonest nouns does an image show?"""
 
     kind: Literal["caption_nouns"]
@@ -220,11 +248,12 @@ class OfDataset(Strict):
     path: DataPath | None = None
 
 
-class PairsCorpus(OfDataset, Captions):
+class PairsCorpus(OfDataset, Images, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
     ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
-    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's.
+    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's. A mirror
+    consists of tars or of parquet files; in these, images are in ``image_column``, by default the first that can hold some.
     """
 
     kind: Literal["pairs"]
@@ -232,9 +261,10 @@ class PairsCorpus(OfDataset, Captions):
     pairs: Positive | None = None
     val_share: HeldOut = 0.0
     caption_field: str | None = None
+    image_column: str | None = None
 
 
-class KarpathyCorpus(OfDataset, Captions):
+class KarpathyCorpus(OfDataset, Images, Captions):
     """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
 
     ``restval`` joins COCO's split of that name to "train", as is usual for training on COCO captions.
@@ -253,7 +283,7 @@ class KarpathyCorpus(OfDataset, Captions):
         return self
 
 
-class CocoCorpus(OfDataset, Captions):
+class CocoCorpus(OfDataset, Images, Captions):
     """MSCOCO by its official captions files of one year; splits train and val."""
 
     kind: Literal["coco_captions"]
@@ -261,7 +291,7 @@ class CocoCorpus(OfDataset, Captions):
     year: Literal[2014, 2017] = 2017
 
 
-class Flickr8kCorpus(OfDataset, Captions):
+class Flickr8kCorpus(OfDataset, Images, Captions):
     """Flickr8k's classic folder of text files and images; splits train, val and test."""
 
     kind: Literal["flickr8k"]
@@ -269,7 +299,7 @@ class Flickr8kCorpus(OfDataset, Captions):
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
-class CubCorpus(OfDataset, Captions):
+class CubCorpus(OfDataset, Images, Captions):
     """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val.
     ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
 
@@ -280,13 +310,19 @@ class CubCorpus(OfDataset, Captions):
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
-class BuilderProbe(OfDataset):
+class BuilderProbe(OfDataset, Images):
     """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
 
     kind: Literal["builder"]
     dataset: Annotated[
         Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"], DATASET
     ]
+
+    @model_validator(mode="after")
+    def _files(self) -> Self:
+        if self.image_size is not None and self.dataset in ("cifar10", "cifar100", "stl10"):
+            raise ValueError(f"image_size: {self.dataset} has small images of one size; leave it out")
+        return self
 
 
 class CaptionList(Captions):
@@ -319,6 +355,7 @@ CorpusSource = Annotated[
     ScenesCorpus
     | ParquetCorpus
     | TableCorpus
+    | CaptionFilesCorpus
     | WebdatasetCorpus
     | PairsCorpus
     | KarpathyCorpus

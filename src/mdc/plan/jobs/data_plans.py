@@ -57,7 +57,12 @@ def _reading(name: str, source: CorpusSource) -> str:
     if not isinstance(source, PairsCorpus):
         return name
     beside = ("kind", "dataset", "path", "from", "pairs")
-    manner = {key: value for key, value in source.complete().items() if key not in beside}
+    later = ("image_size", "image_column")  # parts that were made before there were such keys keep their name
+    manner = {
+        key: value
+        for key, value in source.complete().items()
+        if key not in beside and (value is not None or key not in later)
+    }
     return f"{source.dataset}-{sha256_json(manner)[:8]}"
 
 

@@ -10,7 +10,14 @@ from mdc.plan.jobs.job import Job
 from mdc.plan.verbs import VERBS, verb_of
 
 #: the kind of a source that is a folder → which of its files are watched
-_IN_FOLDER = {"webdataset": "**/*.tar", **dict.fromkeys(("parquet", "caption_nouns", "caption_list"), "**/*.parquet")}
+_IN_FOLDER = {
+    "webdataset": "**/*.tar",
+    "caption_files": "**/",
+    **dict.fromkeys(("parquet", "caption_nouns", "caption_list"), "**/*.parquet"),
+}
+
+#: of a job that makes images smaller: the threads that it has at most (mdc.data.formats.reading)
+IMAGE_CORES = 16
 
 
 def value_at(whole: Any, keys: str) -> Any:
@@ -30,7 +37,8 @@ def computing(job: Job) -> tuple[str, int, int]:
 def cores(job: Job, runtime: Any) -> int:
     """The cores that a job keeps busy; ``runtime``: the block that says how it proceeds, if there is one."""
     _, processes, threads = computing(job)
-    return processes * max(threads, getattr(runtime, "cores", 1))
+    resizing = IMAGE_CORES if value_at(job, "source.image_size") is not None else 1
+    return max(processes * max(threads, getattr(runtime, "cores", 1)), resizing)
 
 
 def files_of_inputs(job: Job, folder: ScaleFolder) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A folder of images and a table of captions: CSV, TSV or JSON lines, one row an image and caption.
+"""A folder of images and a table of captions: CSV, TSV, JSON lines or JSON, one row an image and caption.
 
 Several rows of one image are its several captions; the images come one by one in the order of their first row. The table
 is read through when it is opened, and again for each split: memory holds 8 bytes for each image. Images whose rows stand
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,11 @@ import numpy as np
 from mdc.data.formats.folders import inside, listed_name
 from mdc.data.formats.samples import Skipped, held_out, image_file, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
-from mdc.data.formats.table_rows import ENDINGS, table_rows
+from mdc.data.formats.table_rows import table_kind, table_rows
 from mdc.data.sources.cleaned import CaptionedImages, Found
 from mdc.plan.records import UserError
+
+_NUMBERED = re.compile(r"(\.[A-Za-z0-9]+)#\d+$")
 
 
 @dataclass
@@ -73,8 +77,8 @@ class CaptionTable(CaptionedImages):
             place = _place(self._root, image.name)
             if place is None:
                 skipped.add("image outside the folder", image.key, image.name, f"line {image.line}")
-            elif (read := image_file(place, skipped, image.key, image.name)) is not None:
-                yield Found(image.key, image.name, *read, image.captions)
+            else:
+                yield Found(image.key, image.name, partial(image_file, place), image.captions)
 
 
 class _Apart:
@@ -134,6 +138,17 @@ def _places(source: Mapping[str, Any], data_dir: Path) -> tuple[Path, Path]:
     return path, folder
 
 
+def own_kind(path: Path) -> str | None:
+    """The kind of table that a file's name tells, JSON among them; None: none."""
+    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return "json" if name.suffix.lower() == ".json" else table_kind(path)
+
+
+def image_name(name: str) -> str:
+    """An image's name as a table has it, without the caption's number that Flickr8k's writes behind it (x.jpg#0)."""
+    return listed_name(_NUMBERED.sub(r"\1", name.strip()))
+
+
 def _place(root: Path, name: str) -> Path | None:
     """Where an image lies, see ``inside``; a name that Windows wrote has backslashes for slashes."""
     place = inside(root, name)
@@ -176,14 +191,15 @@ def _runs(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
 
 
 def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
-    kind = source["format"] or ENDINGS.get(path.suffix.lower())
+    kind = source["format"] or own_kind(path)
     if kind is None:
-        raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv or jsonl")
+        raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv, jsonl or json")
     words = SplitWords(source["splits"])
     captions = source["caption_column"] if isinstance(source["caption_column"], list) else [source["caption_column"]]
     key_column, split_column = source["key_column"], source["split_column"]
     wanted = [source["image_column"], *captions, split_column, key_column]
-    for number, (line, row, complaint) in enumerate(table_rows(path, kind, source["header"], wanted)):
+    rows = table_rows(path, kind, source["header"], wanted, delimiter=source.get("delimiter"))
+    for number, (line, row, complaint) in enumerate(rows):
         if complaint:
             yield _Refused(complaint, line, "")
             continue
@@ -191,7 +207,7 @@ def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
         if not isinstance(name, str) or not name.strip():
             yield _Refused("row names no image", line, "" if name is None else repr(name)[:100])
             continue
-        name = listed_name(name)
+        name = image_name(name)
         if split_column is None:
             split = "val" if held_out(name, source["val_share"]) else "train"
         elif not (word := row.get(split_column)):

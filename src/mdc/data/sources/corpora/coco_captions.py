@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
 from mdc.data.formats.samples import Skipped, safe_key
 from mdc.data.sources.cleaned import CaptionedImages, Found
 from mdc.plan.records import UserError
@@ -70,11 +71,9 @@ class CocoCaptions(CaptionedImages):
                     "file again"
                 )
             captions[note.image_id].append(note.caption)
-        images = NamedImages(existing_folder(self._root / f"{split}{year}", dataset), skipped)
+        root = existing_folder(self._root / f"{split}{year}", dataset).resolve()
         for number, name in names.items():
-            key = safe_key(Path(name).stem)
-            if (read := images.read(key, name)) is not None:
-                yield Found(key, name, *read, captions[number])
+            yield Found(safe_key(Path(name).stem), name, partial(named_image, root), captions[number])
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CocoCaptions:

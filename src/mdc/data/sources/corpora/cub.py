@@ -8,11 +8,12 @@ archive, trainvalclasses.txt and testclasses.txt, with a class a line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.annotations import published_lines
-from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder, inside
+from mdc.data.formats.folders import dataset_folder, existing_folder, inside, named_image
 from mdc.data.formats.samples import Skipped, held_out, safe_key
 from mdc.data.sources.cleaned import CaptionedImages, Found
 from mdc.plan.records import UserError
@@ -32,7 +33,7 @@ class Cub(CaptionedImages):
         self._names = _table(birds / "images.txt", dataset)
         self._training = self._by_class(root) if source["split"] == "classes" else self._by_image(birds)
         self._texts = existing_folder(root / "text_c10", dataset).resolve()
-        self._images = existing_folder(birds / "images", dataset)
+        self._images = existing_folder(birds / "images", dataset).resolve()
 
     def _by_image(self, birds: Path) -> dict[str, bool]:
         """Whether each image is one to train on, as published with the images."""
@@ -63,7 +64,6 @@ class Cub(CaptionedImages):
         return found
 
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        images = NamedImages(self._images, skipped)
         share = self.config["val_share"]
         for number, name in self._names.items():
             held = "val" if held_out(name, share) else "train"
@@ -73,9 +73,9 @@ class Cub(CaptionedImages):
             text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
             if text is None or not text.is_file():
                 skipped.add("caption file is missing", key, name)
-            elif (read := images.read(key, name)) is not None:
+            else:
                 captions = [line for _, line in published_lines(text, self.config["dataset"])]
-                yield Found(key, name, *read, captions)
+                yield Found(key, name, partial(named_image, self._images), captions)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Cub:

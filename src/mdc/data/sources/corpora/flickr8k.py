@@ -8,11 +8,12 @@ some that are in no split: only the splits' images are taken.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.annotations import published_lines
-from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
 from mdc.data.formats.samples import Skipped, safe_key
 from mdc.data.sources.cleaned import CaptionedImages, Found
 from mdc.plan.records import UserError
@@ -27,15 +28,13 @@ class Flickr8k(CaptionedImages):
         super().__init__(source)
         self._root, self._dataset = dataset_folder(source, data_dir), source["dataset"]
         self._captions = _captions(self._root / "Flickr8k.token.txt", self._dataset)
-        self._images = existing_folder(self._root / "Flicker8k_Dataset", self._dataset)
+        self._images = existing_folder(self._root / "Flicker8k_Dataset", self._dataset).resolve()
 
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        images = NamedImages(self._images, skipped)
         for _, line in published_lines(self._root / f"Flickr_8k.{_SPLITS[split]}Images.txt", self._dataset):
             name = line.strip()
-            key = safe_key(Path(name).stem)
-            if (read := images.read(key, name)) is not None:
-                yield Found(key, name, *read, self._captions.get(name, []))
+            captions = self._captions.get(name, [])
+            yield Found(safe_key(Path(name).stem), name, partial(named_image, self._images), captions)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Flickr8k:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
 from mdc.data.formats.samples import Skipped, safe_key
 from mdc.data.sources.cleaned import CaptionedImages, Found
 from mdc.plan.records import UserError
@@ -65,15 +66,14 @@ class Karpathy(CaptionedImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._folder = image_folder(source, data_dir)
+        self._folder = image_folder(source, data_dir).resolve()
         self._images = listed(source, data_dir)
 
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
         wanted = self._their_splits(split)
-        images = NamedImages(self._folder, skipped)
         for image in self._images:
-            if image.split in wanted and (read := images.read(image.key, image.name)) is not None:
-                yield Found(image.key, image.name, *read, list(image.captions))
+            if image.split in wanted:
+                yield Found(image.key, image.name, partial(named_image, self._folder), list(image.captions))
 
     def _their_splits(self, split: str) -> set[str]:
         theirs = self.config["splits"].get(split)

@@ -3,7 +3,7 @@
 From URLs: ``<path>/shards``, read shard by shard, each in the order of its keys, for the threads that downloaded it wrote in
 the order in which strangers answered. ``pairs: N`` takes the rows with place below N: of a list downloaded in the order of
 rank, exactly the smaller subset. Held out is by URL, so that the captions of one image stay together.
-From a mirror: ``<path>/mirror``, read as it stands.
+From a mirror: ``<path>/mirror``, tars or parquet files, read as they stand.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from typing import Any
 from mdc.data.formats.foreign_tar import TarPlaces, tar_places
 from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
+from mdc.data.sources.corpora.parquet import ParquetInParts
 from mdc.data.sources.corpora.webdataset import Webdataset
+from mdc.data.sources.parquet import image_column, parquet_files
 from mdc.plan.records import UserError, read_json, sha256_file
 
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -68,7 +71,7 @@ class Pairs(InParts):
                 f"{shard}: incomplete, or changed since its download; rerun the download, good shards will be kept"
             ) from None
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
         self.seal(part)
         share, field = self.config["val_share"], self.config["caption_field"]
         shard = self._shard(part)
@@ -81,10 +84,8 @@ class Pairs(InParts):
                 if split not in splits:
                     continue
                 skipped.split = split
-                key = safe_key(place.key)
-                image = _downloaded(_read(place, "jpg", tar), skipped, key, shard.name)
-                if image is not None:
-                    yield split, Found(key, shard.name, *image, _captions(place, tar, record, field))
+                read = partial(_downloaded, _read(place, "jpg", tar))
+                yield Found(safe_key(place.key), shard.name, read, _captions(place, tar, record, field), split)
 
     def _shard(self, part: int) -> Path:
         return self._folder / "shards" / f"{part:05d}.tar"
@@ -94,11 +95,23 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
     """See mdc.data.sources.source."""
     if source["from"] != "mirror":
         return Pairs(source, data_dir)
+    mirror = f"{source['path']}/mirror"
     if source["pairs"] is not None:
         raise UserError(
             f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
         )
-    return Webdataset(source, data_dir / source["path"] / "mirror", splits=None)
+    if not any((data_dir / mirror).rglob("*.parquet")) or any((data_dir / mirror).rglob("*.tar")):
+        return Webdataset(source, data_dir / mirror, splits=None)
+    column = source.get("image_column") or image_column(parquet_files({"path": mirror}, data_dir)[0])
+    columns = {
+        "image_column": column,
+        "caption_column": source["caption_field"],
+        "split_column": None,
+        "key_column": None,
+    }
+    return ParquetInParts(
+        {**source, **columns, "path": mirror, "splits": {"train": "train"}, "in_parts": True}, data_dir
+    )
 
 
 def _size_and_time(path: Path) -> list[int]:
@@ -106,11 +119,13 @@ def _size_and_time(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _downloaded(image: bytes | None, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+def _downloaded(
+    image: bytes | None, skipped: Skipped, key: str, file: str, image_size: int | None
+) -> tuple[bytes, str] | None:
     """As ``checked_image``, without decoding what the download decoded and wrote as one whole JPEG."""
-    if image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
+    if image_size is None and image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
         return image, "jpg"
-    return checked_image(image, skipped, key, file)
+    return checked_image(image, skipped, key, file, image_size)
 
 
 def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:

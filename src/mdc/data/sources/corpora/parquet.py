@@ -15,7 +15,7 @@ import numpy as np
 
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.rank import rank_hash
-from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.formats.samples import Skipped, held_out, safe_key
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
 from mdc.data.sources.corpora.dealing import dealt
@@ -53,7 +53,7 @@ class ParquetCorpus(CaptionedImages):
             chosen = None if pairs is None else _subset(self.config, self._data_dir, pairs)
         whole = split if self._dealt is None else ALL
         for row in rows(self.config, whole, self._data_dir, skipped, captions=True, chosen=chosen):
-            yield Found(row.key, row.file, row.image, row.extension, row.captions)
+            yield Found(row.key, row.file, row.read, row.captions)
 
     @cached_property
     def _dealt(self) -> dict[str, frozenset[str]] | None:
@@ -69,7 +69,7 @@ class ParquetCorpus(CaptionedImages):
 
 
 class ParquetInParts(InParts):
-    """The rows of all files; a part is a file, of whichever splits it has rows."""
+    """The rows of all files; a part is a file, of whichever splits it has rows. With ``val_share``, val is drawn from train."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -79,6 +79,13 @@ class ParquetInParts(InParts):
         self._splits = {
             split: frozenset(split_files(source, split, data_dir)) for split in {"train", "val", *source["splits"]}
         }
+        if source.get("val_share"):
+            if self._splits["val"]:
+                raise UserError(
+                    f"{min(self._splits['val'])}: named after a split, but val_share holds rows out; move it, or leave "
+                    "val_share out"
+                )
+            self._splits["val"] = self._splits["train"]
 
     @property
     def parts(self) -> int:
@@ -93,14 +100,19 @@ class ParquetInParts(InParts):
             drawn = [self.config["pairs"], *map(_size_and_time, self._files)]
         return [_size_and_time(self._files[part]), counted, drawn]
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
-        path, chosen = self._files[part], {} if self._chosen is None else {"train": self._chosen}
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
+        path, share = self._files[part], self.config.get("val_share")
+        chosen: dict[str, Callable[[str], bool]] = {}
+        if self._chosen is not None:
+            chosen["train"] = self._chosen
+        if share:
+            chosen = {"train": lambda key: not held_out(key, share), "val": lambda key: held_out(key, share)}
         here = [split for split in sorted(splits) if path in self._splits.get(split, ())]
         if not here:
             return  # a file of another split is not read through
         numbers = Counter(self._firsts[part] if self.config["key_column"] is None else {})
         for row in rows_of_file(path, self.config, here, numbers, skipped, captions=True, chosen=chosen):
-            yield row.split, Found(row.key, row.file, row.image, row.extension, row.captions)
+            yield Found(row.key, row.file, row.read, row.captions, row.split)
 
     @cached_property
     def _firsts(self) -> list[dict[str, int]]:
@@ -131,7 +143,8 @@ def _too_many(source: Mapping[str, Any], pairs: int, there: int) -> UserError:
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
     """See mdc.data.sources.source."""
-    return ParquetInParts(source, data_dir) if source.get("in_parts") else ParquetCorpus(source, data_dir)
+    in_parts = source.get("in_parts") or source.get("val_share")
+    return ParquetInParts(source, data_dir) if in_parts else ParquetCorpus(source, data_dir)
 
 
 @dataclass(frozen=True)

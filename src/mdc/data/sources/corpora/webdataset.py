@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,17 @@ class Webdataset(InParts):
     def parts(self) -> int:
         return len(self._shards)
 
+    @property
+    def shards(self) -> list[tuple[str | None, Path]]:
+        """Each shard with the split that it is named after; None where samples are drawn."""
+        return list(self._shards)
+
     def seal(self, part: int) -> Any:
         _, shard = self._shards[part]
         status = shard.stat()
         return [shard.name, status.st_size, status.st_mtime_ns]
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
         named, shard = self._shards[part]
         share, field = self.config["val_share"], self.config["caption_field"]
         if named is not None and named not in splits:
@@ -61,10 +67,7 @@ class Webdataset(InParts):
             if split not in splits:
                 continue
             skipped.split = split
-            key = safe_key(whole)
-            image = _image(sample, skipped, key, shard.name)
-            if image is not None:
-                yield split, Found(key, shard.name, *image, _captions(sample, field))
+            yield Found(safe_key(whole), shard.name, partial(_image, sample), _captions(sample, field), split)
         _as_many_as_downloaded(shard, count)
 
 
@@ -127,7 +130,9 @@ def _one_of(sample: TarSample, endings: Collection[str]) -> list[str]:
     ]
 
 
-def _image(sample: TarSample, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+def _image(
+    sample: TarSample, skipped: Skipped, key: str, file: str, image_size: int | None
+) -> tuple[bytes, str] | None:
     there = _one_of(sample, IMAGE_ENDINGS)
     if not there:
         skipped.add("no image", key, file, f"files: {', '.join(sample.files)}")
@@ -139,7 +144,7 @@ def _image(sample: TarSample, skipped: Skipped, key: str, file: str) -> tuple[by
     if image is None:
         skipped.add("image too large", key, file)
         return None
-    return checked_image(image, skipped, key, file)
+    return checked_image(image, skipped, key, file, image_size)
 
 
 def _captions(sample: TarSample, field: str | None) -> list[str]:

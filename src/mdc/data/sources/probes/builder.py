@@ -23,13 +23,14 @@ torchvision checks: SciPy's reader can crash on others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import dataset_folder, existing_folder, inside
-from mdc.data.formats.samples import RawSample, Skipped, image_file
+from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
+from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.sources.probes.array_sets import Cifar, Stl10
-from mdc.data.sources.probes.class_folder import ClassFolder
+from mdc.data.sources.probes.class_folder import ClassFolder, Labelled, labelled
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError, read_json
 
@@ -72,17 +73,15 @@ class Built(Source[RawSample]):
         self.task = "multi" if self._name == "voc2007" else "single"
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        return labelled(lambda _: self._labelled(split), skipped, self.image_size)
+
+    def _labelled(self, split: str) -> Iterator[Labelled]:
         for number, (path, target) in enumerate(self._files(split)):
-            key = f"{number:08d}"
             try:
                 name = path.relative_to(self._root).as_posix()
             except ValueError:
                 name = path.as_posix()
-            place = inside(self._root, name)
-            if place is None:
-                skipped.add("image outside the folder", key, name)
-            elif (found := image_file(place, skipped, key, name)) is not None:
-                yield RawSample(key, *found, **target)
+            yield Labelled(f"{number:08d}", name, partial(named_image, self._root), target)
 
     def _files(self, split: str) -> Iterator[tuple[Path, dict[str, Any]]]:
         """(file, label or labels) of each image."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.reading import with_images
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.formats.split_words import listed
 from mdc.data.sources.parquet import captions_of_split, need_known_splits, rows
@@ -30,8 +32,9 @@ class CaptionNouns(Source[RawSample]):
         self.classes = list(self._nouns)
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        for row in rows(self.config, split, self._data_dir, skipped, captions=True):
-            yield RawSample(row.key, row.image, row.extension, labels=tuple(nouns.presence(row.captions, self._nouns)))
+        found = partial(rows, self.config, split, self._data_dir, captions=True)
+        for row, image, extension in with_images(found, skipped, self.image_size):
+            yield RawSample(row.key, image, extension, labels=tuple(nouns.presence(row.captions, self._nouns)))
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionNouns:

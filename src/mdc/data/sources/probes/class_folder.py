@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdc.data.formats.class_layout import class_layout, is_image_name
+from mdc.data.formats.reading import Reader, with_images
 from mdc.data.formats.samples import RawSample, Skipped, image_file
 from mdc.data.sources.source import Source
 
@@ -26,6 +28,9 @@ class ClassFolder(Source[RawSample]):
             self.facts = {"layout": self._layout.said}
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        return labelled(partial(self._files, split), skipped, self.image_size)
+
+    def _files(self, split: str, skipped: Skipped) -> Iterator[Labelled]:
         number = 0
         for label, name in enumerate(self.folder_names):
             for path in self._layout.files(split, name):
@@ -33,8 +38,25 @@ class ClassFolder(Source[RawSample]):
                 number += 1
                 if not is_image_name(path):
                     skipped.add("not named as an image", key, place)
-                elif (found := image_file(path, skipped, key, place)) is not None:
-                    yield RawSample(key, *found, label=label)
+                else:
+                    yield Labelled(key, place, partial(image_file, path), {"label": label})
+
+
+class Labelled(NamedTuple):
+    """An image with its ``target``: label or labels."""
+
+    key: str
+    file: str
+    read: Reader
+    target: dict[str, Any]
+
+
+def labelled(
+    files: Callable[[Skipped], Iterator[Labelled]], skipped: Skipped, image_size: int | None
+) -> Iterator[RawSample]:
+    """The samples of those ``files`` whose image is good."""
+    for one, image, extension in with_images(files, skipped, image_size):
+        yield RawSample(one.key, image, extension, **one.target)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> ClassFolder:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.reading import with_images
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.sources.parquet import need_columns, need_known_splits, rows, split_files
 from mdc.data.sources.source import Source
@@ -28,9 +30,10 @@ class ParquetProbe(Source[RawSample]):
         self.classes, self._labels = _class_table(source, data_dir)
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        for row in rows(self.config, split, self._data_dir, skipped, label_column=self.config["label_column"]):
+        found = partial(rows, self.config, split, self._data_dir, label_column=self.config["label_column"])
+        for row, image, extension in with_images(found, skipped, self.image_size):
             if row.label in self._labels:
-                yield RawSample(row.key, row.image, row.extension, label=self._labels[row.label])
+                yield RawSample(row.key, image, extension, label=self._labels[row.label])
             elif row.label is None:
                 skipped.add("no label", row.key, row.file)
             else:

@@ -1,0 +1,208 @@
+"""What a user's paths are: which kind of source reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mdc.app.init.table import Table, look_at_table, splits_of_words
+from mdc.data.formats.class_layout import is_image_name
+from mdc.data.formats.folders import is_clutter
+from mdc.data.formats.parquet_file import open_parquet
+from mdc.data.formats.split_words import SplitWords
+from mdc.data.sources.corpora.caption_files import ENDINGS as BESIDE
+from mdc.data.sources.corpora.caption_table import own_kind
+from mdc.data.sources.parquet import image_column, need_columns, parquet_files
+from mdc.plan.records import UserError
+
+_MOST_FOLDERS = 50  # of images, from which a table's names may start
+_MOST_TABLES = 20  # that are looked into: of more, each is of one image
+_TAKEN = "a table (.csv, .tsv, .jsonl, .json, also .gz), a .txt beside each image, .tar or .parquet files"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A source of captioned images as a scale has it, without ``val_share``. ``holds_out``: whether a share of the images is to
+    be held out, because nothing tells splits. ``images``: where they lie; ``captions``: where theirs are, for a person."""
+
+    source: dict[str, Any]
+    holds_out: bool
+    images: str
+    captions: str
+    splits: tuple[str, ...] = ("train", "val")
+    dataset: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Folder:
+    """The files of a folder, as paths from it, by what they can be."""
+
+    images: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    tars: list[str] = field(default_factory=list)
+    parquets: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+def recognise(root: Path, paths: Sequence[str]) -> Corpus:
+    """The corpus that ``paths``, relative to ``root``, are: a folder, a file, or a folder of images and a table.
+
+    UserError in one line for what is none, or could be two.
+    """
+    folders = [path for path in paths if (root / path).is_dir()]
+    files = [path for path in paths if path not in folders]
+    if len(files) > 1:
+        raise UserError(f"{root / files[0]} and {root / files[1]}: two files; name one, and the folder of its images")
+    if len(folders) > 1:
+        raise UserError(f"{root / folders[0]} and {root / folders[1]}: two folders; name one that holds both")
+    if not files:
+        return _folder(root, folders[0])
+    path = files[0]
+    ending = Path(path).suffix.lower()
+    if ending in (".tar", ".parquet"):
+        return _webdataset(root, path) if ending == ".tar" else _parquet(root, path)
+    if own_kind(root / path) is None and ending != ".txt":
+        raise UserError(f"{root / path}: unknown file extension; allowed: {_TAKEN}")
+    folder = root / folders[0] if folders else (root / path).parent
+    return _table(root, path, look_at_table(root / path, [folder, *_image_folders(folder)]))
+
+
+def _folder(root: Path, path: str) -> Corpus:
+    there, folder = _sorted_files(root / path), root / path
+    if there.tars or there.parquets:
+        return _webdataset(root, path) if there.tars else _parquet(root, path)
+    if not there.images:
+        has = ", ".join((there.tables + there.texts + there.others)[:3]) or "nothing"
+        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}")
+    stems = {Path(name).with_suffix("") for name in there.images}
+    loose = [name for name in (*there.tables, *there.texts) if Path(name).with_suffix("") not in stems]
+    beside = any(Path(name).with_suffix("") in stems for name in there.texts)
+    tables, wrong, within = [], [], _image_folders(folder)
+    for name in loose[:_MOST_TABLES]:
+        starts = [folder, (folder / name).parent, *within]
+        try:
+            tables.append((name, look_at_table(folder / name, list(dict.fromkeys(starts)))))
+        except UserError as error:
+            wrong.append(error)
+    tables.sort()
+    named = [name for name, _ in tables] + (["text files beside the images"] if beside else [])
+    if len(named) > 1:
+        raise UserError(
+            f"{folder}: captions in {named[0]} and in {named[1]}; name one: mdc init NAME {path} {path}/{named[0]}"
+        )
+    if beside:
+        return _caption_files(path, there)
+    if tables:
+        return _table(root, f"{path}/{tables[0][0]}" if path != "." else tables[0][0], tables[0][1])
+    if len(wrong) == 1 or (wrong and there.tables):
+        raise wrong[0]
+    raise UserError(f"{folder}: contains {len(there.images):,} images and no captions; needed: {_TAKEN}")
+
+
+def _sorted_files(folder: Path) -> _Folder:
+    found = _Folder()
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not is_clutter(name))
+        inner = Path(place).relative_to(folder)
+        for name in sorted(name for name in files if not is_clutter(name)):
+            path, ending = (inner / name).as_posix(), Path(name).suffix.lower()
+            if is_image_name(Path(name)):
+                found.images.append(path)
+            elif ending in (".tar", ".parquet"):
+                (found.tars if ending == ".tar" else found.parquets).append(path)
+            elif ending in BESIDE:
+                found.texts.append(path)
+            else:
+                (found.tables if own_kind(Path(name)) else found.others).append(path)
+    return found
+
+
+def _image_folders(folder: Path) -> list[Path]:
+    """Folders below that hold images, the first ones."""
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not is_clutter(name))
+        if any(is_image_name(Path(name)) for name in files):
+            found.append(Path(place))
+        if len(found) == _MOST_FOLDERS:
+            break
+    return found
+
+
+def _table(root: Path, path: str, table: Table) -> Corpus:
+    images = Path(os.path.relpath(table.folder, root)).as_posix()
+    source: dict[str, Any] = {"kind": "caption_table", "path": path}
+    if (root / path).parent != table.folder:
+        source["images"] = images
+    source |= {"format": table.form} if table.form else {}
+    source |= {"delimiter": table.delimiter} if table.delimiter else {}
+    source |= {} if table.header else {"header": False}
+    source |= {} if table.image == "image" else {"image_column": table.image}
+    source |= {} if table.caption == "caption" else {"caption_column": table.caption}
+    if table.split is not None:
+        source |= {"split_column": table.split, "splits": table.splits}
+    shown = table.caption if isinstance(table.caption, list) else [table.caption]
+    captions = f"{path} (column {', '.join(map(str, shown))})"
+    splits = tuple(table.splits) or ("train", "val")
+    return Corpus(source, table.split is None, images, captions, splits)
+
+
+def _caption_files(path: str, there: _Folder) -> Corpus:
+    words = SplitWords({})
+    tops = {name.partition("/")[0] if "/" in name else None for name in there.images}
+    named = {words.of(top) for top in tops}
+    drawn = None in named or not {"train", "val"} <= named
+    source: dict[str, Any] = {"kind": "caption_files", "path": path}
+    splits = ("train", "val", *(["test"] if "test" in named and not drawn else []))
+    if len(splits) > 2:
+        source["splits"] = list(splits)
+    return Corpus(source, drawn, path, "text files beside them", splits)
+
+
+def _webdataset(root: Path, path: str) -> Corpus:
+    from mdc.data.sources.corpora.webdataset import Webdataset
+
+    source = {"kind": "webdataset", "path": path}
+    opened = Webdataset({**source, "val_share": 0.0, "caption_field": None}, root / path, None)
+    named = {split for split, _ in opened.shards}
+    return Corpus(source, None in named, path, "the tars")
+
+
+def _parquet(root: Path, path: str) -> Corpus:
+    source: dict[str, Any] = {"kind": "parquet", "path": path}
+    files = parquet_files(source, root)
+    image = image_column(files[0])
+    source |= {} if image == "image" else {"image_column": image}
+    with open_parquet(files[0]) as file:
+        columns = file.schema_arrow.names
+    splits: tuple[str, ...] = ("train", "val")
+    holds_out = False
+    given = _splits_of_column(files) if "split" in columns else {}
+    if given:
+        source["splits"], splits = given, tuple(given)
+    else:
+        words = SplitWords({})
+        named = {None if file == root / path else words.of_name(file.relative_to(root / path)) for file in files}
+        source["split_column"] = None
+        if "val" not in named and "test" in named:
+            source["splits"] = {"train": "train", "val": "test"}
+        elif "test" in named:
+            source["splits"] = {"train": "train", "val": "val", "test": "test"}
+            splits = ("train", "val", "test")
+        holds_out = not named & {"val", "test"}
+    source |= {"in_parts": True} if len(files) > 1 else {}
+    return Corpus(source, holds_out, path, f"{path}", splits)
+
+
+def _splits_of_column(files: Sequence[Path]) -> dict[str, Any]:
+    words: dict[str, None] = {}
+    for path in files:
+        with open_parquet(path) as file:
+            need_columns(path, file.schema_arrow.names, "split")
+            for group in range(file.num_row_groups):
+                words |= dict.fromkeys(file.read_row_group(group, columns=["split"])["split"].unique().to_pylist())
+    return splits_of_words(files[0], "split", [str(word) for word in words if word is not None])
