@@ -31,6 +31,7 @@ SETTINGS = {
     **{"image_size": 256, "timeout": 10, "deadline": 60, "retries": 1, "max_bytes": 50_000_000, "min_image_size": 16},
     **{"max_pixels": 89_478_485, "max_aspect": 20.0, "quality": 95, "respect_robots": True, "use_proxy": False},
     "allow_addresses": ["127.0.0.1/32"],
+    "distributor": "local",
 }
 
 
@@ -119,17 +120,14 @@ def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[
     from mdc.data.obtain.urls import obtain
     from mdc.data.shards.corpus import write_corpus
     from mdc.data.sources.source import open_corpus
-    from mdc.plan.config.sources import PairsCorpus
 
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
     config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}
     began = time.perf_counter()
     account = obtain(config, None, folder)
     downloaded = time.perf_counter() - began
-    pairs = PairsCorpus.model_validate(
-        {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "val_share": 0.01}
-    )
-    source = pairs.model_dump(mode="json", by_alias=True)
+    source = {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "pairs": None, "val_share": 0.01}
+    source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
     began = time.perf_counter()
     write_corpus("bench", open_corpus(source, folder), folder / "corpus", samples_per_shard=10_000)
     return downloaded, time.perf_counter() - began, account

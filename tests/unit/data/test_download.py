@@ -7,7 +7,9 @@ import fcntl
 import hashlib
 import io
 import json
+import multiprocessing
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -33,8 +35,8 @@ from url_server import IMAGES, Server, image, serving, turned
 
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.samples import Skipped
-from mdc.data.obtain import crew, worker
 from mdc.data.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
+from mdc.data.obtain.orders import Answer
 from mdc.data.obtain.plan import part_file, read_part
 from mdc.data.obtain.resize import Resize
 from mdc.data.obtain.transfers.addresses import networks
@@ -51,6 +53,7 @@ DOWNLOAD: dict[str, Any] = {
     **{"max_pixels": 89_478_485, "max_aspect": 20.0, "quality": 95, "respect_robots": True},
     **{"processes": 1, "threads": 16, "timeout": 1, "deadline": 2, "retries": 1, "use_proxy": False},
     "allow_addresses": ["127.0.0.1/32"],
+    "distributor": "local",
 }
 CAPTIONS = [*read_table(__file__, "captions"), "long " + "x" * 9_995]
 # path → the outcome and the reason that must be counted for it
@@ -201,7 +204,7 @@ def test_hashes_of_the_list_are_compared_and_repeats_counted(server: Server, tmp
     assert obtain(asked, None, tmp_path) == told, "from what was checked before"
     for account in (tmp_path / "set/accounts").glob("*.json"):
         account.unlink()
-    assert obtain(asked, None, tmp_path) == told, "checked again"
+    assert obtain(asked, None, tmp_path) == told, "downloaded again"
     # without the column nothing of it is in the plan, and the repeats are counted nevertheless
     (tmp_path / "plain/list").mkdir(parents=True)
     shutil.copy(tmp_path / "set/list/rows.jsonl", tmp_path / "plain/list")
@@ -243,19 +246,16 @@ def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path
 
 
 @pytest.mark.slow
-def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path) -> None:
     folder = prepared(tmp_path, server.address)
-    start = crew._start
-
-    def on_a_full_disk(scratch: str) -> Any:
-        process = start(scratch)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
-        return process
-
-    with monkeypatch.context() as patched:
-        patched.setattr(crew, "_start", on_a_full_disk)
+    make_the_plan(config(), None, folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))  # of the processes that are started too
+    try:
         with pytest.raises(UserError, match=r"set: cannot be written \(File too large; \d+ MiB free\); 0 of 6 shards"):
             obtain(config(), None, folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list((folder / "set/shards").iterdir())  # nothing half-written is left
 
     code = (
@@ -307,41 +307,38 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkey
         for path, whole_content in saved.items():
             path.write_bytes(whole_content)
     asked.clear()
-    assert obtain(config(), None, folder) == told and not asked  # whole, though without a valid account
+    assert obtain(config(), None, folder) == told and not asked  # the same bytes, though of another time
 
 
-@pytest.mark.parametrize(
-    ("change", "trouble"),
-    [
-        (lambda name, content: (name, b"another caption" if name.endswith(".txt") else content), "has another caption"),
-        (lambda name, content: (name, content.replace(b"http", b"hxxp")), "has another caption or url"),
-        (lambda name, content: None if name.endswith("20.json") else (name, content), "is not as its rows tell"),
-        (lambda name, content: None if name.startswith("000011") else (name, content), "lacks pairs that its rows"),
-        (lambda name, content: (name.replace("000011", "999911"), content), "is not as its rows tell"),
-        (lambda name, content: (f"../{name}", content), "is an absolute path or leads outside"),
-        (lambda name, content: (name, b"{"), "is not as its rows tell|caption|property name"),
-    ],
-)
-def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
-    whole: Whole, tmp_path: Path, change: Any, trouble: str
-) -> None:
+def test_the_shards_of_another_plan_are_not_thrown_away(whole: Whole, tmp_path: Path) -> None:
+    shutil.copytree(whole[0] / "set", tmp_path / "set")
+    for account in (tmp_path / "set/accounts").glob("*.json"):
+        account.write_text(json.dumps({**read_json(account), "part": "of an earlier version"}))
+    with pytest.raises(UserError, match=r"set: its shards are of another plan.*put back its plan/, or delete shards/"):
+        obtain(config(), None, tmp_path)
+    assert len(list((tmp_path / "set/shards").glob("*.tar"))) == 6
+
+
+def test_a_shard_whose_files_tell_different_things_is_not_whole(whole: Whole, tmp_path: Path) -> None:
     place = whole[0] / "set"
     for path in (*shard_files(place, 1), part_file(place, 1)):
         (tmp_path / path.parent.name).mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / path.parent.name)
-    tar = shard_files(tmp_path, 1)[0]
-    files = [(f"{one.key}.{end}", content) for one in tar_samples(tar) for end, content in one.files.items()]
-    part = read_json(place / "plan/plan.json")["parts"][1]
-    tar.write_bytes(tar_of(files))
-    assert take_account(tmp_path, 1, part)["sha256"] == whole[1]["shards"][1]["sha256"]
-    changed = [new for name, content in files if (new := change(name, content)) is not None]
-    assert changed != files
-    tar.write_bytes(tar_of(changed))
-    with pytest.raises(Incomplete, match=trouble):
-        take_account(tmp_path, 1, part)
+    tar, _, stats = shard_files(tmp_path, 1)
+    images = {one.key: hashlib.sha256(one.files["jpg"] or b"").hexdigest() for one in tar_samples(tar)}
+    part, other = read_json(place / "plan/plan.json")["parts"][1], read_part(place, 0)
+    planned = read_part(tmp_path, 1, part)
+    assert take_account(tmp_path, 1, part, planned, images)["sha256"] == whole[1]["shards"][1]["sha256"]
+    with pytest.raises(Incomplete, match="tell different numbers"):
+        take_account(tmp_path, 1, part, planned, dict(list(images.items())[1:]))
+    with pytest.raises(Incomplete, match="not those of the plan"):
+        take_account(tmp_path, 1, part, other, images)
+    stats.write_text(stats.read_text().replace('"count": 36', '"count": 35'))
+    with pytest.raises(Incomplete, match="tell different numbers"):
+        take_account(tmp_path, 1, part, planned, images)
     part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
     with pytest.raises(UserError, match=r"part-00001\.parquet: corrupt; delete .*plan and rerun"):
-        take_account(tmp_path, 1, part)
+        read_part(tmp_path, 1, part)
 
 
 def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,16 +349,16 @@ def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest
     outcomes = {0: "no word of the name server", 1: "HTTP 404"}
     tried: list[tuple[int, bool]] = []
 
-    def download(settings: Any, orders: Any, believe: bool) -> Iterator[crew.Answer]:
+    def download(settings: Any, orders: Any, believe: bool) -> Iterator[Answer]:
         for shard, part in orders:
             tried.append((shard, believe))
             write_shard(tmp_path / "set", shard, outcomes[shard])
             try:
-                take_account(tmp_path / "set", shard, part, believe)
+                take_account(tmp_path / "set", shard, part, read_part(tmp_path / "set", shard), {}, believe)
             except Silence as error:
-                yield crew.Answer(shard, str(error), "network")
+                yield Answer(shard, str(error), "network")
             else:
-                yield crew.Answer(shard, "")
+                yield Answer(shard, "")
 
     monkeypatch.setattr("mdc.data.obtain.urls.download", download)
     said = r"20 of 20 rows got no response from any host; check your network\. 0 of 2 shards"
@@ -411,14 +408,52 @@ def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:
         obtain(config(allow_addresses=["10.0.0.1/8"]), None, folder)
 
 
-def test_a_dead_process_is_told(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dead(scratch: str) -> Any:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(["sh", "-c", "kill -9 $$"], **pipes, text=True)  # type: ignore[call-overload]
+def test_a_process_that_dies_costs_its_shard_alone(whole: Whole, server: Server, tmp_path: Path) -> None:
+    """Killed once while it downloads: everything arrives. Killed always: that is told, and what is whole stays."""
+    over = threading.Event()
 
-    monkeypatch.setattr(crew, "_start", dead)
-    with pytest.raises(UserError, match=r"6 of 6 shards .* a process was killed by signal 9; out of memory\?"):
-        obtain(config(), None, prepared(tmp_path, server.address))
+    def kill(times: int) -> None:
+        while times and not over.wait(0.05):
+            if list((tmp_path / "set/shards").glob(".rows-*")):
+                for process in multiprocessing.active_children():
+                    process.kill()
+                    times -= 1
+                time.sleep(0.5)
+
+    folder = prepared(tmp_path, server.address)
+    killer = threading.Thread(target=kill, args=(1_000_000,))
+    killer.start()
+    try:
+        with pytest.raises(UserError, match=r"6 of 6 shards .* a process was killed; out of memory\?"):
+            obtain(config(), None, folder)
+    finally:
+        over.set()
+        killer.join()
+    over.clear()
+    killer = threading.Thread(target=kill, args=(1,))
+    killer.start()
+    assert obtain(config(), None, folder) == whole[1]
+    killer.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pyspark", "ray"])
+def test_workers_of_spark_and_ray_download_the_same(whole: Whole, server: Server, tmp_path: Path, name: str) -> None:
+    pytest.importorskip(name)
+    folder = prepared(tmp_path, server.address)
+    code = (
+        "import json, pathlib, sys; from mdc.data.obtain.urls import obtain; "
+        "print(json.dumps(obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))))"
+    )
+    command = [sys.executable, "-c", code, json.dumps(config(distributor=name, processes=2)), str(folder)]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert json.loads(told.splitlines()[-1]) == whole[1]
+
+
+def test_a_distributor_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r"distributor: ray: .*; pip install 'mdc\[ray\]', or set it to local"):
+        obtain(config(distributor="ray"), None, prepared(tmp_path, "http://a.example"))
 
 
 # --- images ----------------------------------------------------------------------------------------------------------
@@ -481,15 +516,17 @@ def test_bad_images_are_told_by_reason() -> None:
 @pytest.mark.parametrize("robots", [True, False])
 def test_every_setting_reaches_what_it_is_of(robots: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every value reaches what it is of, and none another's place: no two are alike."""
-    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")  # img2dataset imports it, and it would ask the network
+    from mdc.data.obtain.downloader import ShardDownloader, guard
+
     installed: list[Opener] = []
     monkeypatch.setattr(urllib.request, "install_opener", installed.append)
     resize = {"image_size": 61, "quality": 62, "min_image_size": 13, "max_pixels": 1_000_003, "max_aspect": 7.5}
     limits = {"timeout": 3.5, "deadline": 11.5, "max_bytes": 70_001, "retries": 4, "use_proxy": True}
     told = {**resize, **limits, "threads": 5, "rows_per_shard": 17, "allow_addresses": ["10.1.0.0/16"]}
-    folder, downloader = worker._prepare({**told, "respect_robots": robots, "folder": str(tmp_path)})
-    made = downloader(None, ["url", "caption"])
-    assert folder == tmp_path and Path(made.output_folder) == tmp_path / "shards"
+    settings = {**told, "respect_robots": robots, "folder": str(tmp_path), "crew": str(tmp_path)}
+    made = pickle.loads(pickle.dumps(ShardDownloader(settings)))  # as Spark and Ray send it
+    guard(settings)
+    assert Path(made.output_folder) == tmp_path / "shards"
     assert [opener._limits for opener in installed] == [Limits(**limits, exceptions=networks(["10.1.0.0/16"]))]
     assert made.resizer == Resize(**resize)
     assert (made.thread_count, made.number_sample_per_shard) == (5, 17)

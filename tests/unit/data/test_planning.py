@@ -1,8 +1,9 @@
-"""Plans of long lists: equal to sorting everything in memory, and resumable at every moment without doing things twice."""
+"""Plans of long lists: equal to sorting everything in memory, nested, and made anew where they were cut off."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import random
@@ -12,17 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confined import forked
+from pandas.util import hash_array
 
-from mdc.data.formats.rank import rank_hash
-from mdc.data.obtain import reading, seals, whole
+from mdc.data.obtain import seals, url_list
 from mdc.data.obtain import subset as choosing
-from mdc.data.obtain.plan import make_plan, read_part, rows_digest
-from mdc.data.obtain.url_list import BadRow, Columns, Row, pair_digest, read_rows, rows_about
-from mdc.plan.records import UserError, sha256_file
+from mdc.data.obtain.plan import is_part, make_plan, read_part, rows_digest
+from mdc.data.obtain.reasons import Failure
+from mdc.data.obtain.transfers.web_url import web_url
+from mdc.data.obtain.url_list import Columns, rows_about
+from mdc.plan.records import UserError, read_json, sha256_file, write_json
 
 SHAPE: dict[str, Any] = {
     **{"image_size": 64, "rows_per_shard": 10, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
@@ -56,29 +60,45 @@ def written(folder: Path, seed: int = 0, rows: int = 160) -> list[Path]:
     return files
 
 
-def oracle(files: list[Path], columns: Columns, subset: dict[str, int] | None) -> tuple[list[Row], dict[str, int]]:
-    """What a plan was before it was made file by file: everything in memory, sorted as a whole."""
-    listed = list(read_rows(files, columns))
-    left_out = Counter(row.reason for row in listed if isinstance(row, BadRow))
-    good = [row for row in listed if isinstance(row, Row)]
-    if subset is None:
-        first: dict[bytes, Row] = {}
-        for row in good:
-            first.setdefault(pair_digest(row.url, row.caption), row)
-        again = len(good) - len(first)
-        return list(first.values()), {**left_out, **({"same url and caption again": again} if again else {})}
-    pairs, seed = subset["pairs"], subset["seed"]
-    ranks = sorted({rank_hash(seed, row.key) for row in good})
-    least = sorted(
-        (rank_hash(seed, row.key), row.key, row.url, row.caption, row.number)
-        for row in good
-        if rank_hash(seed, row.key) <= ranks[pairs - 1]
-    )
-    different = [one for n, one in enumerate(least) if not n or one[1:4] != least[n - 1][1:4]]
-    again = len(least) - len(different)
-    left_out.update({"not in the subset": 0, **({"same url and caption again": again} if again else {})})
-    left_out["not in the subset"] += len(good) - pairs - again
-    return [Row(number, key, url, caption) for _, key, url, caption, number in different[:pairs]], dict(left_out)
+def oracle(
+    files: list[Path], columns: Columns, subset: dict[str, int] | None
+) -> tuple[list[list[Any]], dict[str, int]]:
+    """What is planned, from everything in memory, row by row: place, row, key, URL, caption; and what is left out."""
+    listed: list[dict[str, Any]] = []
+    for file in files:
+        if file.suffix == ".parquet":
+            listed += pq.read_table(file).to_pylist()
+        elif file.suffix == ".csv":
+            listed += csv.DictReader(file.open(newline=""))
+        else:
+            listed += map(json.loads, file.read_text().splitlines())
+    left_out: Counter[str] = Counter()
+    ranked = []
+    hash_key = hashlib.blake2b(str(subset["seed"] if subset else 0).encode(), digest_size=8).hexdigest()
+    for number, row in enumerate(listed):
+        try:
+            url = web_url(row["url"])
+        except Failure as failure:
+            left_out[str(failure)] += 1
+            continue
+        if not row["caption"]:
+            left_out["no caption"] += 1
+            continue
+        key = row["key"] if columns.key else ""
+        rank = int(hash_array(np.array([url], dtype=object), hash_key=hash_key, categorize=False)[0])
+        ranked.append((rank, url, row["caption"], key, number))
+    ranked.sort()
+    pairs, again, different = subset["pairs"] if subset else len(ranked), 0, []
+    for n, one in enumerate(ranked):
+        if len(different) < pairs:
+            if n and one[1:3] == ranked[n - 1][1:3]:
+                again += 1
+            else:
+                different.append(one)
+    left_out.update({"same url and caption again": again} if again else {})
+    if subset:
+        left_out["not in the subset"] = len(ranked) - pairs - again
+    return [[n, row, key, url, caption] for n, (_, url, caption, key, row) in enumerate(different)], dict(left_out)
 
 
 def planned_rows(folder: Path, plan: dict[str, Any]) -> list[list[Any]]:
@@ -87,24 +107,55 @@ def planned_rows(folder: Path, plan: dict[str, Any]) -> list[list[Any]]:
 
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("subset", [None, {"pairs": 5, "seed": 1}, {"pairs": 70, "seed": 2}])
-@pytest.mark.parametrize("sizes", [(100_000, 1.25, 1000), (7, 1.25, 3), (16, 0.2, 0)])
+@pytest.mark.parametrize("sizes", [(250_000, 1.25, 1000, 1 << 16), (7, 1.25, 3, 11), (16, 0.2, 0, 50)])
 def test_a_plan_is_what_sorting_everything_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, subset: Any, sizes: tuple[int, float, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, subset: Any, sizes: tuple[int, float, int, int]
 ) -> None:
-    for name, value in zip(("_SORTED", "_SLACK", "_SPARE"), sizes, strict=True):
+    for name, value in zip(("_RANGE", "_SLACK", "_SPARE"), sizes[:3], strict=True):
         monkeypatch.setattr(choosing, name, value)
-    monkeypatch.setattr(whole, "_SORTED", sizes[0])
-    monkeypatch.setattr(whole, "_CHUNK", 9)
+    monkeypatch.setattr(url_list, "_BATCH", sizes[3])
     files = written(tmp_path / "list")
-    rows, left_out = oracle(files, COLUMNS[columns], subset)
+    wanted, left_out = oracle(files, COLUMNS[columns], subset)
     plan = make_plan(tmp_path, files, COLUMNS[columns], subset, SHAPE)
-    wanted = [[place, row.number, row.key, row.url, row.caption] for place, row in enumerate(rows)]
     assert planned_rows(tmp_path, plan) == wanted
     assert plan["left_out"] == left_out and plan["rows"] == 3 * 160 == len(wanted) + sum(left_out.values())
-    assert [part["sha256"] for part in plan["parts"]] == [
-        rows_digest(wanted[first : first + 10]) for first in range(0, len(wanted), 10)
+    assert [part["rows"] for part in plan["parts"]] == [
+        len(wanted[first : first + 10]) for first in range(0, len(wanted), 10)
     ]
+    assert all(is_part(read_part(tmp_path, n), part["sha256"]) for n, part in enumerate(plan["parts"]))
     assert not (tmp_path / "plan/reading").exists()
+
+
+def test_the_rank_is_the_same_whatever_the_version() -> None:
+    """A plan that grows must find the same order for ever."""
+    urls = pa.array(["http://a.example/1.jpg", "http://xn--bcher-kva.example/"])
+    assert choosing.ranks_of(urls, 0).tolist() == [16604363586139646449, 10491031631375090918]
+    assert choosing.ranks_of(urls, 1).tolist()[0] != 16604363586139646449
+
+
+def test_a_digest_tells_rows_not_how_they_lie() -> None:
+    table = pa.table({"place": [0, 1, 2], "url": ["ab", "c", ""]})
+    same = pa.concat_tables([pa.table({"place": [9], "url": ["x"]}), table.slice(0, 1), table.slice(1)]).slice(1)
+    assert (
+        rows_digest(same) == rows_digest(table) != rows_digest(pa.table({"place": [0, 1, 2], "url": ["a", "bc", ""]}))
+    )
+
+
+def test_a_plan_of_an_earlier_version_stays(tmp_path: Path) -> None:
+    """It has another order, and its parts another digest; what was downloaded by it goes on."""
+    files, asked = written(tmp_path / "list"), {"pairs": 20, "seed": 0}
+    make_plan(tmp_path, files, COLUMNS["own"], asked, SHAPE)
+    old = read_json(tmp_path / "plan/plan.json")
+    del old["asked"]["rank"]
+    for shard, part in enumerate(old["parts"]):
+        lines = [json.dumps(list(row.values())) + "\n" for row in read_part(tmp_path, shard).to_pylist()]
+        part["sha256"] = hashlib.sha256("".join(lines).encode()).hexdigest()
+    write_json(tmp_path / "plan/plan.json", old)
+    assert make_plan(tmp_path, files, COLUMNS["own"], asked, SHAPE) == old
+    assert is_part(read_part(tmp_path, 0), old["parts"][0]["sha256"])
+    assert not is_part(read_part(tmp_path, 1), old["parts"][0]["sha256"])
+    with pytest.raises(UserError, match="was planned by an earlier version, in another order: it cannot grow"):
+        make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 30, "seed": 0}, SHAPE)
 
 
 @pytest.mark.parametrize("subset", [None, {"pairs": 5, "seed": 1}])
@@ -126,20 +177,15 @@ def test_the_lists_own_hashes_are_planned(subset: dict[str, int] | None, tmp_pat
         assert len(planned_rows(tmp_path / "old", grown)) == 8
 
 
-def test_a_bound_that_was_too_low_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subset_larger_than_the_list_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
-    monkeypatch.setattr(choosing, "_SPARE", 0)
-    bounds: list[int] = []
-    read_files = choosing.read_files
-    monkeypatch.setattr(choosing, "read_files", lambda *args: bounds.append(args[-1].bound) or read_files(*args))
-    # half of the rows cannot be used, so the first bound holds too few
-    make_plan(tmp_path, files, COLUMNS["none"], {"pairs": 120, "seed": 0}, SHAPE)
-    assert len(bounds) > 1 and bounds == sorted(set(bounds))
-    with pytest.raises(UserError, match=r"5000 pairs is requested, the list has \d+ usable rows \(left out: "):
-        make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": 5000, "seed": 0}, SHAPE)
-    different = len({row.key for row in read_rows(files, COLUMNS["none"]) if isinstance(row, Row)})
-    with pytest.raises(UserError, match=f"the list has {different} usable rows"):
-        make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": different + 1, "seed": 0}, SHAPE)
+    monkeypatch.setattr(choosing, "_SPARE", 0)  # half of the rows cannot be used, so the first bound holds too few
+    different = len(oracle(files, COLUMNS["none"], None)[0])
+    for pairs in (5000, different + 1):
+        with pytest.raises(
+            UserError, match=rf"{pairs} pairs is requested, the list has {different} usable rows \(left out: "
+        ):
+            make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": pairs, "seed": 0}, SHAPE)
     assert make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": different, "seed": 0}, SHAPE)["parts"]
 
 
@@ -176,57 +222,35 @@ def after_operations(tick: Callable[[], None]) -> None:
     vars(os)["unlink"] = lambda *args, **named: (unlink(*args, **named), tick())
 
 
-def after_rows(tick: Callable[[], None]) -> None:
-    """A moment before each row that is read."""
-    for module in (reading, whole):
-        read = module.read_rows
-        vars(module)["read_rows"] = lambda *args, read=read: (tick() or row for row in read(*args))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("subset", "kill", "step"),
-    [
-        ({"pairs": 30, "seed": 3}, after_operations, 1),
-        ({"pairs": 30, "seed": 3}, after_rows, 61),
-        (None, after_operations, 3),
-    ],
-)
-def test_a_killed_planning_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subset: Any, kill: Callable[[Callable[[], None]], None], step: int
+@pytest.mark.parametrize(("subset", "step"), [({"pairs": 30, "seed": 3}, 1), (None, 3)])
+def test_a_killed_planning_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subset: Any, step: int
 ) -> None:
     """Killed in a child at every ``step``-th moment until none is left; then made in this process."""
     files = written(tmp_path / "list")
     make_plan(tmp_path / "whole", files, COLUMNS["own"], subset, SHAPE)
-    for name, value in {"_SORTED": 50, "_SLACK": 1.25, "_SPARE": 280}.items():
-        monkeypatch.setattr(choosing, name, value)
-    kept, status, number = set(), -signal.SIGKILL, 1
+    monkeypatch.setattr(choosing, "_RANGE", 50)
+    status, number = -signal.SIGKILL, 1
     while status == -signal.SIGKILL:
         folder = tmp_path / str(number)
         arguments: tuple[Any, ...] = (folder, files, COLUMNS["own"], subset, SHAPE)
-        status = forked(lambda number=number, it=arguments: (kill(countdown(number)), make_plan(*it)))
-        planned = (folder / "plan/plan.json").exists()
-        sealed, read = (len(list((folder / "plan" / at).glob("[0-9]*.json"))) for at in ("list", "reading"))
+        status = forked(lambda number=number, it=arguments: (after_operations(countdown(number)), make_plan(*it)))
+        sealed = len(list((folder / "plan/list").glob("[0-9a-f]*.json")))
         with monkeypatch.context() as patch:
-            every = counted(patch)
+            told = counted(patch)
             make_plan(*arguments)
-        told = Counter(name.split()[0] for name in every.elements())
         assert contents(folder) == contents(tmp_path / "whole")
-        assert told["hash"] == len(files) - sealed and told["read"] == (0 if planned else len(files) - read)
-        kept.add(None if planned else read)
+        assert told.total() == len(files) - sealed
         number += step
-    # killed in every file of the list; the last one has no row
-    assert status == 0 and kept >= ({0, 1, 2, 3} if kill is after_operations else {0, 1, 2})
+    assert status == 0 and number > 10
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Files that are hashed, and those that are read, from here on."""
+    """Files that are hashed from here on."""
     told: Counter[str] = Counter()
-    hashed, read = seals.sha256_file, reading.read_rows
+    hashed = seals.sha256_file
     monkeypatch.setattr(seals, "sha256_file", lambda path: told.update([f"hash {path.name}"]) or hashed(path))
-    monkeypatch.setattr(
-        reading, "read_rows", lambda files, columns: told.update([f"read {files[0].name}"]) or read(files, columns)
-    )
     return told
 
 
@@ -238,7 +262,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
         return make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE | shape)
 
     plan = planned()
-    assert [told[f"hash {file.name}"] for file in files] == [1] * 4 == [told[f"read {file.name}"] for file in files]
+    assert [told[f"hash {file.name}"] for file in files] == [1] * 4
     told.clear()
     assert planned() == plan and not told
     files[1].touch()  # another time, so the bytes may differ
@@ -265,7 +289,7 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
     there = {path: path.stat().st_ino for path in sorted((tmp_path / "plan").glob("part-*"))}
     told = counted(monkeypatch)
     large = planned(90)
-    assert not any(name.startswith("hash") for name in told)
+    assert not told
     assert large["parts"][:4] == small["parts"][:4] and large["parts"][4] != small["parts"][4]
     assert [path.stat().st_ino == node for path, node in there.items()] == [*[True] * 4, False]
     planned(90, tmp_path / "fresh")
@@ -280,53 +304,15 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
         planned(90, list_of=files[1:])
 
 
-def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A planning that read everything and was ended before it wrote its first part."""
-    with monkeypatch.context() as patch:
-        patch.setattr("mdc.data.obtain.plan._write_parts", lambda folder, rows, *_: [next(rows), 1 / 0])
-        with pytest.raises(ZeroDivisionError):
-            make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
-
-
-def test_what_was_read_serves_its_list_columns_and_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_SPARE", 0)
-    monkeypatch.setattr(choosing, "_SLACK", 12)  # few of this list's keys differ
-    files = written(tmp_path / "list")
-    asked = {"pairs": 10, "seed": 0}
-    for number, (changed, columns, subset, again) in enumerate(
-        [
-            (False, COLUMNS["own"], asked, 0),
-            (False, COLUMNS["own"], {"pairs": 5, "seed": 0}, 0),  # what lies below a larger bound serves a smaller one
-            (False, COLUMNS["own"], {"pairs": 20, "seed": 0}, 4),
-            (False, COLUMNS["own"], {"pairs": 10, "seed": 1}, 4),
-            (False, COLUMNS["own"], None, 4),
-            (False, COLUMNS["none"], asked, 4),
-            (True, COLUMNS["own"], asked, 1),
-        ]
-    ):
-        folder = tmp_path / str(number)
-        broken_off(folder, files, asked, monkeypatch)
-        if changed:
-            files[0].write_bytes(written(tmp_path / "other", seed=9)[0].read_bytes())
-        with monkeypatch.context() as patch:
-            told = counted(patch)
-            plan = make_plan(folder, files, columns, subset, SHAPE)
-        assert sum(count for name, count in told.items() if name.startswith("read")) >= again
-        assert again or not told
-        rows, left_out = oracle(files, columns, subset)
-        assert [row[1] for row in planned_rows(folder, plan)] == [row.number for row in rows]
-        assert plan["left_out"] == left_out
-
-
 def test_a_list_that_changes_under_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
-    read = reading.read_rows
+    read = choosing.good_rows
 
-    def written_to(listed: list[Path], columns: Columns) -> Any:
-        yield from read(listed, columns)
-        listed[0].touch()
+    def written_to(file: Path, *others: Any) -> Any:
+        yield from read(file, *others)
+        file.touch()
 
-    monkeypatch.setattr(reading, "read_rows", written_to)
+    monkeypatch.setattr(choosing, "good_rows", written_to)
     for subset in (None, {"pairs": 10, "seed": 0}):
         with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; rerun"):
             make_plan(tmp_path, files, COLUMNS["own"], subset, SHAPE)
@@ -334,15 +320,3 @@ def test_a_list_that_changes_under_way_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(seals, "sha256_file", lambda path: path.touch() or "0" * 64)
     with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; rerun"):
         make_plan(tmp_path / "set", files[:1], COLUMNS["own"], None, SHAPE)
-
-
-def test_pairs_that_share_half_of_their_digest_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def digest(url: str, caption: str) -> bytes:
-        return bytes(7) + url[-1:].encode() + pair_digest(url, caption)[8:]
-
-    monkeypatch.setattr(whole, "pair_digest", digest)
-    files = written(tmp_path / "list")
-    rows, left_out = oracle(files, COLUMNS["own"], None)
-    plan = make_plan(tmp_path, files, COLUMNS["own"], None, SHAPE)
-    assert [row[1] for row in planned_rows(tmp_path, plan)] == [row.number for row in rows]
-    assert plan["left_out"] == left_out

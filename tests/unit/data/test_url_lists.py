@@ -1,4 +1,4 @@
-"""Lists of URLs: read in every format, subsets chosen by hash, and the plan that fixes what is asked for."""
+"""Lists of URLs: read in every format, in batches as row by row."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from read_table import read_table
 
-from mdc.data.obtain import subset as choosing
-from mdc.data.obtain.plan import make_plan, read_part
+from mdc.data.obtain import url_list
+from mdc.data.obtain.plan import make_plan
 from mdc.data.obtain.reasons import Failure
 from mdc.data.obtain.transfers.web_url import web_url
-from mdc.data.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
+from mdc.data.obtain.url_list import Columns, good_rows, list_files
 from mdc.data.obtain.urls import obtain
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
@@ -32,8 +34,16 @@ SHAPE: dict[str, Any] = {
 }
 
 
-def read(path: Path, columns: Columns) -> list[Row | BadRow]:
-    return list(read_rows(list_files(path, columns), columns))
+def read(path: Path, columns: Columns) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    """The good rows in the list's order, as (row, key, url, caption); the others by reason, and all under ""."""
+    counts: Counter[str] = Counter()
+    found: list[tuple[Any, ...]] = []
+    for file in list_files(path, columns):
+        first = counts[""]
+        for table in good_rows(file, columns, counts, lambda urls: (np.arange(len(urls)), np.ones(len(urls), bool))):
+            found += [(first + row["row"], row["key"], row["url"], row["caption"]) for row in table.to_pylist()]
+            assert set(table["hash"].to_pylist()) <= {"", "ab" * 32}
+    return sorted(found), dict(counts)
 
 
 def test_formats_say_the_same(tmp_path: Path) -> None:
@@ -46,7 +56,7 @@ def test_formats_say_the_same(tmp_path: Path) -> None:
     lines = [json.dumps({"caption": c, "more": [1], "url": u}) for c, u in zip(HARD, URLS, strict=True)]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     pq.write_table(pa.table({"caption": HARD, "x": [1] * 5, "url": URLS}), tmp_path / "d.parquet", row_group_size=2)
-    wanted = [Row(n, pair_digest(u, c).hex(), u, c) for n, (c, u) in enumerate(zip(HARD, URLS, strict=True))]
+    wanted = [(n, "", u, c) for n, (c, u) in enumerate(zip(HARD, URLS, strict=True))], {"": 5}
     assert read(tmp_path / "a.tsv", Columns(1, 0, header=False)) == wanted
     (tmp_path / "zip").mkdir()
     (tmp_path / "zip" / "e.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
@@ -64,9 +74,9 @@ def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:
         table = pa.table({"url": urls, "re_caption": ["x"] * 3, "id": [part, 10, 20]})
         pq.write_table(table, tmp_path / f"train-{part}.parquet")
     (tmp_path / "README.md").write_text("not a list")
-    found = read(tmp_path, Columns("url", "re_caption", "id", "parquet"))
-    assert [row.number for row in found] == list(range(9))
-    assert [row.key for row in found if isinstance(row, Row)][::3] == ["0", "1", "2"]
+    found, counts = read(tmp_path, Columns("url", "re_caption", "id", "parquet"))
+    assert [row[0] for row in found] == list(range(9)) and counts == {"": 9}
+    assert [row[1] for row in found][::3] == ["0", "1", "2"]
 
 
 def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path) -> None:
@@ -75,8 +85,8 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
     lines |= {b" \x00 " + good: "no caption", b"broken \xff" + good: "text is not UTF-8"}
     lines |= {b"scheme\tftp://a.example/1.jpg": "URL scheme", b"none\t": "no valid URL"}
     (tmp_path / "a.tsv").write_bytes(b"\n".join(lines))
-    found = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
-    assert [row.reason if isinstance(row, BadRow) else "" for row in found] == list(lines.values())
+    found, counts = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
+    assert [row[0] for row in found] == [0] and counts == {**Counter(lines.values()), "": len(lines)}
     (tmp_path / "a.csv").write_text('url,caption\nhttp://a.example/1,"open\nhttp://a.example/2,x\n')
     with pytest.raises(UserError, match=r"a\.csv, line 3: .*; unclosed quote"):
         read(tmp_path / "a.csv", Columns("url", "caption"))
@@ -122,56 +132,82 @@ def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.Monkey
     assert short == outcomes() and 50 < plain < len(texts) - 1000
 
 
-# --- subsets ---------------------------------------------------------------------------------------------------------
+def test_what_batches_take_as_it_is_needs_nothing() -> None:
+    draw = random.Random(5)
+    pieces = [*"aB7/?#:.-_ ü[]|@\\\t\n", "%41", "&=", "//", "80", ":8080", ":80", ":65535", ":0443", "a" * 62]
+    texts = [
+        f"http{draw.choice(['', 's'])}://" + "".join(draw.choices(pieces, k=draw.randrange(9))) for _ in range(9000)
+    ]
+    texts += [f"http://a.example{''.join(draw.choices(pieces, k=3))}/" for _ in range(9000)]
+    matched = pc.match_substring_regex(pa.array(texts), url_list._FIT).to_pylist()
+    fit = [text for text, good in zip(texts, matched, strict=True) if good]
+    assert len(fit) > 500 and all(web_url(text) == text for text in fit)
+    starts = ["ftp:", "file://", "s3://", "data:", "blob:"]
+    texts = [draw.choice(starts) + "".join(draw.choices(pieces, k=4)) for _ in range(3000)]
+    matched = pc.match_substring_regex(pa.array(texts), url_list._FOREIGN).to_pylist()
+    foreign = [text for text, good in zip(texts, matched, strict=True) if good]
+    assert len(foreign) > 100
+    for text in foreign:
+        with pytest.raises(Failure, match="URL scheme"):
+            web_url(text)
 
 
 def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Path) -> None:
     captions = pa.array([b"a", b"\xff", None, "\u00e9".encode()]).view(pa.string())
     urls = [f"http://a.example/{n}" for n in range(4)]
-    pq.write_table(pa.table({"url": urls, "caption": captions}), tmp_path / "l.parquet")
-    found = list(read_rows([tmp_path / "l.parquet"], Columns("url", "caption")))
-    told = [row.caption if isinstance(row, Row) else row.reason for row in found]
-    assert told == ["a", "text is not UTF-8", "no caption", "\u00e9"]
+    hashes = pa.array([b"\xff", None, b"", b"AB" * 32]).view(pa.string())
+    pq.write_table(pa.table({"url": urls, "caption": captions, "sha": hashes}), tmp_path / "l.parquet")
+    found, counts = read(tmp_path / "l.parquet", Columns("url", "caption", hash="sha"))
+    assert [row[::3] for row in found] == [(0, "a"), (3, "\u00e9")]
+    assert counts == {"": 4, "text is not UTF-8": 1, "no caption": 1}
 
 
-def listed(folder: Path, keys: list[str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = {"url": [f"http://a.example/{key}" for key in keys], "caption": [f"c {key}" for key in keys], "key": keys}
-    pq.write_table(pa.table(rows), folder / "list.parquet")
-    return folder / "list.parquet"
+def refused(*_: Any) -> Any:
+    raise pa.ArrowInvalid("no")
 
 
-KEYED = Columns("url", "caption", "key", "parquet")
+def nasty(draw: random.Random, form: str) -> bytes:
+    """A list with everything that lists have: some rows good, some broken, some only for a strict reader."""
+    pieces = [*"aZ0 ,;:.'\"\\", "é", "🦆", "\xa0", '""', "\\n", "word "]
+    pieces += draw.choice([[], ["\t"], ["\n", "\r\n"], ["\0", "\ud800"]])
+    lines = []
+    for number in range(draw.randrange(60)):
+        caption = "".join(draw.choices(pieces, k=draw.randrange(6)))
+        url = draw.choice(
+            [f"http://a.example/{number}", f"http://a.example/{number} ü", "ftp://x/", "", f"HTTP://b{number}"]
+        )
+        if form == "jsonl":
+            key = draw.choice([number, number, str(number), None, 1.5])
+            row = {"url": url, "caption": caption, "key": key, "more": draw.choice([1, "x", [2]])}
+            lines.append(draw.choice([json.dumps(row)] * 30 + ["", "[1]", "no", json.dumps({**row, "url": 3})]))
+            continue
+        if form == "csv" and draw.random() < 0.7:
+            caption = '"' + caption.replace('"', '""') + '"'
+        lines.append((",", "\t")[form == "tsv"].join([url, caption, *draw.choice([["k"]] * 30 + [[], ["k", "more"]])]))
+    return "\n".join(lines).encode("utf-8", "surrogatepass").replace(b"Z", draw.choice([b"Z"] * 3 + [b"\xff"]))
 
 
-def planned(
-    folder: Path, keys: list[str], subset: dict[str, int] | None, **shape: Any
-) -> tuple[dict[str, Any], list[Any]]:
-    plan = make_plan(folder, [listed(folder / "list", keys)], KEYED, subset, {**SHAPE, **shape})
-    rows = [row for shard in range(len(plan["parts"])) for row in read_part(folder, shard).to_pylist()]
-    assert [row["place"] for row in rows] == list(range(plan["chosen"]))
-    assert plan["rows"] == plan["chosen"] + sum(plan["left_out"].values())
-    return plan, [row["source_key"] for row in rows]
-
-
-KEYS = [f"k{n:03d}" for n in range(300)]
-
-
-def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "rank_hash", lambda seed, key: int(key[1:]) // 4)
-    draw = random.Random(2).sample([*KEYS, *KEYS[:50]], 350)
-    plan, found = planned(tmp_path, draw, {"pairs": 70, "seed": 0})
-    assert found == KEYS[:70]
-    assert plan["left_out"]["same url and caption again"] == sum(count - 1 for count in Counter(draw).values())
-
-
-def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
-    path = tmp_path / "list.csv"
-    rows = b"".join(f"{key},http://a.example/{key},c\n".encode() for key in KEYS)
-    path.write_bytes(rows.replace(b"k007,", b"k\xff07,"))
-    columns = Columns(1, 2, 0, header=False)
-    plan = make_plan(tmp_path, [path], columns, {"pairs": 299, "seed": 0}, SHAPE)
-    assert (plan["chosen"], plan["left_out"]) == (299, {"not in the subset": 0, "text is not UTF-8": 1})
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_batches_say_what_rows_say(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyArrow's readers and checks against Python's, which are strict: where those refuse a file, ours may be lenient."""
+    path, columns = (
+        tmp_path / f"l.{form}",
+        Columns("url", "caption", "key") if form == "jsonl" else Columns(0, 1, 2, header=False),
+    )
+    batched = 0
+    for seed in range(300):
+        path.write_bytes(nasty(random.Random(seed), form))
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(url_list, "_text_batches", refused)
+                patched.setattr(url_list, "_FIT", "^never$")
+                wanted = read(path, columns)
+        except UserError:
+            continue
+        monkeypatch.setattr(url_list, "_BLOCK", 200)
+        assert read(path, columns) == wanted, seed
+        batched += bool(wanted[0])
+    assert batched > 100
 
 
 def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:

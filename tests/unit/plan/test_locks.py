@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mdc.data.obtain.worker import present
+from mdc.data.obtain.orders import present
 from mdc.plan.processes.gpus import claim_gpus
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store

@@ -1,7 +1,7 @@
-"""What became of each shard: its tar, parquet and stats held against each other and against the plan.
+"""What became of each row of a shard: what img2dataset wrote of it, held against the plan, its stats and the images in the tar.
 
-img2dataset says 0 whatever failed, and goes on after a write that failed, so only a shard that was checked counts. Its
-account is ``<folder>/accounts/NNNNN.json``; it holds as long as the shard's files have the size and time it names.
+img2dataset says 0 whatever failed, so only a shard that was checked counts. Its account is ``<folder>/accounts/NNNNN.json``; it
+holds as long as the shard's files have the size and time it names, or the tar the hash.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.obtain.plan import LISTED_SHA256, part_file, read_part, rows_digest
+from mdc.data.obtain.plan import LISTED_SHA256
 from mdc.data.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
 
 _ENDINGS = (".tar", ".parquet", "_stats.json")
-
-
 _FEW, _NEARLY_ALL = 20, 0.9  # rows and share of them from which on silence is told from link rot
 
 
@@ -45,47 +42,50 @@ def account_file(folder: Path, shard: int) -> Path:
 
 def read_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
     """The account of a shard of this plan's ``part``, if it was taken and its files have not changed since."""
-    account = _taken(folder, shard, part)
     try:
-        return account if account is not None and account["files"] == _seals(folder, shard) else None
-    except (KeyError, OSError):
+        account, now = read_json(account_file(folder, shard)), _seals(folder, shard)
+        if account["part"] != part["sha256"]:
+            return None
+        if account["files"] != now:  # a copy has other times
+            sizes = {name: size for name, (size, _) in account["files"].items()}
+            if sizes != {name: size for name, (size, _) in now.items()}:
+                return None
+            if sha256_file(shard_files(folder, shard)[0]) != account["tar"]:
+                return None
+            write_json(account_file(folder, shard), account := {**account, "files": now})
+    except (UserError, OSError, KeyError, TypeError, ValueError, AttributeError):
         return None
-
-
-def take_account_again(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any]:
-    """As ``take_account``, of files that were there before. Incomplete too if an earlier account tells other contents.
-
-    A bit that turned in an image is seen by nothing else: what a shard's rows tell is what was downloaded.
-    """
-    before = _taken(folder, shard, part)
-    account = take_account(folder, shard, part)
-    if before is not None and before.get("sha256") != account["sha256"]:
-        raise Incomplete("its files changed after they were checked")
     return account
 
 
-def _taken(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The account of a shard of this plan's ``part``, whatever became of its files since."""
-    try:
-        account = read_json(account_file(folder, shard))
-    except UserError:
-        return None
-    return account if account.get("part") == part["sha256"] else None
+def take_account(
+    folder: Path, shard: int, part: Mapping[str, Any], planned: Any, images: Mapping[str, str], believe: bool = False
+) -> dict[str, Any]:
+    """Check a shard that was just written, and write its account. Incomplete if it is not whole, or not of this plan.
 
-
-def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: bool = False) -> dict[str, Any]:
-    """Check a shard file by file and write its account. Incomplete if it is not whole, or not of this plan.
-
-    Silence if nine rows in ten met no server, unless others did just now (``believe``).
+    ``planned``: the part's rows; ``images``: the sha256 of each image in the tar, by key. Silence if nine rows in ten met no
+    server, unless others did just now (``believe``).
     """
-    seals = _seals(folder, shard) if all(path.is_file() for path in shard_files(folder, shard)) else None
-    if seals is None:
-        raise Incomplete("a file is missing")
-    planned = _planned(folder, shard, part)
-    try:
-        told, listed, lines = _checked(folder, shard, planned)
-    except (UserError, ValueError, TypeError, AttributeError, RecursionError) as error:  # a damaged tar, parquet, JSON
-        raise Incomplete(str(error)) from None
+    columns = planned.column_names
+    parquet, stats = shard_files(folder, shard)[1], read_json(shard_files(folder, shard)[2])
+    with open_parquet(parquet) as file, readable(parquet, "its rows cannot be read"):
+        rows = file.read(columns=[*columns, "key", "status", "error_message", "sha256"]).sort_by("place")
+    if not rows.select(columns).equals(planned):
+        raise Incomplete("its rows are not those of the plan")
+    told: Counter[str] = Counter()
+    listed = {"compared": 0, "different": 0}
+    digest = hashlib.sha256()
+    for row in rows.to_pylist():
+        good = row["status"] == "success"
+        reason = "" if good else reason_of(row["error_message"] or "no word")
+        told[reason] += 1
+        if good and row.get(LISTED_SHA256):
+            listed["compared"] += 1
+            listed["different"] += row[LISTED_SHA256] != row["sha256"]
+        line = [*(row[name] for name in columns), row["key"], reason, row["sha256"], images.get(row["key"])]
+        digest.update(json.dumps(line).encode() + b"\n")
+    if (stats["count"], stats["successes"]) != (rows.num_rows, told[""]) or len(images) != told[""]:
+        raise Incomplete("its rows, its stats and its tar tell different numbers")
     silent = sum(count for reason, count in told.items() if reason in SILENCE)
     if not believe and part["rows"] >= _FEW and silent > _NEARLY_ALL * part["rows"]:
         raise Silence(f"{silent} of {part['rows']} rows got no response from any host; check your network")
@@ -93,10 +93,10 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: boo
         "shard": shard,
         "part": part["sha256"],
         "rows": part["rows"],
-        "reasons": dict(sorted(told.items())),
-        **({"listed_sha256": listed} if listed else {}),
-        "sha256": hashlib.sha256("".join(lines).encode()).hexdigest(),
-        "files": seals,
+        "reasons": {reason: count for reason, count in sorted(told.items()) if count},
+        **({"listed_sha256": listed} if LISTED_SHA256 in columns else {}),
+        "sha256": digest.hexdigest(),
+        "files": _seals(folder, shard),
         "tar": sha256_file(shard_files(folder, shard)[0]),  # tells a copy of the download by its bytes
     }
     write_json(account_file(folder, shard), account)
@@ -172,57 +172,3 @@ def _hashes(folder: Path, shard: int) -> list[str]:
 def _seals(folder: Path, shard: int) -> dict[str, list[int]]:
     """Size and modification time of a shard's files: what tells that they are the ones that were checked."""
     return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in shard_files(folder, shard)}
-
-
-def _planned(folder: Path, shard: int, part: Mapping[str, Any]) -> Any:
-    """The shard's rows as planned, a table. UserError if they are damaged: then nothing can be said of the shard."""
-    table = read_part(folder, shard)
-    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    if rows_digest(rows) != part["sha256"]:
-        raise UserError(f"{part_file(folder, shard)}: corrupt; delete {folder / 'plan'} and rerun")
-    return table
-
-
-def _checked(folder: Path, shard: int, planned: Any) -> tuple[Counter[str], dict[str, int], list[str]]:
-    """Reasons counted ("" is a pair); how many images the list has a hash of, and how many differ; and for each row in order a
-    line with all that the shard says of it."""
-    tar, parquet, stats_file = shard_files(folder, shard)
-    columns = planned.column_names
-    found = _outcomes(parquet, [*columns, "key", "status", "error_message", "sha256"])
-    if [{name: row[name] for name in columns} for row in found] != planned.to_pylist():
-        raise Incomplete("its rows are not those of the plan")
-    pairs = {row["key"]: row for row in found if row["status"] == "success"}
-    stats = read_json(stats_file)
-    if (stats.get("count"), stats.get("successes")) != (len(found), len(pairs)):
-        raise Incomplete("its stats tell other numbers than its rows")
-    images: dict[str, str] = {}
-    for sample in tar_samples(tar):
-        row = pairs.get(sample.key)
-        image, text, record = (sample.files.get(ending) for ending in ("jpg", "txt", "json"))
-        if row is None or sample.key in images or not image or text is None or record is None:
-            raise Incomplete(f"sample {sample.key} of its tar is not as its rows tell")
-        if text.decode("utf-8", "replace") != row["caption"] or json.loads(record).get("url") != row["url"]:
-            raise Incomplete(f"sample {sample.key} of its tar has another caption or url")
-        images[sample.key] = hashlib.sha256(image).hexdigest()
-    if len(images) != len(pairs):
-        raise Incomplete("its tar lacks pairs that its rows tell of")
-    told: Counter[str] = Counter()
-    hashes = [(row[LISTED_SHA256], row["sha256"]) for row in pairs.values() if row.get(LISTED_SHA256)]
-    listed = {"compared": len(hashes), "different": sum(listed != came for listed, came in hashes)}
-    lines = []
-    for row in found:
-        reason = "" if row["status"] == "success" else reason_of(row["error_message"] or "no word")
-        told[reason] += 1
-        line = [*(row[name] for name in columns), row["key"], reason, row["sha256"], images.get(row["key"])]
-        lines.append(json.dumps(line) + "\n")
-    return told, listed if LISTED_SHA256 in columns else {}, lines
-
-
-def _outcomes(parquet: Path, columns: list[str]) -> list[dict[str, Any]]:
-    """What img2dataset wrote of each row, in the plan's order whatever thread ended first."""
-    with open_parquet(parquet) as file, readable(parquet, "its rows cannot be read"):
-        missing = set(columns) - set(file.schema_arrow.names)
-        if missing:
-            raise Incomplete(f"its rows lack {', '.join(sorted(missing))}")
-        rows: list[dict[str, Any]] = file.read(columns=columns).to_pylist()
-    return sorted(rows, key=lambda row: row["place"])

@@ -1,142 +1,127 @@
-"""The processes that download: started, fed with shards, watched, and ended with everything that ends us."""
+"""Who downloads shards: processes of this machine, or the workers of Spark or Ray by img2dataset's own distributors."""
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import queue
-import subprocess
-import sys
+import signal
 import tempfile
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import Any, NamedTuple
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from mdc.data.obtain import worker
+from mdc.data.obtain.orders import Answer, Order
+from mdc.plan.records import UserError
 
-_LAST_LINES = 30  # of what a worker said, shown if it died
-
-
-class Answer(NamedTuple):
-    """A shard that was tried: ``trouble`` is empty if it is whole; ``kind`` (disk, network) if others would share it."""
-
-    shard: int
-    trouble: str
-    kind: str = ""
+_DIED = "a process was killed; out of memory? use fewer download.processes"
 
 
 def download(
     settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[str, Any]]], believe: bool = False
 ) -> Iterator[Answer]:
-    """Download shards, given with their parts of the plan, in ``settings["processes"]`` processes; yield each as it ends.
+    """Download shards, given with their parts of the plan, by ``settings["distributor"]``; yield each as it ends.
 
-    ``believe``: a shard whose rows met no server is taken for what it is (see ``accounts.take_account``).
-
-    Whatever ends the iteration ends the processes. A process that dies gives its shard back as trouble, and ends with it.
+    ``believe``: a shard whose rows met no server is taken for what it is (see ``accounts.take_account``). UserError if the
+    distributor's package is not installed.
     """
-    waiting: queue.SimpleQueue[tuple[int, Mapping[str, Any]]] = queue.SimpleQueue()
-    count = 0
-    for order in shards:
-        waiting.put(order)
-        count += 1
-    answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
-    crew: list[subprocess.Popen[str]] = []
+    orders = [Order(shard, part, believe) for shard, part in shards]
+    if settings["distributor"] == "local":
+        return _by_processes(settings, orders)
+    return _by_machines(settings, orders)
+
+
+def _by_machines(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[Answer]:
+    """By Spark (the session of spark-submit, or one on this machine) or Ray (RAY_ADDRESS, or this machine)."""
+    name, processes = settings["distributor"], settings["processes"]
+    try:
+        import_module(name)  # where Ray is missing, img2dataset does nothing and says nothing
+    except ImportError as error:
+        raise UserError(
+            f"download.runtime.distributor: {name}: {error}; pip install 'mdc[{name}]', or set it to local"
+        ) from None
+    from mdc.data.obtain.accounts import read_account
+    from mdc.data.obtain.downloader import ShardDownloader  # before the next, of whose packages it sets the environment
+
+    from img2dataset import distributor  # isort: skip
+
+    if name == "pyspark":
+        from pyspark import SparkConf
+        from pyspark.sql import SparkSession
+
+        session = SparkConf().setIfMissing("spark.master", f"local[{processes}]").setIfMissing("spark.app.name", "mdc")
+        SparkSession.builder.config(conf=session).getOrCreate()  # img2dataset's own would be on this machine always
+    run = distributor.pyspark_distributor if name == "pyspark" else distributor.ray_distributor
+    try:
+        run(processes, ShardDownloader(settings), orders, 1000, 0)
+    except Exception:  # a worker that died ends Spark's job and Ray's; the accounts tell what is whole
+        traceback.print_exc()
+    for order in orders:
+        whole = read_account(Path(settings["folder"]), order.shard, order.part) is not None
+        yield Answer(order.shard, "" if whole else f"a worker of {name} failed; see its output")
+
+
+def _by_processes(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[Answer]:
+    """Whatever ends the iteration ends the processes. A process that dies takes those beside it with it, but no other shard."""
+    waiting, answered = deque(orders), True
     # the packages make temporary folders when they are imported, which a process that is killed cannot remove
     with tempfile.TemporaryDirectory(prefix="mdc-download-", ignore_cleanup_errors=True) as scratch:
-        try:
-            for _ in range(min(settings["processes"], count)):
-                crew.append(_start(scratch))
-                work = (crew[-1], settings, waiting, answers, believe)
-                threading.Thread(target=_feed, args=work, daemon=True).start()
-            idle = 0
-            while idle < len(crew):
-                answer = answers.get()
-                if answer is None:
-                    idle += 1
-                else:
-                    yield answer
-        finally:
-            for process in crew:
-                process.kill()
-            for process in crew:
-                process.wait()
+        while waiting and answered:  # after a death, as long as something gets done
+            answered = False
+            for answer in _pool(settings, waiting, scratch):
+                answered = answered or answer.trouble != _DIED
+                yield answer
 
 
-def _start(scratch: str) -> subprocess.Popen[str]:
-    environment = {
-        # img2dataset imports packages that ask home whether they are the newest; who wants that sets it
-        "NO_ALBUMENTATIONS_UPDATE": "1",
-        "WANDB_MODE": "disabled",
-        # seconds that a look-up of a name may take; the C library knows no other way
-        "RES_OPTIONS": "timeout:5 attempts:2",
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "TMPDIR": scratch,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", worker.__name__],  # -P: nothing is imported from the current folder
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        env=environment,
-        start_new_session=True,  # a Ctrl-C is ours to pass on
-    )
-
-
-def _feed(
-    process: subprocess.Popen[str],
-    settings: Mapping[str, Any],
-    waiting: queue.SimpleQueue[tuple[int, Mapping[str, Any]]],
-    answers: queue.SimpleQueue[Answer | None],
-    believe: bool,
-) -> None:
-    """Hand one process shard after shard; None when it is done or dead."""
-    assert process.stdin and process.stdout
-    said: deque[str] = deque(maxlen=_LAST_LINES)
-    listener = threading.Thread(target=_listen, args=(process, said), daemon=True)
-    listener.start()
+def _pool(settings: Mapping[str, Any], waiting: deque[Order], scratch: str) -> Iterator[Answer]:
+    """Take orders until there is none, or a process has died."""
+    count, running = min(settings["processes"], len(waiting)), dict[Future[Answer], Order]()
+    others = multiprocessing.active_children()
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin, (scratch,))
     try:
-        _order(process, settings)
-        while True:
-            try:
-                shard, part = waiting.get_nowait()
-            except queue.Empty:
-                return
-            _order(process, {"shard": shard, "part": part, "believe": believe})
-            line = process.stdout.readline()
-            if not line:
-                process.wait()
-                listener.join(1)
-                answers.put(Answer(shard, _last_words(process.returncode, said)))
-                return
-            answer = json.loads(line)
-            answers.put(Answer(shard, answer["trouble"], answer["kind"]))
-            if answer["kind"] == worker.DISK:
-                return
+        with suppress(BrokenProcessPool):  # told by the futures too
+            while waiting or running:
+                while waiting and len(running) < count:
+                    running[pool.submit(_attempt, settings, waiting[0])] = waiting[0]
+                    waiting.popleft()
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    order = running.pop(future)
+                    broken = isinstance(future.exception(), BrokenProcessPool)
+                    yield Answer(order.shard, _DIED) if broken else future.result()
+        for order in running.values():
+            yield Answer(order.shard, _DIED)
     finally:
-        answers.put(None)
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.kill()
+        pool.shutdown(cancel_futures=True)
 
 
-def _order(process: subprocess.Popen[str], what: Mapping[str, Any]) -> None:
-    assert process.stdin
-    with suppress(BrokenPipeError):  # it is dead; its answer, the end of its output, says so
-        process.stdin.write(json.dumps(dict(what)) + "\n")
-        process.stdin.flush()
+def _begin(scratch: str) -> None:
+    """What a process does first: it ends with the one that started it, in the middle of a shard too."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's to pass on
+    os.dup2(2, 1)  # what the packages print is no result
+    tempfile.tempdir = os.environ["TMPDIR"] = scratch
+    os.environ["OMP_NUM_THREADS"] = "1"
+    # seconds that a look-up of a name may take; the C library knows no other way
+    os.environ.setdefault("RES_OPTIONS", "timeout:5 attempts:2")
 
 
-def _listen(process: subprocess.Popen[str], said: deque[str]) -> None:
-    assert process.stderr
-    with suppress(ValueError):  # closed
-        said.extend(process.stderr)
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(0)  # nobody waits for what is half done; an unchecked shard is downloaded again
 
 
-def _last_words(code: int, said: Iterable[str]) -> str:
-    if code < 0:
-        return f"a process was killed by signal {-code}; out of memory? use fewer download.processes"
-    sys.stderr.writelines(said)
-    return f"a process ended with exit code {code}; see its output above"
+def _attempt(settings: Mapping[str, Any], order: Order) -> Answer:
+    from mdc.data.obtain.downloader import ShardDownloader
+
+    return ShardDownloader(settings).attempt(order)

@@ -1,15 +1,15 @@
 """What will be asked for, in which order: the rows of a list, one file a shard, fixed before the first download.
 
 ``<folder>/plan/part-NNNNN.parquet`` holds the rows of shard NNNNN: ``place`` (from 0, through all shards), ``row`` of the
-list, ``source_key``, ``url``, ``caption``, and ``listed_sha256`` if the list has a column of hashes. Without a subset the order
-is the list's; with one it is the order of rank, so that the first rows of a larger subset are a smaller one, and a larger one
+list, ``source_key`` ("" if the list has no keys), ``url``, ``caption``, and ``listed_sha256`` if the list has a column of hashes.
+The order is that of rank (mdc.data.obtain.subset), so that the first rows of a larger subset are a smaller one, and a larger one
 continues after a smaller one.
 
-Exact duplicates (same url and caption) are left out after the first; in a subset, those of the same key too.
+Exact duplicates (same url and caption) are left out after the first.
 
-A planning that was killed goes on: ``plan/list/`` keeps what each file of the list hashes to (mdc.data.obtain.seals), and stays;
-``plan/reading/`` what was read of it (mdc.data.obtain.reading), and is removed when the plan is made, for it can be larger than
-the plan. A subset that grows therefore reads the list again, without hashing it. Parts that are right are not written again.
+``plan/list/`` keeps what each file of the list hashes to (mdc.data.obtain.seals), and stays; ``plan/reading/`` what was read of
+it, and is removed when the plan is made. A planning that was killed reads the list again. Parts that are right are not
+written again. A plan that an earlier version made, in another order, stays as it is.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from mdc.data.obtain.reasons import left_out
 from mdc.data.obtain.seals import seal_files
-from mdc.data.obtain.subset import chosen_rows
-from mdc.data.obtain.url_list import Columns, Row
-from mdc.data.obtain.whole import all_rows
+from mdc.data.obtain.subset import RANK, ranked_rows
+from mdc.data.obtain.url_list import Columns
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 
 PLAN = "plan.json"
@@ -43,27 +43,20 @@ SHAPING = (
 LISTED_SHA256 = "listed_sha256"
 
 
-class Planned(NamedTuple):
-    """A row of the plan."""
-
-    place: int
-    row: int
-    source_key: str
-    url: str
-    caption: str
-
-
 def part_file(folder: Path, shard: int) -> Path:
     return folder / "plan" / f"part-{shard:05d}.parquet"
 
 
-def read_part(folder: Path, shard: int) -> Any:
-    """The rows of one shard as a pyarrow table."""
+def read_part(folder: Path, shard: int, part: Mapping[str, Any] | None = None) -> Any:
+    """The rows of one shard as a pyarrow table. UserError if they are damaged, or not those of the plan's ``part``."""
     from mdc.data.formats.parquet_file import open_parquet, readable
 
     path = part_file(folder, shard)
     with open_parquet(path) as file, readable(path, "its rows cannot be read"):
-        return file.read()
+        table = file.read()
+    if part is not None and not is_part(table, part["sha256"]):
+        raise UserError(f"{path}: corrupt; delete {folder / 'plan'} and rerun")
+    return table
 
 
 def make_plan(
@@ -86,21 +79,26 @@ def make_plan(
         ],
         "columns": columns.described(),
         "subset": dict(subset) if subset else None,
+        "rank": RANK,
         "shape": {name: download[name] for name in SHAPING},
     }
     if there is not None:
+        if old := "rank" not in there["asked"]:
+            del wanted["rank"]
         _same_pairs(folder, there, wanted)
         if there["asked"] == wanted and _is_whole(folder, there):
             shutil.rmtree(place / "reading", ignore_errors=True)  # of a run that was killed right before
             return there
+        if old:
+            raise UserError(
+                f"{folder}: was planned by an earlier version, in another order: it cannot grow or be repaired; keep its subset "
+                "as it was, use a different path for this dataset or delete the folder"
+            )
     clear_leftovers(place)
     counts: Counter[str] = Counter()
-    rows = (
-        all_rows(place / "reading", files, seals, columns, counts)
-        if subset is None
-        else chosen_rows(place / "reading", files, seals, columns, subset, counts)
-    )
-    parts = list(_write_parts(folder, rows, download["rows_per_shard"], columns.hash is not None))
+    tables = ranked_rows(place / "reading", files, seals, columns, subset, counts)
+    known = [] if there is None else there["parts"]
+    parts = list(_write_parts(folder, tables, download["rows_per_shard"], columns.hash is not None, known))
     total = counts.pop("", 0)
     plan = {
         "kind": "plan",
@@ -148,39 +146,60 @@ def _is_whole(folder: Path, plan: Mapping[str, Any]) -> bool:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _write_parts(folder: Path, rows: Iterator[Row], rows_per_shard: int, hashed: bool) -> Iterator[dict[str, Any]]:
+def _write_parts(
+    folder: Path, tables: Iterator[Any], rows_per_shard: int, hashed: bool, known: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
     import pyarrow
     import pyarrow.parquet
 
-    shard, names = 0, [*Planned._fields, *([LISTED_SHA256] if hashed else [])]
-    while chunk := list(islice(rows, rows_per_shard)):
-        first = shard * rows_per_shard
-        planned: list[tuple[Any, ...]] = [
-            (*Planned(first + n, row.number, row.key, row.url, row.caption), *([row.sha256] if hashed else []))
-            for n, row in enumerate(chunk)
-        ]
-        table = pyarrow.table(
-            {name: list(values) for name, values in zip(names, zip(*planned, strict=True), strict=True)}
-        )
-        path = part_file(folder, shard)
-        if not _holds(folder, shard, table):
+    for shard, table in enumerate(_cut(tables, rows_per_shard)):
+        places = np.arange(shard * rows_per_shard, shard * rows_per_shard + table.num_rows)
+        columns = {"place": pyarrow.array(places), "row": table["row"], "source_key": table["key"]}
+        columns |= {"url": table["url"], "caption": table["caption"]}
+        planned = pyarrow.table(columns | ({LISTED_SHA256: table["hash"]} if hashed else {}))
+        path, part = part_file(folder, shard), {"rows": planned.num_rows, "sha256": rows_digest(planned)}
+        size = path.stat().st_size if path.is_file() else 0
+        if {**part, "bytes": size} not in known[shard : shard + 1]:
             with atomic_path(path) as temporary:
-                pyarrow.parquet.write_table(table, temporary)
-        yield {"rows": len(planned), "bytes": path.stat().st_size, "sha256": rows_digest(planned)}
-        shard += 1
+                # texts hardly repeat
+                pyarrow.parquet.write_table(planned, temporary, compression="lz4", use_dictionary=False)
+        yield {**part, "bytes": path.stat().st_size}
 
 
-def _holds(folder: Path, shard: int, table: Any) -> bool:
-    """Whether the part is there with these rows: one that a killed planning, or that of a smaller subset, wrote."""
-    try:
-        return part_file(folder, shard).is_file() and bool(read_part(folder, shard).equals(table))
-    except UserError:
-        return False
+def _cut(tables: Iterator[Any], rows: int) -> Iterator[Any]:
+    """The tables' rows, so many in each but the last."""
+    import pyarrow
+
+    rest = None
+    for table in tables:
+        rest = table if rest is None else pyarrow.concat_tables([rest, table])
+        whole = rest.num_rows // rows * rows
+        yield from (rest.slice(first, rows) for first in range(0, whole, rows))
+        rest = rest.slice(whole)
+    if rest is not None and rest.num_rows:
+        yield rest
 
 
-def rows_digest(rows: Iterable[Sequence[Any]]) -> str:
-    """sha256 of planned rows, whatever file format holds them."""
+def rows_digest(table: Any) -> str:
+    """sha256 of a part's rows, whatever file format holds them."""
+    import pyarrow.compute as pc
+
     digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps(list(row)).encode() + b"\n")
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        digest.update(f"{name}\0".encode())
+        if str(column.type) == "string":
+            values = column.combine_chunks()
+            digest.update(pc.binary_length(values).to_numpy().astype("<i8").tobytes())
+            ends = np.frombuffer(values.buffers()[1], dtype="<i4")[values.offset : values.offset + len(values) + 1]
+            digest.update(memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]])
+        else:
+            digest.update(column.to_numpy().astype("<i8").tobytes())
     return digest.hexdigest()
+
+
+def is_part(table: Any, sha256: str) -> bool:
+    """Whether these are the rows of the part with this hash, which an earlier version may have planned."""
+    if rows_digest(table) == sha256:
+        return True
+    lines = (json.dumps(list(row.values())) + "\n" for row in table.to_pylist())
+    return hashlib.sha256("".join(lines).encode()).hexdigest() == sha256

@@ -1,159 +1,159 @@
-"""A random subset of a list that depends on nothing but a seed and the rows' keys.
+"""The rows of a list in an order that depends on nothing but a seed and their URLs, or the first N of them.
 
-The rows with the N least hashes of (seed, key) (mdc.data.formats.rank) are a subset of size N; for one seed a smaller one lies in
-every larger one. Neither the order of the list, nor other rows, nor what could be downloaded moves a row in or out.
+A row's rank is a keyed hash of its URL (pandas' variant of SipHash; the seed gives the key); rows of one rank go by URL, caption,
+key and hash. So neither the order of the list nor other rows move a row, a smaller subset is the beginning of every larger one,
+and the captions of one image stand together.
 
-The list is read once. How many rows it has is known before, or can be guessed, and so is a bound of the hash that a few
-more than N rows lie below: those are kept, by file, in sorted runs, and merged range by range of the hash. If too few lie
-below the bound (many keys stand there twice, say), it is raised and the list is read again. Memory holds a run or a range
-(100,000 rows, some 100 MB), however long the list and the subset are; on disk lie, until the plan is made, a quarter
-more rows than the subset has, with their texts.
+The list is read once. How many rows it has is known before, or can be guessed, and so is a bound of the rank that a few more
+than N rows lie below: those are kept on disk, cut by ranges of the rank, and a range is sorted at a time. If too few lie below
+the bound, the list is read again for those above it. Memory holds the rows of two ranges, 250,000 each, or a 512th of what is
+kept; on disk lie meanwhile a quarter more rows than are chosen.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mdc.data.formats.rank import rank_hash
-from mdc.data.obtain.reading import Keeper, Kept, read_files
 from mdc.data.obtain.reasons import NOT_CHOSEN, SAME_AGAIN, left_out
-from mdc.data.obtain.url_list import Columns, Row, rows_about
+from mdc.data.obtain.seals import need_unchanged
+from mdc.data.obtain.url_list import Choose, Columns, good_rows, row_schema, rows_about
+from mdc.plan.progress import progress
 from mdc.plan.records import UserError
 
-_LAST = (1 << 64) - 1  # the largest hash
+RANK = "pandas.util.hash_array of the URL"
+_LAST = (1 << 64) - 1  # the largest rank
 _SLACK, _SPARE = 1.25, 1000  # that many times the rows, and rows more, are kept at first
-_SORTED = 100_000  # rows that are sorted at once
-_LONG = 1 << 26  # characters of text in a run
+_RANGE, _RANGES = 250_000, 512  # rows of a range; ranges at most
 
 
-def chosen_rows(
+def ranks_of(urls: Any, seed: int) -> Any:
+    """The ranks of a pyarrow array of URLs, as uint64."""
+    import pyarrow
+    from pandas.util import hash_array
+
+    key = hashlib.blake2b(str(seed).encode(), digest_size=8).hexdigest()
+    values = urls.cast(pyarrow.binary()).to_numpy(zero_copy_only=False)  # bytes hash as text does, and faster
+    return hash_array(values, hash_key=key, categorize=False)
+
+
+def ranked_rows(
     place: Path,
     files: Sequence[Path],
     seals: Sequence[Mapping[str, Any]],
     columns: Columns,
-    subset: Mapping[str, Any],
+    subset: Mapping[str, Any] | None,
     counts: Counter[str],
-) -> Iterator[Row]:
-    """The rows of the subset {pairs, seed} in the order of rank; what was read lies in ``place``.
+) -> Iterator[Any]:
+    """Tables of the rows in order, as ``good_rows`` has them (``row`` counted through all files), each pair of URL and caption
+    once: those of the subset {pairs, seed}, or all. ``place`` is a folder for what is kept meanwhile.
 
-    ``counts`` takes all rows under "", those that cannot be used by reason, and those that were not chosen. Of rows that
-    are alike in key, url and caption the first is taken. UserError if there are not as many.
+    ``counts`` takes all rows under "", and those that are left out by reason. UserError if there are not as many rows, or if a
+    file changes meanwhile.
     """
-    pairs, seed = subset["pairs"], subset["seed"]
-    bound = _within((pairs * _SLACK + _SPARE) / max(sum(rows_about(file, columns) for file in files), 1) * 2.0**64)
-    while True:
-        keeper = Keeper(f"ranks and hashes of seed {seed}", bound, ".arrow", partial(_keep, seed=seed, bound=bound))
-        kept = read_files(place, files, seals, columns, keeper)
-        threshold, found = _threshold(kept, bound, pairs)
-        if threshold is not None or bound == _LAST:
-            break
-        bound = _within(bound * max(_SLACK * pairs / max(found, 1), 1.0 + 1 / 8))
-    for one in kept:
-        counts.update({"": one.rows, **one.bad})
-    if threshold is None:
-        raise UserError(
-            f"{files[0].parent}: a subset of {pairs} pairs is requested, the list has {found} usable rows{left_out(counts)}"
-        )
-    left = pairs
-    for row in _different(kept, bound, threshold, counts):
-        if left:
-            left -= 1
-            yield row
-    counts[NOT_CHOSEN] = sum(one.good for one in kept) - pairs - counts[SAME_AGAIN]
+    about = max(sum(rows_about(file, columns) for file in files), 1)
+    pairs, seed = (subset["pairs"], subset["seed"]) if subset else (1 << 62, 0)
+    low, high, left, again = 0, _within((pairs * _SLACK + _SPARE) / about), pairs, 0
+    read: Counter[str] = Counter()
+    while left and low <= high:
+        read.clear()
+        ranges = max(1, min(_RANGES, round(about * ((high - low + 1) / 2.0**64) / _RANGE)))
+        rows = _read(files, seals, columns, about, read, partial(_choose, seed=seed, low=low, high=high))
+        width = min((high - low) // ranges + 1, _LAST)
+        for table in _by_range(place, rows, low, width):
+            new = _first_of_each(table)
+            if new.sum() > left:
+                new = new[: np.flatnonzero(new)[left - 1] + 1]
+            again += len(new) - int(new.sum())
+            left -= int(new.sum())
+            yield table.slice(0, len(new)).filter(new)
+            if not left:
+                break
+        low, high = high + 1, _within(max(_SLACK * pairs / max(pairs - left, 1), 1.125) * high / 2.0**64)
+    good = 2 * read[""] - read.total()
+    counts.update({**read, **({SAME_AGAIN: again} if again else {})})
+    if not subset:
+        return
+    if left:
+        told = f"a subset of {pairs} pairs is requested, the list has {pairs - left} usable rows{left_out(counts)}"
+        raise UserError(f"{files[0].parent}: {told}")
+    counts[NOT_CHOSEN] = good - pairs - again
 
 
-def _within(bound: float) -> int:
-    return _LAST if bound >= 2.0**64 else int(bound)
+def _choose(urls: Any, seed: int, low: int, high: int) -> tuple[Any, Any]:
+    ranks = ranks_of(urls, seed)
+    return ranks, (ranks >= np.uint64(low)) & (ranks <= np.uint64(high))
 
 
-def _keep(rows: Iterator[Row], path: Path, seed: int, bound: int) -> None:
-    """The rows up to the bound with their ranks, sorted run by run: an arrow file, a record batch a run."""
+def _within(share: float) -> int:
+    return _LAST if share >= 1 else int(share * 2.0**64)
+
+
+def _read(
+    files: Sequence[Path],
+    seals: Sequence[Mapping[str, Any]],
+    columns: Columns,
+    about: int,
+    read: Counter[str],
+    choose: Choose,
+) -> Iterator[Any]:
+    """The chosen rows, numbered through the list."""
+    import pyarrow.compute as pc
+
+    with progress(desc="reading", unit="row", total=about) as bar:
+        for file, seal in zip(files, seals, strict=True):
+            first = read[""]
+            for table in good_rows(file, columns, read, choose):
+                yield table.set_column(table.column_names.index("row"), "row", pc.add(table["row"], first))
+                bar.update(read[""] - bar.n)
+            need_unchanged(file, seal)
+
+
+def _first_of_each(table: Any) -> Any:
+    """Which rows of a table in order have another URL or caption than the one before."""
+    import pyarrow.compute as pc
+
+    new: Any = np.ones(table.num_rows, dtype=bool)
+    for name in ("url", "caption"):
+        column = table[name]
+        same = pc.equal(column.slice(1), column.slice(0, max(len(column) - 1, 0))).to_numpy(zero_copy_only=False)
+        new[1:] = same if name == "url" else ~(new[1:] & same)
+    return new
+
+
+def _by_range(place: Path, tables: Iterator[Any], low: int, width: int) -> Iterator[Any]:
+    """The rows in order, a table for each range of ranks that has rows; meanwhile they lie in ``place``, a file a range."""
     import pyarrow
-    from pyarrow import ipc
+    import pyarrow.compute as pc
+    from pyarrow import dataset
 
-    texts = [(name, pyarrow.string()) for name in ("key", "url", "caption", "sha256")]
-    schema = pyarrow.schema([("rank", pyarrow.uint64()), *texts, ("number", pyarrow.int64())])
-    run: list[tuple[int, str, str, str, str, int]] = []
-    length = 0
-    with path.open("wb") as file, ipc.new_file(file, schema) as writer:
+    def batches() -> Iterator[Any]:
+        for table in tables:
+            ranges = ((table["rank"].to_numpy() - np.uint64(low)) // np.uint64(width)).astype(np.int32)
+            yield from table.append_column("range", pyarrow.array(ranges)).to_batches()
 
-        def flush() -> None:
-            run.sort()
-            listed = map(list, zip(*run, strict=True))
-            values = [pyarrow.array(column, kind) for column, kind in zip(listed, schema.types, strict=True)]
-            writer.write_batch(pyarrow.record_batch(values, schema=schema))
-            run.clear()
-
-        for number, key, url, caption, sha256 in rows:
-            rank = rank_hash(seed, key)
-            if rank <= bound:
-                run.append((rank, key, url, caption, sha256, number))
-                length += len(key) + len(url) + len(caption)
-                if len(run) == _SORTED or length > _LONG:
-                    flush()
-                    length = 0
-        if run:
-            flush()
-
-
-def _ranges(kept: Sequence[Kept], bound: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of ranges of the hash up to the bound that hold about ``_SORTED`` rows each."""
-    number = max(1, round(sum(one.good for one in kept) * (bound / _LAST) / _SORTED))
-    bounds = [(bound + 1) * n // number for n in range(number + 1)]
-    return ((low, high - 1) for low, high in pairwise(bounds))
-
-
-def _between(kept: Sequence[Kept], first: int, last: int) -> Iterator[tuple[Kept, Any]]:
-    """What each run holds of a range, as a record batch over the mapped file: it ends with the step."""
-    import pyarrow
-    from pyarrow import ipc
-
-    ends = np.array([first, last], dtype=np.uint64)
-    for one in kept:
-        # opened for each range anew: what stays mapped counts as this process's memory
-        with pyarrow.memory_map(str(one.path)) as file, ipc.open_file(file) as runs:
-            for number in range(runs.num_record_batches):
-                run = runs.get_batch(number)
-                ranks = run.column(0).to_numpy()
-                begin, end = (int(np.searchsorted(ranks, ends[i], "left" if i == 0 else "right")) for i in (0, 1))
-                if begin < end:
-                    yield one, run.slice(begin, end - begin)
-
-
-def _threshold(kept: Sequence[Kept], bound: int, pairs: int) -> tuple[int | None, int]:
-    """The rank that ``pairs`` different ranks do not exceed, None if there are fewer; how many were found."""
-    found = 0
-    for first, last in _ranges(kept, bound):
-        parts = [np.array(part.column(0).to_numpy()) for _, part in _between(kept, first, last)]
-        ranks = np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.uint64)
-        if found + len(ranks) >= pairs:
-            return int(ranks[pairs - found - 1]), pairs
-        found += len(ranks)
-    return None, found
-
-
-def _different(kept: Sequence[Kept], bound: int, threshold: int, counts: Counter[str]) -> Iterator[Row]:
-    """All rows up to the threshold by (rank, key, url, caption, sha256), which no order of the list changes; each once."""
-    for first, last in _ranges(kept, bound):
-        if first > threshold:
-            return
-        rows = [
-            (*texts, one.first + number)
-            for one, part in _between(kept, first, min(last, threshold))
-            for *texts, number in zip(*(column.to_pylist() for column in part.columns), strict=True)
-        ]
-        rows.sort()
-        before = None
-        for _, key, url, caption, sha256, number in rows:
-            if (key, url, caption) == before:
-                counts[SAME_AGAIN] += 1
-                continue
-            before = (key, url, caption)
-            yield Row(number, key, url, caption, sha256)
+    shutil.rmtree(place, ignore_errors=True)  # of a planning that was killed
+    place.mkdir(parents=True)
+    form = dataset.IpcFileFormat()
+    dataset.write_dataset(
+        batches(),
+        place,
+        format=form,
+        schema=row_schema().append(pyarrow.field("range", pyarrow.int32())),
+        partitioning=dataset.partitioning(pyarrow.schema([("range", pyarrow.int32())])),
+        max_partitions=_RANGES + 1,
+        max_open_files=_RANGES + 1,
+        min_rows_per_group=1 << 14,
+        max_rows_per_group=1 << 18,
+    )
+    by = [(name, "ascending") for name in ("rank", "url", "caption", "key", "hash", "row")]
+    for folder in sorted(place.iterdir(), key=lambda path: int(path.name)):
+        (batch,) = dataset.dataset(folder, format=form).to_table().combine_chunks().to_batches()
+        yield pyarrow.Table.from_batches([batch.take(pc.sort_indices(batch, by))])

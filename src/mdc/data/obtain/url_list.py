@@ -1,35 +1,53 @@
-"""Lists of web images with captions: TSV, CSV, JSON lines (gzipped or not) or parquet, a file or a folder of them, streamed.
+"""Lists of web images with captions: TSV, CSV, JSON lines (gzipped or not) or parquet, a file or a folder of them, in batches.
 
-The columns go by name, or by number from 0 where a TSV or CSV file has no header. A row that cannot be used is told
-with its reason; what is wrong with a file as such is a UserError with its line.
+The columns go by name, or by number from 0 where a TSV or CSV file has no header. PyArrow reads and checks whole batches. What
+it refuses, and every row that is not plainly good, goes through Python row by row, where it is made fit or told with its
+reason. What is wrong with a file as such is a UserError with its line.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from mdc.data.formats.captions import clean_caption
 from mdc.data.formats.gzipped import unzipped
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.table_rows import ENDINGS, Column, json_rows, table_kind, table_rows
-from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, Failure
+from mdc.data.formats.table_rows import ENDINGS, Column, table_kind, table_rows
+from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, SCHEME, Failure
 from mdc.data.obtain.transfers.web_url import web_url
 from mdc.plan.records import UserError
 
-_BATCH = 8192  # rows of a parquet file in memory
-_SHA256 = re.compile("[0-9a-f]{64}")
+#: ranks of a pyarrow array of URLs, and which of them are chosen
+Choose = Callable[[Any], tuple[Any, Any]]
+_BATCH = 1 << 16  # rows in memory
+_BLOCK = 1 << 23  # bytes of a text that are parsed at once
 _START = 1 << 20  # bytes of a text file from which the number of its lines is guessed
+_SHORT = 2048  # bytes of a URL; longer ones are for web_url to judge
+_SHA256 = "^[0-9a-f]{64}$"
+# what most URLs look like: web_url would change nothing of them
+_PORT = "(?::[1-9][0-9]{3}|:[1-5][0-9]{4}|:6[0-4][0-9]{3})?"  # most of those that are no default
+_FIT = (
+    r"^https?://(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}" + _PORT + r"/[\w.~!$%&'()*+,/:;=@\[\]|-]*"
+    r"(?:\?[\w.~!$%&'()*+,/:;=?@\[\]|-]+)?$"
+)
+_FOREIGN = r"^(ftp|file|s3|data|blob):(//)?[\w./?=&%+,-]{0,200}$"  # what web_url refuses for its scheme
+_LETTER_FIRST = r"^[\p{L}\p{Nd}]"  # a caption of which something is left when it is cleaned
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a list keeps what; ``format`` None: as the files' names end; ``key`` None: a hash of url and caption; ``hash`` None:
-    it has no sha256 of its images."""
+    """Where a list keeps what; ``format`` None: as the files' names end; ``key``, ``hash`` None: it has no keys, no sha256 of its
+    images."""
 
     url: Column
     caption: Column
@@ -42,23 +60,10 @@ class Columns:
         """As a plan keeps it; without ``hash`` if there is none, as in plans that are older than this field."""
         return {key: value for key, value in asdict(self).items() if key != "hash" or value is not None}
 
-
-class Row(NamedTuple):
-    """A row that can be asked for: its number in the list (from 0), its key, its URL made fit, its caption as it is, and the
-    sha256 that the list has for its image ("" if none)."""
-
-    number: int
-    key: str
-    url: str
-    caption: str
-    sha256: str = ""
-
-
-class BadRow(NamedTuple):
-    """A row that is left out, and why."""
-
-    number: int
-    reason: str
+    def names(self) -> dict[str, Column]:
+        """The columns that are read, by what they are."""
+        every = {"url": self.url, "caption": self.caption, "key": self.key, "hash": self.hash}
+        return {name: column for name, column in every.items() if column is not None}
 
 
 def columns_of(described: Mapping[str, Any]) -> Columns:
@@ -89,12 +94,6 @@ def list_files(path: Path, columns: Columns) -> list[Path]:
     return [path]
 
 
-def pair_digest(url: str, caption: str) -> bytes:
-    """128 bits that tell a pair."""
-    text = f"{url}\0{caption}".encode()
-    return hashlib.blake2b(text, digest_size=16).digest()
-
-
 def rows_about(file: Path, columns: Columns) -> int:
     """How many rows a file has: what its footer tells of parquet, a guess from the first lines of a text."""
     if _format(file, columns) == "parquet":
@@ -106,42 +105,143 @@ def rows_about(file: Path, columns: Columns) -> int:
         return round((start.count(b"\n") + 1) * max(1.0, file.stat().st_size / max(packed, 1)))
 
 
-def read_rows(files: Sequence[Path], columns: Columns) -> Iterator[Row | BadRow]:
-    """All rows of all files, numbered through."""
-    number = -1
-    for file in files:
-        for cells, complaint in _cells(file, columns):
-            number += 1
-            yield BadRow(number, complaint) if complaint else _row(number, cells, columns)
+def good_rows(file: Path, columns: Columns, counts: Counter[str], choose: Choose) -> Iterator[Any]:
+    """Tables of the rows that can be asked for and are chosen: url (made fit), caption (as it is), key and hash ("" if there is
+    none), row (its number in the file, from 0) and rank.
+
+    ``choose`` tells the ranks of URLs, and which of them are chosen. ``counts`` takes all rows under "", and those that cannot be
+    asked for by reason.
+    """
+    cores = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(cores) as pool:  # PyArrow's work needs no lock of Python's
+        ahead: deque[Future[tuple[list[Any], Counter[str]]]] = deque()
+        for first, batch, complaints in _batches(file, columns):
+            counts.update({**complaints, "": complaints.total()})
+            ahead.append(pool.submit(_checked, batch, first, choose))
+            if len(ahead) > cores:
+                yield from _taken(ahead.popleft().result(), counts)
+        while ahead:
+            yield from _taken(ahead.popleft().result(), counts)
 
 
-def _row(number: int, cells: Mapping[Column, Any], columns: Columns) -> Row | BadRow:
-    url, caption = cells.get(columns.url), cells.get(columns.caption)
+def _taken(checked: tuple[list[Any], Counter[str]], counts: Counter[str]) -> list[Any]:
+    tables, told = checked
+    counts.update(told)
+    return tables
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _checked(batch: Any, first: int, choose: Choose) -> tuple[list[Any], Counter[str]]:
+    """The chosen rows of a batch that can be asked for; how many rows it has, and why others cannot be."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    found, counts = [], Counter({"": batch.num_rows})
+    texts = {name: _text(batch[name]) for name in batch.column_names if name != "row"}
+    plain: Any = np.zeros(batch.num_rows, dtype=bool)
+    if None not in texts.values():
+        checks = [
+            pc.match_substring_regex(texts["url"], _FIT),
+            pc.less_equal(pc.binary_length(texts["url"]), _SHORT),
+            pc.match_substring_regex(texts["caption"], _LETTER_FIRST),
+            *([pc.greater(pc.binary_length(texts["key"]), 0)] if "key" in texts else []),
+        ]
+        plain = np.logical_and.reduce([pc.fill_null(one, False).to_numpy(zero_copy_only=False) for one in checks])
+    rows = batch["row"].to_numpy() if "row" in batch.column_names else np.arange(first, first + batch.num_rows)
+    rest = np.flatnonzero(~plain)
+    if None not in texts.values():
+        foreign = pc.match_substring_regex(texts["url"].take(pyarrow.array(rest)), _FOREIGN)
+        foreign = pc.fill_null(foreign, False).to_numpy(zero_copy_only=False)
+        counts.update({SCHEME: int(foreign.sum())} if foreign.any() else {})
+        rest = rest[~foreign]
+    values = [_pythonic(batch[name].take(pyarrow.array(rest))) for name in texts]
+    mended: list[dict[str, Any]] = []
+    for number, *row in zip(rows[rest].tolist(), *values, strict=True):
+        mend = _mended(dict(zip(texts, row, strict=True)))
+        if isinstance(mend, str):
+            counts[mend] += 1
+        else:
+            mended.append({**mend, "row": number})
+    if plain.any():
+        ranks, chosen = choose(texts["url"])
+        at = np.flatnonzero(plain & chosen)
+        taken = {name: text.take(pyarrow.array(at)) for name, text in texts.items()}
+        empty = pyarrow.array([""] * len(at), pyarrow.string())
+        columns = [taken["url"], taken["caption"], taken.get("key", empty), _hashes(taken.get("hash", empty))]
+        found.append(pyarrow.table([*columns, rows[at], ranks[at]], schema=row_schema()))
+    if mended:
+        table = pyarrow.Table.from_pylist([{**row, "rank": 0} for row in mended], row_schema())
+        ranks, chosen = choose(table["url"])
+        table = table.set_column(3, "hash", _hashes(table["hash"])).set_column(5, "rank", pyarrow.array(ranks))
+        found.append(table.filter(chosen))
+    return found, counts
+
+
+def row_schema() -> Any:
+    """Of the tables of good rows."""
+    import pyarrow
+
+    texts = [(name, pyarrow.string()) for name in ("url", "caption", "key", "hash")]
+    return pyarrow.schema([*texts, ("row", pyarrow.int64()), ("rank", pyarrow.uint64())])
+
+
+def _hashes(column: Any) -> Any:
+    """What of a column are hashes, in lower case; "" in the place of others."""
+    import pyarrow.compute as pc
+
+    listed = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
+    return pc.if_else(pc.match_substring_regex(listed, _SHA256), listed, "")
+
+
+def _mended(row: dict[str, Any]) -> dict[str, Any] | str:
+    """The row with its URL made fit; or why it is left out."""
+    url, caption, key = row["url"], row["caption"], row.get("key", " ")
     try:
         url = web_url(url if isinstance(url, str) else "")
         if not isinstance(caption, str) or not (caption[:1].isalnum() or clean_caption(caption)):
             raise Failure(NO_CAPTION_TEXT)
-        if not caption.isascii():
-            caption.encode()
-        key = pair_digest(url, caption).hex() if columns.key is None else _key(cells.get(columns.key))
+        if key in (None, ""):
+            raise Failure(NO_KEY)
+        f"{caption}{key}".encode()
     except Failure as failure:
-        return BadRow(number, str(failure))
+        return str(failure)
     except UnicodeEncodeError:  # lone surrogates: broken bytes of a table, or \ud800 in JSON
-        return BadRow(number, NO_TEXT)
-    return Row(number, key, url, caption, "" if columns.hash is None else _sha256(cells.get(columns.hash)))
+        return NO_TEXT
+    listed = row.get("hash")
+    listed = listed if isinstance(listed, str) and listed.isascii() else ""
+    return {"url": url, "caption": caption, "key": str(row.get("key", "")), "hash": listed}
 
 
-def _sha256(value: object) -> str:
-    found = value.strip().lower() if isinstance(value, str) else ""
-    return found if _SHA256.fullmatch(found) else ""
+def _text(column: Any) -> Any:
+    """The column as text; None if it is neither text nor whole numbers, or not UTF-8: its rows are looked at one by one."""
+    import pyarrow
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_null(kind) or types.is_integer(kind):
+        return column.cast(pyarrow.string())
+    if not any(test(kind) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)):
+        return None
+    with suppress(pyarrow.ArrowInvalid, UnicodeDecodeError):
+        text = column.cast(pyarrow.string())
+        text.validate(full=True)
+        return text
+    return None
 
 
-def _key(value: object) -> str:
-    key = "" if value is None else str(value)
-    if not key:
-        raise Failure(NO_KEY)
-    key.encode()
-    return key
+def _pythonic(column: Any) -> list[Any]:
+    """A column's values; bytes that are no UTF-8 as lone surrogates, which leave out their own row alone."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        column = column.cast(pyarrow.large_binary())
+    return [one.decode("utf-8", "surrogateescape") if isinstance(one, bytes) else one for one in column.to_pylist()]
+
+
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 def _format(file: Path, columns: Columns) -> str:
@@ -152,46 +252,96 @@ def _kind(file: Path) -> str | None:
     return "parquet" if file.suffix.lower() == ".parquet" else table_kind(file)
 
 
-def _cells(file: Path, columns: Columns) -> Iterator[tuple[Mapping[Column, Any], str]]:
-    form = _format(file, columns)
-    listed = (columns.url, columns.caption, columns.key, columns.hash)
-    wanted = [column for column in listed if column is not None]
+def _batches(file: Path, columns: Columns) -> Iterator[tuple[int, Any, Counter[str]]]:
+    """(number of the first row, rows, complaints about rows that are not among them)."""
+    import pyarrow
+
+    wanted, form, done = columns.names(), _format(file, columns), 0
     if form == "parquet":
-        yield from _parquet_cells(file, wanted)
+        for batch in _parquet_batches(file, wanted):
+            yield done, batch, Counter()
+            done += batch.num_rows
+        return
+    with suppress(pyarrow.ArrowInvalid):  # from where PyArrow gives up, Python goes on
+        for batch in _text_batches(file, form, columns.header, wanted):
+            yield done, batch, Counter()
+            done += batch.num_rows
         return
     # a list of millions of rows must not end with one broken byte
-    rows = (
-        json_rows(file, "surrogateescape")
-        if form == "jsonl"
-        else table_rows(file, form, columns.header, wanted, "surrogateescape")
-    )
-    for _, cells, complaint in rows:
-        yield cells, complaint
+    rows = islice(table_rows(file, form, columns.header, wanted.values(), "surrogateescape"), done, None)
+    while chunk := list(islice(rows, _BATCH)):
+        complaints = Counter(complaint for _, _, complaint in chunk if complaint)
+        good = [(done + n, cells) for n, (_, cells, complaint) in enumerate(chunk) if not complaint]
+        values = {name: [cells.get(column) for _, cells in good] for name, column in wanted.items()}
+        if "key" in values:
+            values["key"] = [None if one is None else str(one) for one in values["key"]]
+        texts = {name: _encoded(column) for name, column in values.items()}
+        yield done, pyarrow.table({**texts, "row": pyarrow.array([n for n, _ in good], pyarrow.int64())}), complaints
+        done += len(chunk)
 
 
-def _parquet_cells(file: Path, wanted: list[Column]) -> Iterator[tuple[Mapping[Column, Any], str]]:
+def _encoded(values: list[Any]) -> Any:
+    """Texts as bytes, which are no UTF-8 where a text has lone surrogates; None for what is no text."""
+    import pyarrow
+
+    coded = [one.encode("utf-8", "surrogatepass") if isinstance(one, str) else None for one in values]
+    return pyarrow.array(coded, pyarrow.large_binary())
+
+
+def _parquet_batches(file: Path, wanted: Mapping[str, Column]) -> Iterator[Any]:
     with open_parquet(file) as parquet:
         names = parquet.schema_arrow.names
-        for column in wanted:
+        for column in wanted.values():
             if column not in names:
                 raise UserError(f"{file}: has no column {column!r}; it has {', '.join(names)[:200]}")
-        batches = parquet.iter_batches(_BATCH, columns=wanted)
+        batches = parquet.iter_batches(_BATCH, columns=list(set(wanted.values())))
         while True:
             with readable(file, "its rows cannot be read"):
                 batch = next(batches, None)
                 if batch is None:
                     return
-                values = [_values(batch.column(batch.schema.get_field_index(column))) for column in wanted]
-            for cells in zip(*values, strict=True):
-                yield dict(zip(wanted, cells, strict=True)), ""
+            yield batch.select(list(wanted.values())).rename_columns(list(wanted))
 
 
-def _values(column: Any) -> list[Any]:
-    """A column's values; bytes that are no UTF-8 as lone surrogates, which leave out their own row alone."""
+def _text_batches(file: Path, form: str, header: bool, wanted: Mapping[str, Column]) -> Iterator[Any]:
+    """Batches as far as PyArrow can read them as Python would; ArrowInvalid where it cannot."""
     import pyarrow
+    import pyarrow.compute as pc
 
-    try:
-        return list(column.to_pylist())
-    except UnicodeDecodeError:
-        raw = column.cast(pyarrow.large_binary()).to_pylist()
-        return [None if value is None else value.decode("utf-8", "surrogateescape") for value in raw]
+    start = next(table_rows(file, form, header, wanted.values(), "surrogateescape"), None)
+    if start is None or start[2] or start[0] != 1 + (header and form != "jsonl"):
+        raise pyarrow.ArrowInvalid("no row where one is expected")
+    first = start[1]
+    with unzipped(file) as text:
+        reader = _json_reader(text, first, wanted) if form == "jsonl" else _csv_reader(text, form, header, list(first))
+        for batch in reader:
+            # a quotation that is left open swallows lines: Python's reader is strict
+            if form == "csv" and any(pc.any(pc.match_substring_regex(one, r"[\r\n]")).as_py() for one in batch.columns):
+                raise pyarrow.ArrowInvalid("a line break within a value")
+            yield batch.select([str(column) for column in wanted.values()]).rename_columns(list(wanted))
+
+
+def _csv_reader(text: Any, form: str, header: bool, names: list[Column]) -> Any:
+    import pyarrow
+    from pyarrow import csv
+
+    titles = list(map(str, names))
+    return csv.open_csv(
+        text,
+        csv.ReadOptions(column_names=titles, skip_rows=int(header), block_size=_BLOCK),
+        csv.ParseOptions(
+            delimiter="," if form == "csv" else "\t", quote_char=form == "csv" and '"', newlines_in_values=form == "csv"
+        ),
+        csv.ConvertOptions(column_types=dict.fromkeys(titles, pyarrow.binary())),
+    )
+
+
+def _json_reader(text: Any, first: Mapping[Column, Any], wanted: Mapping[str, Column]) -> Any:
+    import pyarrow
+    from pyarrow import json
+
+    kinds = {
+        column: pyarrow.int64() if type(first.get(column)) is int else pyarrow.string() for column in wanted.values()
+    }
+    options = json.ParseOptions(pyarrow.schema(list(kinds.items())), unexpected_field_behavior="ignore")
+    return json.open_json(text, json.ReadOptions(block_size=_BLOCK), options)

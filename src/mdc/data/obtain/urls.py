@@ -17,21 +17,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mdc.data.obtain.accounts import (
-    Incomplete,
-    read_account,
-    remove_shard,
-    repeated_images,
-    shard_files,
-    summary,
-    take_account_again,
-)
+from mdc.data.obtain.accounts import account_file, read_account, remove_shard, repeated_images, summary
 from mdc.data.obtain.crew import download
+from mdc.data.obtain.orders import DISK, NETWORK, present
 from mdc.data.obtain.plan import PLAN, make_plan
 from mdc.data.obtain.reasons import NOT_CHOSEN, OBTAINED
 from mdc.data.obtain.transfers.addresses import networks
 from mdc.data.obtain.url_list import Columns, columns_of, list_files
-from mdc.data.obtain.worker import DISK, NETWORK, present
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
@@ -110,7 +102,7 @@ def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str,
     try:
         return make_plan(folder, files, columns, dataset.get("subset"), config["download"])
     except OSError as error:
-        raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
+        raise UserError(_cannot_write(folder, str(error.strerror or error), "complete shards will be kept")) from None
 
 
 def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Path) -> tuple[Columns, Path]:
@@ -148,23 +140,39 @@ def _shards(
     folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range, crew: Path
 ) -> list[dict[str, Any]]:
     """The accounts of these shards, those downloaded that are not there. ``crew``: the folder whose lock the workers hold."""
+    settings = {**settings, "folder": str(folder.resolve()), "crew": str(crew.resolve())}
+    parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
+    accounts: dict[int, dict[str, Any]] = {}
     try:
         with present(crew, fcntl.LOCK_EX):
             pass  # the workers of a run that was killed are gone
-        return _all_of(
-            folder, plan, {**settings, "folder": str(folder.resolve()), "crew": str(crew.resolve())}, numbers
-        )
+        (folder / "shards").mkdir(parents=True, exist_ok=True)
+        for shard, part in parts.items():
+            clear_leftovers(folder / "accounts", f"{shard:05d}.json")
+            (folder / "shards" / f".rows-{shard:05d}.arrow").unlink(missing_ok=True)
+            if account := read_account(folder, shard, part):
+                accounts[shard] = account
+        others = [shard for shard in parts if shard not in accounts]
+        if not accounts and sum(account_file(folder, shard).exists() for shard in others) > 1:
+            raise UserError(
+                f"{folder}: its shards are of another plan, perhaps an earlier version's: put back its plan/, or delete "
+                "shards/ and accounts/ to download everything again"
+            )
+        for shard in others:
+            remove_shard(folder, shard)
+        _download(folder, parts, settings, accounts)
     except OSError as error:
-        raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
+        raise UserError(_cannot_write(folder, str(error.strerror or error), "complete shards will be kept")) from None
+    return [accounts[shard] for shard in parts]
 
 
-def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range) -> list[dict[str, Any]]:
-    (folder / "shards").mkdir(parents=True, exist_ok=True)
-    for number in numbers:
-        clear_leftovers(folder / "accounts", f"{number:05d}.json")
-        (folder / "shards" / f".rows-{number:05d}.arrow").unlink(missing_ok=True)
-    parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
-    accounts = {shard: account for shard, part in parts.items() if (account := _kept(folder, shard, part))}
+def _download(
+    folder: Path,
+    parts: Mapping[int, Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    accounts: dict[int, dict[str, Any]],
+) -> None:
+    """Add the accounts that are missing. UserError if one stays so."""
     troubles: dict[int, str] = {}
     with progress(total=sum(part["rows"] for part in parts.values()), desc=folder.name, unit="row") as bar:
         bar.update(sum(account["rows"] for account in accounts.values()))
@@ -186,32 +194,16 @@ def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], 
                 else:
                     accounts[answer.shard] = account
                     bar.update(account["rows"])
-    missing = [shard for shard in parts if shard not in accounts]
-    if missing:
-        first = missing[0]
-        why = troubles.get(first, "no worker process was left")
+    if missing := [shard for shard in parts if shard not in accounts]:
         raise UserError(
-            f"{folder}: {len(missing)} of {len(parts)} shards are incomplete after {_ROUNDS} tries (shard {first:05d}: {why}); "
-            "complete shards will be kept; rerun to resume"
+            f"{folder}: {len(missing)} of {len(parts)} shards are incomplete after {_ROUNDS} tries (shard {missing[0]:05d}: "
+            f"{troubles.get(missing[0], 'no worker process was left')}); complete shards will be kept; rerun to resume"
         )
-    return [accounts[shard] for shard in parts]
-
-
-def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The account of a shard that is there. One that was whole when a run was killed is taken; the rest is removed."""
-    account = read_account(folder, shard, part)
-    if account is None and any(path.exists() for path in shard_files(folder, shard)):
-        try:
-            account = take_account_again(folder, shard, part)
-        except Incomplete:
-            remove_shard(folder, shard)
-    return account
 
 
 def _cannot_write(folder: Path, why: str, done: str) -> str:
     free = shutil.disk_usage(folder).free // 2**20
-    kept = done or "complete shards will be kept"
-    return f"{folder}: cannot be written ({why}; {free} MiB free); {kept}: free some space, then rerun"
+    return f"{folder}: cannot be written ({why}; {free} MiB free); {done}: free some space, then rerun"
 
 
 def _tell(folder: Path, plan: Mapping[str, Any], found: Mapping[str, Any]) -> None:

@@ -90,7 +90,7 @@ class UrlList(Strict):
 
 
 class Subset(Strict):
-    """So many ``pairs`` of a list, drawn by a hash of (seed, key), so that each smaller subset lies within every larger one."""
+    """So many ``pairs`` of a list, drawn by a hash of (seed, URL), so that each smaller subset lies within every larger one."""
 
     pairs: Positive
     seed: NonNegative = 0
@@ -149,9 +149,14 @@ class DataRuntime(Strict):
 
 
 class DownloadRuntime(Strict):
-    """How a download proceeds. A change downloads nothing again. So many ``jobs`` share a list, each with so many processes."""
+    """How a download proceeds. A change downloads nothing again. So many ``jobs`` share a list, each with so many processes.
+
+    ``distributor``: who downloads the shards of a job: processes of its machine, or the workers of Spark or Ray (img2dataset's
+    own distributors; they see the data folder at the same path).
+    """
 
     jobs: Positive = 1
+    distributor: Literal["local", "pyspark", "ray"] = "local"
     processes: Threads
     threads: Threads  # of each process
     timeout: Annotated[float, Field(gt=0)]  # seconds without a byte

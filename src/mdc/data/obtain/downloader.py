@@ -1,0 +1,139 @@
+"""img2dataset's Downloader with our guard, our resizing and our account: what a process, Spark or Ray runs for each shard.
+
+An object of it is pickled to where it runs, and called with an :class:`Order`, as img2dataset's distributors do. It answers for
+the shard by its account in the data set's folder, which all machines must see.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import traceback
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# img2dataset imports packages that ask home whether they are the newest; who wants that sets it
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
+os.environ.setdefault("WANDB_MODE", "disabled")
+
+import pyarrow
+from img2dataset.downloader import Downloader
+from img2dataset.writer import WebDatasetSampleWriter
+
+from mdc.data.obtain.accounts import Incomplete, Silence, remove_shard, take_account
+from mdc.data.obtain.orders import DISK, NETWORK, Answer, Order, present
+from mdc.data.obtain.plan import read_part
+from mdc.data.obtain.resize import Resize
+from mdc.plan.records import UserError
+
+#: what keeps a download from going on at all: full, too large a file, over quota, read-only, not allowed
+FATAL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+ROBOTS_DIRECTIVES = ["noai", "noimageai", "noindex", "noimageindex"]  # img2dataset's own
+_DIGITS = 5  # of a shard's number
+
+
+class Writer(WebDatasetSampleWriter):
+    """img2dataset's writer with equal bytes for equal samples; if a write failed, it raises at the end, where it is seen.
+
+    ``images`` takes the sha256 of each image, by key.
+    """
+
+    def __init__(self, images: dict[str, str], *args: Any) -> None:
+        super().__init__(*args)
+        self.tarwriter.mtime = 0  # a whole number, or every member gets a header more
+        self._images = images
+        self._failure: Exception | None = None
+
+    def write(self, img_str: bytes | None, key: str, caption: str | None, meta: Any) -> None:
+        if self._failure is None:
+            try:
+                super().write(img_str, key, caption, meta)
+            except Exception as error:
+                self._failure = error
+        if img_str is not None:
+            self._images[key] = hashlib.sha256(img_str).hexdigest()
+
+    def close(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        super().close()
+
+
+class ShardDownloader(Downloader):
+    """``settings``: the data set's ``folder``, the one whose lock the ``crew`` holds, and the keys of ``download``."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings, self._folder = dict(settings), Path(settings["folder"])
+        sizes = ("image_size", "quality", "min_image_size", "max_pixels", "max_aspect")
+        super().__init__(
+            sample_writer_class=Writer,
+            resizer=Resize(**{name: settings[name] for name in sizes}),
+            thread_count=settings["threads"],
+            save_caption=True,
+            extract_exif=False,
+            output_folder=str(self._folder / "shards"),
+            column_list=[],  # the shard's own
+            timeout=settings["timeout"],
+            number_sample_per_shard=settings["rows_per_shard"],
+            oom_shard_count=_DIGITS,
+            compute_hash="sha256",
+            verify_hash_type=None,
+            encode_format="jpg",
+            retries=0,  # the guard knows what may pass
+            user_agent_token=None,
+            disallowed_header_directives=ROBOTS_DIRECTIVES if settings["respect_robots"] else None,
+        )
+
+    def __call__(self, row: Order) -> tuple[bool, Order]:
+        """Whether the shard is whole, as img2dataset's distributors ask."""
+        return not self.attempt(row).trouble, row
+
+    def attempt(self, order: Order) -> Answer:
+        """Download a shard and take its account; nothing of it is left if it is not whole."""
+        try:
+            self.download_shard(order)
+        except Exception as error:
+            if not isinstance(error, Incomplete | OSError | UserError):
+                traceback.print_exc()
+            remove_shard(self._folder, order.shard)
+            return Answer(order.shard, *_trouble(error))
+        return Answer(order.shard, "")
+
+    def download_shard(self, row: Order) -> None:
+        """As img2dataset's, of the plan's part; Incomplete if its files do not hold what they should."""
+        rows = self._folder / "shards" / f".rows-{row.shard:05d}.arrow"
+        with ExitStack() as locks:
+            for folder in {self._folder, Path(self._settings["crew"])}:
+                locks.enter_context(present(folder, fcntl.LOCK_SH))
+            remove_shard(self._folder, row.shard)
+            locks.callback(rows.unlink, missing_ok=True)
+            table = read_part(self._folder, row.shard, row.part)
+            with rows.open("wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+            images: dict[str, str] = {}
+            self.column_list, self.sample_writer_class = table.column_names, partial(Writer, images)
+            guard(self._settings)
+            super().download_shard((row.shard, str(rows)))
+            take_account(self._folder, row.shard, row.part, table, images, row.believe)
+
+
+def guard(settings: Mapping[str, Any]) -> None:
+    """Bound what ``urllib.request.urlopen`` does in this process."""
+    import urllib.request
+
+    from mdc.data.obtain.transfers.addresses import networks
+    from mdc.data.obtain.transfers.guard import Limits, Opener
+
+    bounds = {name: settings[name] for name in ("timeout", "deadline", "max_bytes", "retries", "use_proxy")}
+    urllib.request.install_opener(Opener(Limits(**bounds, exceptions=networks(settings["allow_addresses"]))))
+
+
+def _trouble(error: BaseException) -> tuple[str, str]:
+    number = getattr(error, "errno", None)
+    text = os.strerror(number) if number else str(error) or type(error).__name__
+    return text[:500], NETWORK if isinstance(error, Silence) else DISK if number in FATAL else ""
