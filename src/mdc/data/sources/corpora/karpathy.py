@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
-from mdc.data.formats.samples import Skipped, safe_key
-from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.data.formats.folders import dataset_folder, existing_folder
+from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
 #: annotation file and image folder of each set, as its archives unpack
@@ -54,36 +52,29 @@ _KEPT = frozenset(field.name for kind in (_File, _Image, _Sentence) for field in
 class KarpathyImage:
     """An image of the file: its name under the image folder, its split there, its captions and their numbers."""
 
-    key: str
     name: str
     split: str
     captions: tuple[str, ...]
     caption_ids: tuple[str, ...]
 
 
-class Karpathy(CaptionedImages):
+class Karpathy(Published):
     """The images of one split of ours in the order of the file."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._folder = image_folder(source, data_dir).resolve()
-        self._images = listed(source, data_dir)
+        super().__init__(source, data_dir)
+        self._folder, self._images = str(image_folder(source, data_dir)), listed(source, data_dir)
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        wanted = self._their_splits(split)
-        for image in self._images:
-            if image.split in wanted:
-                yield Found(image.key, image.name, partial(named_image, self._folder), list(image.captions))
+    def images(self, split: str) -> str:
+        return self._folder
 
-    def _their_splits(self, split: str) -> set[str]:
+    def listed(self, split: str) -> Iterator[tuple[str, list[str]]]:
         theirs = self.config["splits"].get(split)
-        joined = {"restval"} if theirs == "train" and self.config["restval"] else set()
-        return joined | {theirs} - {None}
+        wanted = {theirs, "restval"} if theirs == "train" and self.config["restval"] else {theirs}
+        return ((image.name, list(image.captions)) for image in self._images if image.split in wanted)
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> Karpathy:
-    """See mdc.data.sources.source."""
-    return Karpathy(source, data_dir)
+open_source = Karpathy  # see mdc.data.sources.source
 
 
 def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
@@ -107,5 +98,5 @@ def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:
         seen.add(name)
         texts = tuple(sentence.raw for sentence in image.sentences)
         ids = (f"{number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(image.sentences))
-        found.append(KarpathyImage(safe_key(Path(image.filename).stem), name, image.split, texts, tuple(ids)))
+        found.append(KarpathyImage(name, image.split, texts, tuple(ids)))
     return found

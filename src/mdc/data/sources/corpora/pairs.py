@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.foreign_tar import TarPlaces, tar_places
-from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
-from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
-from mdc.data.sources.corpora.parquet import ParquetInParts
+from mdc.data.formats.reading import Found
+from mdc.data.formats.samples import MAX_FILE, Encoded, held_out, read_image, safe_key, texts_of
+from mdc.data.sources.cleaned import InParts
+from mdc.data.sources.corpora.parquet import ParquetCorpus
 from mdc.data.sources.corpora.webdataset import Webdataset
 from mdc.data.sources.parquet import image_column, parquet_files
 from mdc.plan.records import UserError, read_json, sha256_file
@@ -71,7 +72,7 @@ class Pairs(InParts):
                 f"{shard}: incomplete, or changed since its download; rerun the download, good shards will be kept"
             ) from None
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
+    def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
         self.seal(part)
         share, field = self.config["val_share"], self.config["caption_field"]
         shard = self._shard(part)
@@ -83,7 +84,6 @@ class Pairs(InParts):
                 split = "val" if held_out(record["url"], share) else "train"
                 if split not in splits:
                     continue
-                skipped.split = split
                 read = partial(_downloaded, _read(place, "jpg", tar))
                 yield Found(safe_key(place.key), shard.name, read, _captions(place, tar, record, field), split)
 
@@ -91,7 +91,7 @@ class Pairs(InParts):
         return self._folder / "shards" / f"{part:05d}.tar"
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
+def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
     """See mdc.data.sources.source."""
     if source["from"] != "mirror":
         return Pairs(source, data_dir)
@@ -109,7 +109,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
         "split_column": None,
         "key_column": None,
     }
-    return ParquetInParts(
+    return ParquetCorpus(
         {**source, **columns, "path": mirror, "splits": {"train": "train"}, "in_parts": True}, data_dir
     )
 
@@ -119,13 +119,11 @@ def _size_and_time(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _downloaded(
-    image: bytes | None, skipped: Skipped, key: str, file: str, image_size: int | None
-) -> tuple[bytes, str] | None:
-    """As ``checked_image``, without decoding what the download decoded and wrote as one whole JPEG."""
+def _downloaded(image: bytes | None, image_size: int | None) -> Encoded:
+    """As ``read_image``, without decoding what the download decoded and wrote as one whole JPEG."""
     if image_size is None and image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
         return image, "jpg"
-    return checked_image(image, skipped, key, file, image_size)
+    return read_image(image, image_size)
 
 
 def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:
