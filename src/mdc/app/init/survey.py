@@ -21,7 +21,7 @@ from mdc.data.formats.reading import Found, with_images
 from mdc.data.formats.samples import LeftOut, Skipped, held_out
 from mdc.data.sources.corpora.caption_files import images_within
 from mdc.data.sources.corpora.webdataset import Webdataset
-from mdc.data.sources.parquet import split_files
+from mdc.data.sources.parquet import split_counts, split_files
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import clip_pieces
 from mdc.plan.records import UserError
@@ -118,21 +118,9 @@ def _extrapolate(found: Survey, source: Any, corpus: Corpus, root: Path, read: i
                 with open_parquet(path) as file:
                     counts[split] += file.metadata.num_rows
     else:
-        counts = _of_column(source, corpus, root)
+        counts = split_counts(source.config, root)
     found.counts, found.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
     found.captions = round(of_each * sum(found.counts.values()))
-
-
-def _of_column(source: Any, corpus: Corpus, root: Path) -> dict[str, int]:
-    from mdc.data.formats.split_words import SplitWords
-    from mdc.data.sources.parquet import parquet_files, stream
-
-    words, counts = SplitWords(source.config["splits"]), Counter[str]()
-    column = source.config["split_column"]
-    for path in parquet_files(source.config, root):
-        with open_parquet(path) as file:
-            counts.update(words.of(row[column]) or "" for row in stream(path, file, [column], 1 << 16))
-    return counts
 
 
 def _is_in(folder: Path, name: str) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, Skipped, counted, read_file
 from mdc.plan.records import UserError
@@ -38,6 +38,13 @@ def existing_file(file: Path, dataset: str) -> Path:
             f"{file}: no such file; it belongs to {dataset}, whose place is data.datasets.{dataset}.path of the scale"
         )
     return file
+
+
+def needed(path: Path, what: Literal["folder", "file", "file or folder"] = "folder") -> Path:
+    """A source's own ``path``, which must be there. UserError otherwise."""
+    if not {"folder": path.is_dir, "file": path.is_file, "file or folder": path.exists}[what]():
+        raise UserError(f"{path}: no such {what}; put it there, or set MDC_DATA to the folder that has it")
+    return path
 
 
 def inside(root: Path, name: str) -> Path | None:

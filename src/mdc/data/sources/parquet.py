@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name
-from mdc.data.formats.folders import files_below
+from mdc.data.formats.folders import files_below, needed
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
@@ -53,7 +53,8 @@ def rows_of_file(
     with open_parquet(path) as file:
         schema = file.schema_arrow
         need_columns(path, schema.names, column)
-        _images_can_be(path, schema.field(column))
+        if not _holds_bytes(kind := schema.field(column).type):
+            raise UserError(f"{path}: column '{column}' holds {kind}; images are bytes, or a struct with bytes")
         caption_column = _caption_column(path, source["caption_column"], schema) if captions else None
         for split, key, row in _rows(path, file, source, splits, numbers, [column, caption_column, label_column]):
             if chosen and split in chosen and not chosen[split](key):
@@ -122,16 +123,6 @@ def _caption_column(path: Path, named: str | None, schema: Any) -> str:
     return found
 
 
-def captions_of_split(source: Given, split_value: str | Collection[str], data_dir: Path) -> list[list[str]]:
-    """The captions of every row whose split column holds ``split_value``, or one of these, images unseen."""
-    caption_column, split_column = source["caption_column"], source["split_column"]
-    return [
-        captions
-        for path in parquet_files(source, data_dir)
-        for captions in captions_of_file(path, caption_column, split_column, split_value)
-    ]
-
-
 def captions_of_file(
     path: Path, caption_column: str | None, split_column: str | None, split_value: str | Collection[str] | None
 ) -> Iterator[list[str]]:
@@ -151,17 +142,13 @@ def captions_of_file(
 
 def parquet_files(source: Given, data_dir: Path) -> list[Path]:
     """The file, or all files of the folder in the order of their names. UserError if there is none."""
-    path = Path(data_dir) / source["path"]  # an absolute path wins
-    if path.is_dir():
-        found = sorted(file for file in files_below(path) if file.suffix == ".parquet")
-        if not found:
-            raise UserError(f"{path}: contains no .parquet file")
-        return found
-    if not path.is_file():
-        raise UserError(
-            f"{path}: no such file or folder; put the data there, or set MDC_DATA to the folder that has it"
-        )
-    return [path]
+    path = needed(Path(data_dir) / source["path"], "file or folder")  # an absolute path wins
+    if path.is_file():
+        return [path]
+    found = sorted(file for file in files_below(path) if file.suffix == ".parquet")
+    if not found:
+        raise UserError(f"{path}: contains no .parquet file")
+    return found
 
 
 def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
@@ -186,18 +173,19 @@ def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
     return [path for path, name in named.items() if name == split]
 
 
-def need_known_splits(source: Given, data_dir: Path) -> None:
-    """UserError for the first row whose split column holds a word that means no split: it would be lost. Images unseen."""
-    if (column := source["split_column"]) is None:
-        return
-    words = SplitWords(source["splits"])
-    for path in parquet_files(source, data_dir):
+def split_counts(source: Given, data_dir: Path) -> Counter[str]:
+    """How many rows each split has by the split column; images unseen. UserError for the first word that means no split, whose
+    rows would be lost."""
+    words, column, found = SplitWords(source["splits"]), source["split_column"], Counter[str]()
+    for path in parquet_files(source, data_dir) if column else ():
         with open_parquet(path) as file:
             need_columns(path, file.schema_arrow.names, column)
             counts = Counter(row[column] for row in stream(path, file, [column], 1 << 16))
         for word, rows in counts.items():
-            if words.of(word) is None:
+            if (split := words.of(word)) is None:
                 raise unknown_word(f"{path}: column {column!r}", word, rows)
+            found[split] += rows
+    return found
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -229,11 +217,6 @@ def image_column(path: Path) -> str:
             f"{path}: no column holds images (bytes, or a struct with bytes); it has {', '.join(f.name for f in fields)}"
         )
     return str(found)
-
-
-def _images_can_be(path: Path, field: Any) -> None:
-    if not _holds_bytes(field.type):
-        raise UserError(f"{path}: column '{field.name}' holds {field.type}; images are bytes, or a struct with bytes")
 
 
 def _holds_bytes(kind: Any) -> bool:

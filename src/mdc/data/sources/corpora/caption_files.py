@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import decoded_text
-from mdc.data.formats.folders import files_below, is_image_name
+from mdc.data.formats.folders import files_below, is_image_name, needed
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import LeftOut, held_out, read_file
 from mdc.data.formats.split_words import SplitWords
@@ -23,9 +23,7 @@ class CaptionFiles(CaptionedImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._root = data_dir / source["path"]
-        if not self._root.is_dir():
-            raise UserError(f"{self._root}: no such folder; put the images there, or set MDC_DATA")
+        self._root = needed(data_dir / source["path"])
         self._names = images_within(self._root)
         if not self._names:
             raise UserError(f"{self._root}: contains no images")

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdc.data.formats.folders import listed_name, read_named
+from mdc.data.formats.folders import listed_name, needed, read_named
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import LeftOut, held_out, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
@@ -48,8 +48,9 @@ class CaptionTable(CaptionedImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._path, folder = _places(source, data_dir)
-        self._root = folder.resolve()
+        self._path = needed(data_dir / source["path"], "file")
+        folder = self._path.parent if source["images"] is None else data_dir / source["images"]
+        self._root = needed(folder).resolve()
         self._table = sqlite3.connect("")  # a temporary file
         self._table.execute(_ROWS)
         # texts as JSON, since SQLite takes no broken surrogates
@@ -112,16 +113,6 @@ class CaptionTable(CaptionedImages):
 
 
 open_source = CaptionTable  # see mdc.data.sources.source
-
-
-def _places(source: Mapping[str, Any], data_dir: Path) -> tuple[Path, Path]:
-    path = Path(data_dir) / source["path"]
-    folder = path.parent if source["images"] is None else Path(data_dir) / source["images"]
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; put the table there, or set MDC_DATA to the folder that has it")
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; the table's image names start from there")
-    return path, folder
 
 
 def own_kind(path: Path) -> str | None:

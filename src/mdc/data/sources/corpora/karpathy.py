@@ -33,29 +33,34 @@ class _Sentence:
 
 
 @dataclass(slots=True)
-class _Image:
+class KarpathyImage:
+    """An image of the file: ``number`` is its place there, ``name`` its name under the image folder."""
+
     filename: StrictStr
     split: StrictStr
     sentences: list[_Sentence]
     filepath: StrictStr = ""
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.filepath}/{self.filename}" if self.filepath else self.filename
+
+    @property
+    def captions(self) -> list[str]:
+        return [sentence.raw for sentence in self.sentences]
+
+    @property
+    def caption_ids(self) -> list[str]:
+        return [f"{self.number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(self.sentences)]
 
 
 @dataclass(slots=True)
 class _File:
-    images: Annotated[list[_Image], Field(min_length=1)]
+    images: Annotated[list[KarpathyImage], Field(min_length=1)]
 
 
-_KEPT = frozenset(field.name for kind in (_File, _Image, _Sentence) for field in fields(kind))
-
-
-@dataclass(frozen=True)
-class KarpathyImage:
-    """An image of the file: its name under the image folder, its split there, its captions and their numbers."""
-
-    name: str
-    split: str
-    captions: tuple[str, ...]
-    caption_ids: tuple[str, ...]
+_KEPT = frozenset(field.name for kind in (_File, KarpathyImage, _Sentence) for field in fields(kind)) - {"number"}
 
 
 class Karpathy(Published):
@@ -71,7 +76,7 @@ class Karpathy(Published):
     def listed(self, split: str) -> Iterator[tuple[str, list[str]]]:
         theirs = self.config["splits"].get(split)
         wanted = {theirs, "restval"} if theirs == "train" and self.config["restval"] else {theirs}
-        return ((image.name, list(image.captions)) for image in self._images if image.split in wanted)
+        return ((image.name, image.captions) for image in self._images if image.split in wanted)
 
 
 open_source = Karpathy  # see mdc.data.sources.source
@@ -87,16 +92,12 @@ def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
 def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:
     """All images of the annotation file. UserError if it is not of the format, or names an image twice."""
     path = dataset_folder(source, data_dir) / (source["annotations"] or PLACES[source["dataset"]][0])
-    found: list[KarpathyImage] = []
-    seen: set[str] = set()
-    for number, image in enumerate(read_published(path, source["dataset"], _File, _KEPT).images):
-        name = f"{image.filepath}/{image.filename}" if image.filepath else image.filename
-        if name in seen:
+    images, seen = read_published(path, source["dataset"], _File, _KEPT).images, set[str]()
+    for number, image in enumerate(images):
+        if image.name in seen:
             raise UserError(
-                f"{path}: images[{number}]: duplicate image {name}, so splits could share it; download the file again"
+                f"{path}: images[{number}]: duplicate image {image.name}, so splits could share it; download the file again"
             )
-        seen.add(name)
-        texts = tuple(sentence.raw for sentence in image.sentences)
-        ids = (f"{number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(image.sentences))
-        found.append(KarpathyImage(name, image.split, texts, tuple(ids)))
-    return found
+        seen.add(image.name)
+        image.number = number
+    return images

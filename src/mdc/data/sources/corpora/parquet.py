@@ -16,7 +16,7 @@ from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import held_out
 from mdc.data.sources.cleaned import InParts
-from mdc.data.sources.parquet import ALL, keys_of_file, need_known_splits, parquet_files, rows_of_file, split_files
+from mdc.data.sources.parquet import ALL, keys_of_file, parquet_files, rows_of_file, split_counts, split_files
 from mdc.plan.records import UserError
 
 
@@ -31,7 +31,7 @@ class ParquetCorpus(InParts):
         super().__init__(source)
         self._share, self._deal = source.get("val_share"), source.get("dealt")
         if self._deal is None:
-            need_known_splits(source, data_dir)
+            split_counts(source, data_dir)
         self._files = parquet_files(source, data_dir)
         splits = [] if self._deal else sorted({"train", "val", *source["splits"]})
         self._splits = {split: split_files(source, split, data_dir) for split in splits}

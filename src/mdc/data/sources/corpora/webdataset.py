@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name, decoded_text
-from mdc.data.formats.folders import files_below, size_and_time
+from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, held_out, read_image, safe_key, texts_of
@@ -65,16 +65,14 @@ class Webdataset(InParts):
             split = named or ("val" if held_out(whole, share) else "train")
             if split not in splits:
                 continue
-            yield Found(safe_key(whole), shard.name, partial(_image, sample), _captions(sample, field), split)
+            yield Found(safe_key(whole), shard.name, partial(_image, sample), captions_of(sample, field), split)
         _as_many_as_downloaded(shard, count)
 
 
 def _shards(folder: Path) -> list[Path]:
     """All tars under ``folder``. UserError if there is none, or one that is compressed, whose samples would be lost."""
-    if folder.is_file():
+    if needed(folder, "file or folder").is_file():
         return [folder]
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such file or folder; put the shards there, or set MDC_DATA")
     there = sorted(files_below(folder))
     found = [path for path in there if path.suffix.lower() == ".tar"]
     packed = next((path for path in there if path.name.lower().endswith(_PACKED)), None)
@@ -134,27 +132,27 @@ def _image(sample: TarSample, image_size: int | None) -> Encoded:
     return read_image(image, image_size)
 
 
-def _captions(sample: TarSample, field: str | None) -> list[str]:
+def captions_of(sample: TarSample, field: str | None) -> list[str]:
     """From the text file or a field of the JSON file: of the one named, or of the first that is there."""
     texts = [sample.files[ending] for ending in _TEXTS if ending in sample.files]
     if field is None and texts and texts[0] is not None:
         return [decoded_text(texts[0])]
-    found = _of_record(sample, field)
+    record = record_of(sample)
+    found = texts_of(record.get(field or caption_name(record) or ""))
     if field is None and not found:
         parted = _one_of(sample, _TEXTS)
         found = [decoded_text(text) for ending in parted if len(parted) == 1 and (text := sample.files[ending])]
     return found
 
 
-def _of_record(sample: TarSample, field: str | None) -> list[str]:
+def record_of(sample: TarSample) -> dict[str, Any]:
+    """What a sample's JSON file holds; empty if it is none, or no object."""
     records = _one_of(sample, _RECORDS)
     try:
         record = json.loads(sample.files[records[0]] or b"{}") if len(records) == 1 else {}
     except (ValueError, RecursionError):
-        return []
-    if not isinstance(record, dict):
-        return []
-    return texts_of(record.get(caption_name(record) if field is None else field))
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _as_many_as_downloaded(shard: Path, count: int) -> None:

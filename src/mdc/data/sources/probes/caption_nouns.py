@@ -9,7 +9,7 @@ from typing import Any
 from mdc.data.formats.reading import Found
 from mdc.data.formats.split_words import listed
 from mdc.data.sources.cleaned import LabelledImages
-from mdc.data.sources.parquet import captions_of_split, need_known_splits, rows
+from mdc.data.sources.parquet import captions_of_file, parquet_files, rows, split_counts
 from mdc.data.sources.probes import nouns
 from mdc.plan.records import UserError
 
@@ -22,9 +22,11 @@ class CaptionNouns(LabelledImages):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
-        need_known_splits(source, data_dir)
+        split_counts(source, data_dir)
         wanted = listed(source["splits"]["vocabulary"])
-        self._nouns = nouns.commonest_nouns(captions_of_split(source, wanted, data_dir), source["count"])
+        columns = source["caption_column"], source["split_column"], wanted
+        captions = [texts for path in parquet_files(source, data_dir) for texts in captions_of_file(path, *columns)]
+        self._nouns = nouns.commonest_nouns(captions, source["count"])
         if not self._nouns:
             raise UserError(f"{source['path']}: no nouns found in the captions of split {', '.join(wanted)}")
         self.classes = list(self._nouns)

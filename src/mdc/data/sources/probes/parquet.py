@@ -11,7 +11,7 @@ from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import LeftOut
 from mdc.data.sources.cleaned import LabelledImages
-from mdc.data.sources.parquet import need_columns, need_known_splits, rows, split_files
+from mdc.data.sources.parquet import need_columns, rows, split_counts, split_files
 from mdc.plan.records import UserError
 
 _MOST_CLASSES = 1_000_000  # a number beyond this is an identifier, not a class
@@ -25,7 +25,7 @@ class ParquetProbe(LabelledImages):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
-        need_known_splits(source, data_dir)
+        split_counts(source, data_dir)
         self.classes, self._labels = _class_table(source, data_dir)
 
     def found(self, split: str) -> Iterator[Found]:
