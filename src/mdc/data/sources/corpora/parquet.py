@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -33,12 +33,12 @@ class ParquetCorpus(InParts):
         if self._deal is None:
             split_counts(source, data_dir)
         self._files = parquet_files(source, data_dir)
-        splits = [] if self._deal else sorted({"train", "val", *source["splits"]})
-        self._splits = {split: split_files(source, split, data_dir) for split in splits}
+        splits = [] if self._deal else {"train", "val", *source["splits"]}
+        self._splits = {split: frozenset(split_files(source, split, data_dir)) for split in splits}
         if self._share:
-            if source["split_column"] is None and self._splits["val"]:
+            if self._splits["val"]:
                 raise UserError(
-                    f"{self._splits['val'][0]}: named after a split, but val_share holds rows out; move it, or leave "
+                    f"{min(self._splits['val'])}: named after a split, but val_share holds rows out; move it, or leave "
                     "val_share out"
                 )
             self._splits["val"] = self._splits["train"]
@@ -89,15 +89,15 @@ class ParquetCorpus(InParts):
         found = []
         for path in self._files:
             found.append(dict(counted))
-            for split in (split for split, files in self._splits.items() if path in files):
-                for _ in keys_of_file(path, self.config, [split], counted):
-                    pass
+            if here := [split for split, files in self._splits.items() if path in files]:
+                deque(keys_of_file(path, self.config, here, counted), maxlen=0)
         return found
 
     def _keys(self, split: str) -> Iterator[str]:
         numbers: Counter[str] = Counter()
-        for path in self._files if split == ALL else self._splits[split]:
-            yield from keys_of_file(path, self.config, [split], numbers)
+        for path in self._files:
+            if split == ALL or path in self._splits[split]:
+                yield from keys_of_file(path, self.config, [split], numbers)
 
     @cached_property
     def _dealt(self) -> dict[str, frozenset[str]]:
