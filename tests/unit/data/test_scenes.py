@@ -93,7 +93,7 @@ def test_a_changed_word_of_a_dense_caption_is_noticed() -> None:
     Left alone: words after "the" (another reference may be true as well), and "one above the other", which its
     opposite leaves true.
     """
-    attributes = [tuple(words[0] for words in t.values()) for t in (language.COLOUR_WORDS, language.SHAPE_WORDS)]
+    attributes = [tuple(words[0] for words in t.values()) for t in (language.WORDS["colour"], language.WORDS["shape"])]
     attributes += [("small", "large"), ("two", "three", "four"), tuple(map(language.plural, attributes[1]))]
     relations = [("left", "right"), ("above", "below")]
     tried = 0
@@ -300,9 +300,7 @@ def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
 
 
 def test_brief_captions_say_something_true_of_every_scene() -> None:
-    words = [
-        word for table in (language.COLOUR_WORDS, language.SHAPE_WORDS) for some in table.values() for word in some
-    ]
+    words = [word for kind in ("colour", "shape") for some in language.WORDS[kind].values() for word in some]
     for index in range(300):
         scene = draw_scene("caption", "train", 21, index)
         caption = compose(scene, "brief", 21, index)
