@@ -11,6 +11,7 @@ import numpy as np
 from mdc.data.formats.samples import Shortcut
 from mdc.data.scenes.check import read
 from mdc.data.scenes.language import LEXICON, Relation, words_of
+from mdc.data.scenes.shortcuts import best_of_each_kind
 from mdc.data.scenes.world import DIRECTIONS, UNITS, Description, Scene
 
 
@@ -24,18 +25,17 @@ def choice_shortcuts(items: Sequence[tuple[Scene, tuple[str, ...]]]) -> list[Sho
         ("no image", "the longer"): lengths,
         ("no image", "words and pairs of words, learnt on the other half"): _learnt(options),
         ("words", "words that the image has, whatever has them"): [
-            [_there(scene, t) for t in some] for scene, some in items
+            [_there(scene, text) for text in some] for scene, some in items
         ],
         ("one object", "the side of the first in a relation"): [
-            [_sided(scene, t) for t in some] for scene, some in items
+            [_sided(scene, text) for text in some] for scene, some in items
         ],
     }
-    best: dict[str, Shortcut] = {}
-    for (kind, what), scores in kinds.items():
+    found = []
+    for kind, scores in kinds.items():
         value = float(np.mean([(one[0] == max(one)) / list(one).count(max(one)) for one in scores]))
-        found = Shortcut(kind, what, value)
-        best[kind] = max(best.get(kind, found), found, key=lambda one: one.value)
-    return list(best.values())
+        found.append((value, Shortcut(*kind, value)))
+    return best_of_each_kind(found)
 
 
 def _learnt(options: Sequence[Sequence[str]]) -> list[list[float]]:

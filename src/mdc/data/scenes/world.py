@@ -124,8 +124,7 @@ class Scene:
 
     def canonical(self) -> str:
         """The whole scene as one line, for hashing."""
-        objects = ((o.shape, o.colour, o.size, o.x, o.y, o.rotation, o.shade) for o in self.objects)
-        return repr((self.background, self.ground, self.phase, *objects))
+        return repr((self.background, self.ground, self.phase, *(tuple(vars(one).values()) for one in self.objects)))
 
     def to_json(self) -> dict[str, Any]:
         """The whole scene as JSON values."""
