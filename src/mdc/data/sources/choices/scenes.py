@@ -24,7 +24,7 @@ from mdc.data.scenes.render import encode_png, render
 from mdc.data.scenes.streams import draws_for
 from mdc.data.scenes.world import Scene
 from mdc.data.scenes.wrong import wrong_pair
-from mdc.data.sources.choices import perturbations
+from mdc.data.sources.choices.perturbations import perturbed, published_form
 from mdc.data.sources.source import Source
 
 _ORDERS = {"dense_order": "dense", "alt_order": "alt"}
@@ -90,11 +90,10 @@ class SceneChoices(Source[ChoiceSample]):
         if len([word for word in words if word not in _MARKS]) < _LEAST_WORDS:
             return None
         rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, index, 0, len(style)]))
-        orders = [perturb(words, tags_of(words), rng) for perturb in perturbations.TAGGED]
-        orders += [perturb(words, rng) for perturb in perturbations.UNTAGGED]
+        orders = perturbed(words, tags_of(words), words, rng)
         for order in orders:
             self._kept[_what(scene, words, order, most)] += 1
-        texts = [perturbations.published_form(" ".join(one), most) for one in (words, *orders)]
+        texts = [published_form(" ".join(one), most) for one in (words, *orders)]
         return tuple(texts), "order"
 
 
