@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from read_table import read_table
 
-from mdc.data.scenes.captions import compose, describe
+from mdc.data.scenes.captions import compose
 from mdc.data.scenes.drawing import draw_scene
 from mdc.data.scenes.language import WORDS
 from mdc.data.scenes.oracle import KINDS, WORD_KINDS, Tally, judge, true_words
@@ -158,5 +158,5 @@ def test_words_count_whatever_stands_around_them() -> None:
 def test_all_words_of_a_dense_caption_are_true() -> None:
     for index in range(300):
         scene = draw_scene("caption", "train", 5, index)
-        counts = true_words(scene, describe(scene, "dense", 5, index))
+        counts = true_words(scene, compose(scene, "dense", 5, index).text)
         assert counts[0] == counts[1] and counts[2] == counts[3] > 0

@@ -295,8 +295,3 @@ def compose(scene: Scene, style: str, seed: int, index: int) -> Caption:
     if style == "alt":
         return _Alt(scene, draws).caption()
     return Caption(_Dense(scene, draws).caption() if style == "dense" else _brief(_Writer(scene, draws)))
-
-
-def describe(scene: Scene, style: str, seed: int, index: int) -> str:
-    """The text of `compose`."""
-    return compose(scene, style, seed, index).text

@@ -23,7 +23,6 @@ from mdc.data.scenes.language import (
 from mdc.data.scenes.world import Description, Scene, arrangement
 
 _JUNK_WORD = re.compile(r"(img|dsc)_\d{4}|20\d\d")
-UNREADABLE = "cannot read"
 
 
 def _noun_phrase(words: Sequence[str], at: int) -> tuple[Number, int] | None:
@@ -83,16 +82,16 @@ def read(caption: str) -> tuple[list[Claim], list[str]]:
     return claims, unknown if name is None else [*unknown, name]
 
 
+def false_claims(scene: Scene, caption: str) -> tuple[list[Claim], list[str]]:
+    """The caption's claims that are false, in order, and the words in it that cannot be read."""
+    claims, unknown = read(caption)
+    return [claim for claim in claims if not claim.holds(scene)], unknown
+
+
 def check_caption(scene: Scene, caption: str) -> list[str]:
     """The caption's false claims as text, in order, each once; a word that cannot be read is reported as one."""
-    claims, unknown = read(caption)
-    false = [str(claim) for claim in claims if not claim.holds(scene)] + [f"{UNREADABLE} {word!r}" for word in unknown]
-    return list(dict.fromkeys(false))
-
-
-def is_readable(false: Iterable[str]) -> bool:
-    """Whether what `check_caption` found has no word that cannot be read."""
-    return not any(claim.startswith(UNREADABLE) for claim in false)
+    false, unknown = false_claims(scene, caption)
+    return list(dict.fromkeys([*map(str, false), *(f"cannot read {word!r}" for word in unknown)]))
 
 
 def missing_from(scene: Scene, caption: str) -> list[str]:

@@ -7,9 +7,10 @@ right caption holds, and the wrong one makes a claim that is false. A scene that
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 
 from mdc.data.scenes.captions import compose
-from mdc.data.scenes.check import check_caption, is_readable
+from mdc.data.scenes.check import check_caption, false_claims
 from mdc.data.scenes.language import WORDS, Entry, phrases_at, plural, text_of, words_of
 from mdc.data.scenes.streams import Draws
 from mdc.data.scenes.world import OPPOSITE, Description, Scene
@@ -41,17 +42,16 @@ def _edited(question: str, draws: Draws, caption: str) -> Pair | None:
     if question == "swap_att":
         kinds = kinds[:1] if draws.chance(0.7) else kinds[1:]
     found = [(at, end, entry) for at in range(len(words)) for entry, end in phrases_at(words, at, *kinds)]
-    if question.startswith("swap"):
-        pairs = [(a, b) for n, (a, _, _) in enumerate(found) for b, _, _ in found[n + 1 :] if words[a] != words[b]]
-        if not pairs:
-            return None
-        a, b = draws.pick(pairs)
-        return caption, text_of([*words[:a], words[b], *words[a + 1 : b], words[a], *words[b + 1 :]]), question
-    if not found:
+    count = 2 if question.startswith("swap") else 1
+    choices = [some for some in combinations(found, count) if len({words[at] for at, _, _ in some}) == count]
+    if not choices:
         return None
-    at, end, entry = draws.pick(found)
-    right = text_of([*words[:at], *words[end:]]) if question == "add_att" else caption
-    return right, text_of([*words[:at], *_other(draws, entry).split(), *words[end:]]), question
+    chosen = draws.pick(choices)
+    texts = [words[at] for at, _, _ in reversed(chosen)] if count == 2 else [_other(draws, chosen[0][2])]
+    without, wrong = list(words), list(words)
+    for (at, end, _), text in reversed(list(zip(chosen, texts, strict=True))):
+        without[at:end], wrong[at:end] = [], text.split()
+    return text_of(without) if question == "add_att" else caption, text_of(wrong), question
 
 
 def _other(draws: Draws, entry: Entry) -> str:
@@ -103,7 +103,7 @@ def wrong_pair(question: str, scene: Scene, draws: Draws, seed: int, index: int)
         pair = _SCENES[question](draws, scene) if question in _SCENES else _edited(question, draws, dense)
         if pair is None:
             return None
-        false = check_caption(scene, pair[1])
-        if false and is_readable(false) and not check_caption(scene, pair[0]):
+        false, unknown = false_claims(scene, pair[1])
+        if false and not unknown and not check_caption(scene, pair[0]):
             return pair
     return None

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdc.data.formats.samples import ChoiceSample, Shortcut, Skipped
 from mdc.data.scenes.captions import compose
-from mdc.data.scenes.check import check_caption, is_readable
+from mdc.data.scenes.check import check_caption, false_claims
 from mdc.data.scenes.choice_shortcuts import choice_shortcuts
 from mdc.data.scenes.drawing import draw_scene
 from mdc.data.scenes.language import tags_of, text_of, words_of
@@ -106,10 +106,8 @@ def _what(scene: Scene, words: list[str], order: list[str], most: int) -> str:
     """What became of a caption: "the same", "unreadable", "false", or "still true"; its marks are read with it."""
     if _cut(order, most) == _cut(words, most):
         return "the same"
-    found = check_caption(scene, text_of(_cut(order, most)))
-    if not is_readable(found):
-        return "unreadable"
-    return "false" if found else "still true"
+    false, unknown = false_claims(scene, text_of(_cut(order, most)))
+    return "unreadable" if unknown else "false" if false else "still true"
 
 
 def _cut(words: list[str], most: int) -> list[str]:
