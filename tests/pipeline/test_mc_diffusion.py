@@ -327,10 +327,10 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
     Path("often.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
     real = trainer._step
 
-    def stop(training: Any, optimizer: Any, sums: Any, step: int, *rest: Any) -> Any:
+    def stop(training: Any, optimizer: Any, step: int, *rest: Any) -> Any:
         if step == 1:
             raise KeyboardInterrupt
-        return real(training, optimizer, sums, step, *rest)
+        return real(training, optimizer, step, *rest)
 
     call = _call(r, job, "pretrain", Path("again"), runtime=Path("often.json"), state=Path("state"))
     monkeypatch.setattr(trainer, "_step", stop)

@@ -72,7 +72,7 @@ def _submitted(queue: Path) -> list[dict[str, Any]]:
 def _kill_a_worker(state: Path, snakemake: subprocess.Popen[str]) -> None:
     """SIGKILL for the training's second process, once there is a state to resume from."""
     deadline = time.monotonic() + 600
-    while not (state / "state.safetensors").exists():
+    while not any(state.glob("*/state.safetensors")):
         assert time.monotonic() < deadline and snakemake.poll() is None
         time.sleep(0.01)
     first = psutil.Process(int((state / "lock").read_text()))

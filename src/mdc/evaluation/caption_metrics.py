@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from mdc.data.scenes.oracle import COUNTS, KINDS, judge
-from mdc.data.scenes.true_words import true_words
+from mdc.data.scenes.oracle import COUNTS, KINDS, judge, true_words
 from mdc.data.scenes.world import Scene
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned

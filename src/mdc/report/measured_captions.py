@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.data.scenes.oracle import COUNTS, KINDS
-from mdc.data.scenes.true_words import WORD_KINDS
+from mdc.data.scenes.oracle import COUNTS, KINDS, WORD_KINDS
 from mdc.report.given import Table
 from mdc.report.statistics.corpus_scores import bleu, meteor
 from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic
@@ -24,7 +23,7 @@ _NUMBERS = ("CIDEr", "CLIPScore", "RefCLIPScore", "words", "unreadable", "conten
 class MeasuredCaptions:
     """One system on N images. ``columns``: name → (N,), of metrics that are available; ``bleu`` (N, 10) and ``meteor`` (N,
     23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.data.scenes.oracle` has them; ``objects`` (N, 2): those that a
-    caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as :mod:`mdc.data.scenes.true_words` has
+    caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as the function of that name there has
     them. None where there is none."""
 
     images: tuple[str, ...]

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from read_table import read_table
 
-from mdc.data.scenes.captions import compose, describe
+from mdc.data.scenes.captions import compose
 from mdc.data.scenes.drawing import draw_scene
-from mdc.data.scenes.language import ARRANGEMENT_WORDS, COLOUR_WORDS, NUMBER_WORDS, RELATION_WORDS, SHAPE_WORDS
-from mdc.data.scenes.oracle import KINDS, Tally, judge
-from mdc.data.scenes.true_words import WORD_KINDS, true_words
+from mdc.data.scenes.language import WORDS
+from mdc.data.scenes.oracle import KINDS, WORD_KINDS, Tally, judge, true_words
 from mdc.data.scenes.world import COLOURS, SHAPES, Scene, SceneObject
 
 #: a small red circle left of two large blue stars, one above the other
@@ -79,14 +78,14 @@ def test_planted_falsehoods_are_found() -> None:
     """A colour or a shape that nothing in the scene has, in place of one that is there."""
 
     def absent(rng: random.Random, scene: Scene, table: Any, name: str) -> str:
-        there = {one.colour if table is COLOUR_WORDS else one.shape for one in scene.objects}
-        return rng.choice([word for word in (COLOURS if table is COLOUR_WORDS else SHAPES) if word not in there])
+        there = {one.colour if table is WORDS["colour"] else one.shape for one in scene.objects}
+        return rng.choice([word for word in (COLOURS if table is WORDS["colour"] else SHAPES) if word not in there])
 
     count = 0
-    usual = {tuple(w[0].split()): (t, name) for t in (COLOUR_WORDS, SHAPE_WORDS) for name, w in t.items()}
+    usual = {tuple(w[0].split()): (t, name) for t in (WORDS["colour"], WORDS["shape"]) for name, w in t.items()}
     for scene, words, wrong, _ in planted(0, 600, usual, absent):
         (new,) = (b for a, b in zip(words, wrong, strict=True) if a != b)
-        kind = judge(scene, " ".join(wrong)).kinds["attributes" if new in COLOUR_WORDS else "objects"]
+        kind = judge(scene, " ".join(wrong)).kinds["attributes" if new in COLOURS else "objects"]
         assert kind.true < kind.stated, (wrong, kind)
         count += 1
     assert count > 500
@@ -110,8 +109,8 @@ def test_planted_wrong_counts_and_relations_are_found_and_the_rest_stays_true() 
     def other(rng: random.Random, scene: Scene, table: Any, name: str) -> str:
         return rng.choice(table[rng.choice([one for one in table if one != name])])
 
-    several = table_of({n: [NUMBER_WORDS[n]] for n in (2, 3, 4)})
-    meanings = table_of(ARRANGEMENT_WORDS, RELATION_WORDS)
+    several = table_of({n: WORDS["count"][n][:1] for n in (2, 3, 4)})
+    meanings = table_of(WORDS["arrangement"], WORDS["relation"])
     for kind, phrases, least, pairs in (("counts", several, 500, 3 * 2), ("relations", meanings, 700, 4 * 3 + 2)):
         seen = Counter[Any]()
         for scene, words, wrong, told in planted(2 + (kind == "relations"), 1500, phrases, other):
@@ -159,5 +158,5 @@ def test_words_count_whatever_stands_around_them() -> None:
 def test_all_words_of_a_dense_caption_are_true() -> None:
     for index in range(300):
         scene = draw_scene("caption", "train", 5, index)
-        counts = true_words(scene, describe(scene, "dense", 5, index))
+        counts = true_words(scene, compose(scene, "dense", 5, index).text)
         assert counts[0] == counts[1] and counts[2] == counts[3] > 0

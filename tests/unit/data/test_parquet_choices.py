@@ -13,7 +13,7 @@ import pytest
 from data_samples import choices_of, encoded, write_parquet
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
-from mdc.data.sources.choices import order_parquet
+from mdc.data.sources.choices import orders
 from mdc.data.sources.choices.orders import generator, options_of
 from mdc.plan.records import UserError
 
@@ -57,8 +57,8 @@ def _tag(text: str) -> tuple[list[str], list[str]]:
 @pytest.fixture
 def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two images of three, with captions whose ids are in no order."""
-    monkeypatch.setattr(order_parquet, "tagger", lambda name: (_tag, {"tagger": name}))
-    monkeypatch.setattr(order_parquet, "treebank_words", lambda: (lambda text: _tag(text)[0], {"tokenizer": "nltk"}))
+    monkeypatch.setattr(orders, "tagger", lambda name: (_tag, {"tagger": name}))
+    monkeypatch.setattr(orders, "treebank_words", lambda: (lambda text: _tag(text)[0], {"tokenizer": "nltk"}))
     listed = [(9, 20), (3, 20), (5, 10), (4, 30), (8, 10), (1, 10)]
     told = [{"id": one, "image_id": image, "caption": f"A dog near car {one}, cat {image}."} for one, image in listed]
     (tmp_path / "captions.json.gz").write_bytes(gzip.compress(json.dumps({"annotations": told}).encode()))

@@ -12,9 +12,9 @@ from read_table import read_table
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.scenes.check import check_caption
 from mdc.data.scenes.drawing import bucket, owner
-from mdc.data.scenes.language import kind_of_word
+from mdc.data.scenes.language import kind_of_word, tags_of, text_of, words_of
 from mdc.data.scenes.world import Scene, SceneObject
-from mdc.data.scenes.wrong import QUESTIONS, tags_of, text_of, words_of
+from mdc.data.scenes.wrong import QUESTIONS
 from mdc.data.sources.choices.perturbations import published_form
 from mdc.data.sources.choices.scenes import _what
 from mdc.data.sources.source import open_choices

@@ -17,7 +17,7 @@ from read_table import read_table
 from scipy import ndimage
 
 from mdc.data.scenes import language
-from mdc.data.scenes.captions import STYLES, compose, describe
+from mdc.data.scenes.captions import STYLES, compose
 from mdc.data.scenes.check import check_caption, missing_from
 from mdc.data.scenes.drawing import bucket, draw_scene, owner
 from mdc.data.scenes.render import RGB, render
@@ -93,13 +93,13 @@ def test_a_changed_word_of_a_dense_caption_is_noticed() -> None:
     Left alone: words after "the" (another reference may be true as well), and "one above the other", which its
     opposite leaves true.
     """
-    attributes = [tuple(words[0] for words in t.values()) for t in (language.COLOUR_WORDS, language.SHAPE_WORDS)]
+    attributes = [tuple(words[0] for words in t.values()) for t in (language.WORDS["colour"], language.WORDS["shape"])]
     attributes += [("small", "large"), ("two", "three", "four"), tuple(map(language.plural, attributes[1]))]
     relations = [("left", "right"), ("above", "below")]
     tried = 0
     for index in range(150):
         scene = draw_scene("caption", "train", 2, index)
-        text = describe(scene, "dense", 2, index)
+        text = compose(scene, "dense", 2, index).text
         for word in re.finditer(r"\w+", text):
             before, after = text[: word.start()], text[word.end() :]
             pools = relations if re.search(r"\bthe( \w+){0,3} $", before) else attributes + relations
@@ -124,7 +124,7 @@ def test_a_caption_is_the_same_whatever_the_background() -> None:
     for index in range(50):
         scene = draw_scene("caption", "train", 4, index)
         other = Scene(BACKGROUNDS[index % 5], (160, 150, 140), 3, scene.objects)
-        assert all(describe(scene, style, 4, index) == describe(other, style, 4, index) for style in STYLES)
+        assert all(compose(scene, style, 4, index).text == compose(other, style, 4, index).text for style in STYLES)
 
 
 def test_a_shared_scene_is_impossible_not_just_rare() -> None:
@@ -280,7 +280,7 @@ def test_same_bytes_in_any_order_and_process() -> None:
         scene = draw_scene("caption", "train", 13, index)
         buffer = io.BytesIO()
         Image.fromarray(render(scene, 48)).save(buffer, "PNG", compress_level=1)
-        backwards.append((buffer.getvalue(), [describe(scene, "alt", 13, index)]))
+        backwards.append((buffer.getvalue(), [compose(scene, "alt", 13, index).text]))
     assert here == backwards[::-1]
     names: dict[str, Any] = {}
     exec(DIGEST, names)
@@ -300,9 +300,7 @@ def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
 
 
 def test_brief_captions_say_something_true_of_every_scene() -> None:
-    words = [
-        word for table in (language.COLOUR_WORDS, language.SHAPE_WORDS) for some in table.values() for word in some
-    ]
+    words = [word for kind in ("colour", "shape") for some in language.WORDS[kind].values() for word in some]
     for index in range(300):
         scene = draw_scene("caption", "train", 21, index)
         caption = compose(scene, "brief", 21, index)
@@ -326,7 +324,7 @@ def test_lengths_in_clip_pieces() -> None:
         (lambda: draw_scene("shape", "val", 0, 0), "no split 'val'"),
         (lambda: draw_scene("caption", "probe", 0, 0), "no split 'probe'"),
         (lambda: draw_scene("caption", "train", -1, 0), "seed -1"),
-        (lambda: describe(HAND, "prose", 0, 0), "unknown caption style 'prose'"),
+        (lambda: compose(HAND, "prose", 0, 0).text, "unknown caption style 'prose'"),
         (lambda: render(HAND, 8), "at least 16"),
         (lambda: list(corpus_samples("alt", "train", 0, 0, 48)), "count must be"),
         (lambda: list(probe_samples("caption", "train", 1, 0, 48)), "unknown probe"),

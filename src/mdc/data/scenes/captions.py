@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from mdc.data.scenes.language import (
-    ANY_SHAPE,
-    ARRANGEMENT_WORDS,
-    COLOUR_WORDS,
-    JUNK,
-    NUMBER_WORDS,
-    RELATION_WORDS,
-    SHAPE_WORDS,
-    SIZE_WORDS,
-    Claim,
-    Description,
-    Number,
-    Relation,
-    arrangement,
-    plural,
-)
+from mdc.data.scenes.language import JUNK, WORDS, Claim, Number, Relation, article, plural
 from mdc.data.scenes.streams import Draws, draws_for
-from mdc.data.scenes.world import COLOURS, OPPOSITE, SHAPES, Kind, Scene, SceneObject
+from mdc.data.scenes.world import OPPOSITE, Description, Scene, arrangement
 from mdc.plan.records import UserError
 
 STYLES = ("alt", "dense", "brief")
@@ -29,6 +16,11 @@ USUAL = 0.75  # probability of the usual word where there are synonyms
 WRONG = 0.06  # share of alt captions that are made to say something false
 JUNK_ONLY = 0.03  # share of alt captions that say nothing about the scene
 JUNK_BESIDE = 0.3  # share of the other alt captions that contain junk too
+
+#: an earlier kind, and the relation to it
+Link = tuple[str, Description]
+#: a text, and those of its claims that are false
+Said = tuple[str, tuple[Claim, ...]]
 
 
 @dataclass(frozen=True)
@@ -39,285 +31,255 @@ class Caption:
     errors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Phrase:
-    """A noun phrase and what it claims."""
-
-    text: str
-    claim: Number
-
-
-def _word(draws: Draws, words: tuple[str, ...]) -> str:
-    return words[0] if len(words) == 1 or draws.chance(USUAL) else draws.pick(words[1:])
-
-
-def _noun(draws: Draws, what: Description, several: bool) -> str:
-    """Attributes and noun, without a determiner."""
-    words = []
-    if what.size:
-        words.append(_word(draws, SIZE_WORDS[what.size]))
-    if what.colour:
-        words.append(_word(draws, COLOUR_WORDS[what.colour]))
-    noun = _word(draws, SHAPE_WORDS[what.shape]) if what.shape else draws.pick(ANY_SHAPE)
-    return " ".join([*words, plural(noun) if several else noun])
-
-
 def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    return f"{article(noun)} {noun}"
 
 
-def _number_word(draws: Draws, count: int, digits: bool) -> str:
-    if digits and draws.chance(0.3):
-        return str(count)
-    return "a pair of" if count == 2 and draws.chance(0.15) else NUMBER_WORDS[count]
+class _Writer:
+    """Words and noun phrases for a scene, drawn."""
 
+    def __init__(self, scene: Scene, draws: Draws) -> None:
+        self.scene, self.draws = scene, draws
 
-def _full(kind: Kind) -> Description:
-    return Description(*kind)
+    def word(self, kind: str, value: Any) -> str:
+        """A word for a value, mostly the usual one."""
+        words = WORDS[kind][value]
+        return words[0] if len(words) == 1 or self.draws.chance(USUAL) else self.draws.pick(words[1:])
+
+    def thing(self, count: int) -> str:
+        """A noun that says no shape."""
+        noun = self.draws.pick(WORDS["thing"][None])
+        return plural(noun) if count > 1 else noun
+
+    def noun(self, what: Description, count: int = 1) -> str:
+        """Attributes and noun, without a determiner."""
+        words = [self.word(kind, value) for kind, value in zip(what._fields, what, strict=True) if value]
+        if what.shape is None:
+            return " ".join([*words, self.thing(count)])
+        return plural(" ".join(words)) if count > 1 else " ".join(words)
+
+    def number(self, count: int, digits: bool) -> str:
+        """A number in front of a noun."""
+        if digits and self.draws.chance(0.3):
+            return str(count)
+        return "a pair of" if count == 2 and self.draws.chance(0.15) else WORDS["count"][count][0]
+
+    def reference(self, kind: Description) -> Description:
+        """A description, usually a short one, that fits this kind's objects and no others."""
+        shapeless, sizeless = Description(colour=kind.colour), kind._replace(size=None)
+        short = [Description(shape=kind.shape), sizeless, kind._replace(colour=None), shapeless]
+        shortest = int(self.draws.chance(0.3))
+        return next((w for w in short[shortest:] if w.among(self.scene) == self.scene.kinds[kind]), kind)
+
+    def partial(self, kind: Description) -> Description:
+        """Some of a kind's attributes, at least one."""
+        with_shape, with_colour = self.draws.chance(0.93), self.draws.chance(0.85)
+        return Description(
+            kind.size if self.draws.chance(0.3) else None,
+            kind.colour if with_colour or not with_shape else None,
+            kind.shape if with_shape else None,
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- dense
 
 
-def _introduced(draws: Draws, kind: Kind, members: tuple[SceneObject, ...]) -> str:
-    """The first mention of a kind: its number, every attribute, and how two objects of this kind stand."""
-    what, count = _full(kind), len(members)
-    if count == 1:
-        noun = _noun(draws, what, several=False)
-        return f"one {noun}" if draws.chance(0.1) else _a(noun)
-    text = f"{_number_word(draws, count, digits=False)} {_noun(draws, what, several=True)}"
-    stand = arrangement(members)
-    return f"{text} {_word(draws, ARRANGEMENT_WORDS[stand])}" if stand else text
+class _Dense(_Writer):
+    def introduced(self, kind: Description) -> str:
+        """The first mention of a kind: its number, every attribute, and how two objects of this kind stand."""
+        count = len(self.scene.kinds[kind])
+        if count == 1:
+            noun = self.noun(kind)
+            return f"one {noun}" if self.draws.chance(0.1) else _a(noun)
+        text = f"{self.number(count, digits=False)} {self.noun(kind, count)}"
+        stand = arrangement(self.scene.kinds[kind])
+        return f"{text} {self.word('arrangement', stand)}" if stand else text
 
+    def referred(self, kind: Description) -> str:
+        """A later mention."""
+        what, count = self.reference(kind), len(self.scene.kinds[kind])
+        noun = self.noun(what, count)
+        return f"the {WORDS['count'][count][0]} {noun}" if count > 1 and self.draws.chance(0.5) else f"the {noun}"
 
-def _reference(draws: Draws, scene: Scene, kind: Kind) -> Description:
-    """A description, usually a short one, that fits this kind's objects and no others."""
-    members = list(scene.kinds[kind])
-    size, colour, shape = kind
-    candidates = [
-        Description(shape=shape),
-        Description(colour=colour, shape=shape),
-        Description(size=size, shape=shape),
-    ]
-    if draws.chance(0.3):
-        candidates = candidates[1:]
-    for what in [*candidates, Description(colour=colour)]:
-        if what.among(scene) == members:
-            return what
-    return _full(kind)
+    def where(self, link: Link) -> str:
+        """The relation to an earlier kind."""
+        return f"{self.word('relation', link[0])} {self.referred(link[1])}"
 
+    def steps(self) -> list[tuple[Description, Link | None]]:
+        """The kinds in an order in which each has a relation to an earlier one, if it has a relation to any; each with this."""
+        relations = self.scene.relations
+        waiting = self.draws.sample(list(self.scene.kinds), len(self.scene.kinds))
+        steps: list[tuple[Description, Link | None]] = [(waiting.pop(0), None)]
+        while waiting:
+            links = [(k, (relations[k, e], e)) for k in waiting for e, _ in steps if (k, e) in relations]
+            kind, link = self.draws.pick(links) if links else (waiting[0], None)
+            waiting.remove(kind)
+            steps.append((kind, link))
+        return steps
 
-def _referred(draws: Draws, scene: Scene, kind: Kind) -> str:
-    what, count = _reference(draws, scene, kind), len(scene.kinds[kind])
-    noun = _noun(draws, what, several=count > 1)
-    return f"the {NUMBER_WORDS[count]} {noun}" if count > 1 and draws.chance(0.5) else f"the {noun}"
+    def is_(self, kind: Description) -> str:
+        """ "is" or "are"."""
+        return "is" if len(self.scene.kinds[kind]) == 1 else "are"
 
+    def opened(self, text: str, several: bool) -> str:
+        """The first sentence, with or without an opening that makes no claim."""
+        there = "there are" if several else "there is"
+        return f"{self.draws.pick(('', '', there, 'we see', 'this picture shows'))} {text}".strip()
 
-def _spanning(draws: Draws, scene: Scene) -> list[tuple[Kind, str | None, Kind | None]]:
-    """The kinds in an order in which each has a relation to an earlier one, if it has a relation to any.
+    def total(self) -> str:
+        """The number of all objects."""
+        count = len(self.scene.objects)
+        return f"{WORDS['count'][count][0]} {self.thing(count)}"
 
-    Each entry is (kind, its relation to the earlier kind, the earlier kind).
-    """
-    relations = scene.relations
-    waiting = draws.sample(list(scene.kinds), len(scene.kinds))
-    steps: list[tuple[Kind, str | None, Kind | None]] = [(waiting.pop(0), None, None)]
-    while waiting:
-        links = [(k, relations[k, e], e) for k in waiting for e, _, _ in steps if (k, e) in relations]
-        step = draws.pick(links) if links else (waiting[0], None, None)
-        waiting.remove(step[0])
-        steps.append(step)
-    return steps
+    def caption(self) -> str:
+        """The whole caption."""
+        return f"{'. '.join(self.sentences() if len(self.scene.kinds) > 1 else [self.of_one_kind()])}."
 
+    def of_one_kind(self) -> str:
+        (kind,), count = self.scene.kinds, len(self.scene.objects)
+        text = self.introduced(kind)
+        if count == 1 and self.draws.chance(0.2):
+            text = f"a single {self.noun(kind)}"
+        if self.draws.chance(0.25):
+            return f"{self.opened(self.total(), count > 1)}: {text}"
+        return f"{self.opened(text, count > 1)}{self.draws.pick(('', '', ' in this image', ' in all'))}"
 
-def _is(scene: Scene, kind: Kind) -> str:
-    return "is" if len(scene.kinds[kind]) == 1 else "are"
+    def sentences(self) -> list[str]:
+        draws, few = self.draws, len(self.scene.kinds) <= 3
+        (first, _), *rest = self.steps()
+        mentions = {kind: self.introduced(kind) for kind in (first, *(kind for kind, _ in rest))}
+        total = self.total()
+        opening = draws.chance(0.5)
+        head = self.opened(total, several=True) if opening else ""
 
+        def listed(parts: Iterable[str]) -> str:
+            *most, last = parts
+            text = f"{', '.join(most)} and {last}"
+            return f"{head}: {text}" if opening else self.opened(text, len(self.scene.kinds[first]) > 1)
 
-def _opened(draws: Draws, text: str, several: bool) -> str:
-    """The first sentence, with or without an opening that makes no claim."""
-    opening = draws.pick(("", "", "there are" if several else "there is", "we see", "this picture shows"))
-    return f"{opening} {text}".strip()
-
-
-def _total(draws: Draws, count: int) -> str:
-    generic = draws.pick(ANY_SHAPE)
-    return f"{NUMBER_WORDS[count]} {plural(generic) if count > 1 else generic}"
-
-
-def _dense_one_kind(draws: Draws, scene: Scene) -> str:
-    ((kind, members),) = scene.kinds.items()
-    text = _introduced(draws, kind, members)
-    if len(members) == 1 and draws.chance(0.2):
-        text = f"a single {_noun(draws, _full(kind), several=False)}"
-    if draws.chance(0.25):
-        return f"{_opened(draws, _total(draws, len(members)), len(members) > 1)}: {text}."
-    return f"{_opened(draws, text, len(members) > 1)}{draws.pick(('', '', ' in this image', ' in all'))}."
-
-
-def _dense(draws: Draws, scene: Scene) -> str:
-    kinds = scene.kinds
-    if len(kinds) == 1:
-        return _dense_one_kind(draws, scene)
-    steps = _spanning(draws, scene)
-    mentions = {kind: _introduced(draws, kind, kinds[kind]) for kind, _, _ in steps}
-    total = _total(draws, len(scene.objects))
-    first = steps[0][0]
-    opening = draws.chance(0.5)
-    head = _opened(draws, total, several=True) if opening else ""
-    if len(kinds) <= 3 and draws.chance(0.35):
-        listed = ", ".join(mentions[kind] for kind, _, _ in steps[:-1]) + f" and {mentions[steps[-1][0]]}"
-        sentences = [f"{head}: {listed}" if opening else _opened(draws, listed, len(kinds[first]) > 1)]
-        for kind, name, earlier in steps:
-            if name is not None and earlier is not None:
-                a, b = (_referred(draws, scene, k) for k in (kind, earlier))
-                sentences.append(f"{a} {_is(scene, kind)} {_word(draws, RELATION_WORDS[name])} {b}")
-    elif len(kinds) <= 3 and draws.chance(0.6):
-        sentences = [head] if opening else []
-        rest = steps[1:]
-        second, name, _ = rest[0]
-        if name is not None and draws.chance(0.6):
-            rest = rest[1:]
-            a, b = mentions[second], mentions[first]
-            sentences.append(f"{a} {_is(scene, second)} {_word(draws, RELATION_WORDS[name])} {b}")
+        if few and draws.chance(0.35):
+            sentences = [listed(mentions.values())]
+            for kind, link in rest:
+                if link is not None:
+                    a, b = self.referred(kind), self.referred(link[1])
+                    sentences.append(f"{a} {self.is_(kind)} {self.word('relation', link[0])} {b}")
+        elif few and draws.chance(0.6):
+            sentences = [head] if opening else []
+            second, link = rest[0]
+            if link is not None and draws.chance(0.6):
+                rest = rest[1:]
+                relation = self.word("relation", link[0])
+                sentences.append(f"{mentions[second]} {self.is_(second)} {relation} {mentions[first]}")
+            else:
+                sentences.append(f"there {self.is_(first)} {mentions[first]}")
+            for kind, link in rest:
+                a, is_ = mentions[kind], self.is_(kind)
+                if link is None:
+                    sentences.append(f"there {is_} also {a}")
+                    continue
+                where = self.where(link)
+                sentences.append(f"{where} {is_} {a}" if draws.chance(0.4) else f"{a} {is_} {where}")
         else:
-            sentences.append(f"there {_is(scene, first)} {mentions[first]}")
-        for kind, name, earlier in rest:
-            if name is None or earlier is None:
-                sentences.append(f"there {_is(scene, kind)} also {mentions[kind]}")
-                continue
-            where = f"{_word(draws, RELATION_WORDS[name])} {_referred(draws, scene, earlier)}"
-            inverted = draws.chance(0.4)
-            a = mentions[kind]
-            sentences.append(f"{where} {_is(scene, kind)} {a}" if inverted else f"{a} {_is(scene, kind)} {where}")
-    else:
-        parts = [mentions[first]]
-        for kind, name, earlier in steps[1:]:
-            where = (
-                ""
-                if name is None or earlier is None
-                else (f" {_word(draws, RELATION_WORDS[name])} {_referred(draws, scene, earlier)}")
-            )
-            parts.append(mentions[kind] + where)
-        listed = ", ".join(parts[:-1]) + f" and {parts[-1]}"
-        sentences = [f"{head}: {listed}" if opening else _opened(draws, listed, len(kinds[first]) > 1)]
-    if not opening and draws.chance(0.3):
-        sentences.append(f"{total} in {draws.pick(('all', 'total'))}")
-    return ". ".join(sentences) + "."
+            parts = [f"{mentions[kind]} {self.where(link)}" if link else mentions[kind] for kind, link in rest]
+            sentences = [listed([mentions[first], *parts])]
+        if not opening and draws.chance(0.3):
+            sentences.append(f"{total} in {draws.pick(('all', 'total'))}")
+        return sentences
 
 
 # ------------------------------------------------------------------------------------------------------------ alt
 
 
-def _partial(draws: Draws, kind: Kind) -> Description:
-    """Some of a kind's attributes, at least one."""
-    size, colour, shape = kind
-    with_shape, with_colour = draws.chance(0.93), draws.chance(0.85)
-    return Description(
-        size if draws.chance(0.3) else None,
-        colour if with_colour or not with_shape else None,
-        shape if with_shape else None,
-    )
+class _Alt(_Writer):
+    def phrased(self, what: Description, count: int) -> tuple[str, Number]:
+        """A noun phrase for ``count`` objects, which need not say the number, and what it claims."""
+        noun = self.noun(what, count)
+        if count == 1:
+            if self.draws.chance(0.08):
+                return f"one {noun}", Number(what, 1, exact=True)
+            return _a(noun) if self.draws.chance(0.5) else noun, Number(what, 1, exact=False)
+        if self.draws.chance(0.2):
+            return noun, Number(what, 2, exact=False)
+        return f"{self.number(count, digits=True)} {noun}", Number(what, count, exact=True)
 
+    def falsified(self, what: Description, count: int) -> tuple[Description, int]:
+        """The description with a colour or shape that nothing in the scene has, or a wrong number of several."""
+        kinds = [k for k, on in (("colour", what.colour), ("shape", what.shape), ("count", count > 1)) if on]
+        change = self.draws.pick(kinds)
+        if change == "count":
+            return what, self.draws.pick([n for n in (2, 3, 4) if n != count])
+        there = {getattr(one, change) for one in self.scene.objects}
+        return what._replace(**{change: self.draws.pick([v for v in WORDS[change] if v not in there])}), count
 
-def _phrased(draws: Draws, what: Description, count: int) -> _Phrase:
-    """A noun phrase for ``count`` objects, which need not say the number."""
-    if count == 1:
-        noun = _noun(draws, what, several=False)
-        if draws.chance(0.08):
-            return _Phrase(f"one {noun}", Number(what, 1, exact=True))
-        return _Phrase(_a(noun) if draws.chance(0.5) else noun, Number(what, 1, exact=False))
-    noun = _noun(draws, what, several=True)
-    if draws.chance(0.2):
-        return _Phrase(noun, Number(what, 2, exact=False))
-    return _Phrase(f"{_number_word(draws, count, digits=True)} {noun}", Number(what, count, exact=True))
+    def mention(self, kind: Description, wrong: bool = False) -> Said:
+        """A noun phrase about a kind."""
+        what = self.partial(kind)
+        count = len(what.among(self.scene))
+        if wrong:
+            what, count = self.falsified(what, count)
+        text, claim = self.phrased(what, count)
+        # "circles" without a number stays true when only the number was to be wrong.
+        return text, (claim,) if wrong and not claim.holds(self.scene) else ()
 
+    def relation(self, wrong: bool) -> Said | None:
+        """A phrase about two single objects and how they stand; None if the scene has no such pair."""
+        pairs = self.scene.single_relations
+        if not pairs:
+            return None
+        pair = self.draws.pick(pairs)
+        name = self.scene.relations[pair]
+        name = OPPOSITE[name] if wrong else name
+        texts, whats = [], []
+        for kind in pair:
+            what = self.reference(kind)
+            if self.draws.chance(0.75):  # alt-text names colours even where shape would do
+                what = what._replace(colour=kind.colour)
+            noun = self.noun(what)
+            whats.append(what)
+            texts.append(self.draws.pick((noun, _a(noun), f"the {noun}")))
+        text = f"{texts[0]} {self.word('relation', name)} {texts[1]}"
+        return text, (Relation(whats[0], name, whats[1]),) if wrong else ()
 
-def _falsified(draws: Draws, scene: Scene, what: Description, count: int) -> tuple[Description, int]:
-    """The description with a colour or shape that nothing in the scene has, or a wrong number of several."""
-    kinds = [k for k, on in (("colour", what.colour), ("shape", what.shape), ("count", count > 1)) if on]
-    change = draws.pick(kinds)
-    if change == "colour":
-        return replace(
-            what, colour=draws.pick([c for c in COLOURS if all(o.colour != c for o in scene.objects)])
-        ), count
-    if change == "shape":
-        return replace(what, shape=draws.pick([s for s in SHAPES if all(o.shape != s for o in scene.objects)])), count
-    return what, draws.pick([n for n in (2, 3, 4) if n != count])
+    def core(self, wrong: bool) -> Said:
+        """What the caption says of the scene."""
+        kinds, count, form = list(self.scene.kinds), len(self.scene.objects), self.draws.uniform()
+        if len(kinds) > 1 and form < 0.4 and (related := self.relation(wrong)) is not None:
+            return related
+        if len(kinds) > 1 and form < 0.75:
+            a, b = self.draws.sample(kinds, 2)
+            first, errors = self.mention(a, wrong)
+            second, _ = self.mention(b)
+            return f"{first}{self.draws.pick((' and ', ' with ', ', '))}{second}", errors
+        if count > 1 and form > 0.92 and not wrong:
+            return f"{self.number(count, digits=True)} {self.thing(count)}", ()
+        return self.mention(self.draws.pick(kinds), wrong)
 
+    def junk(self) -> str:
+        """Words that have nothing to do with the scene."""
+        u = self.draws.uniform()
+        if u < 0.2:
+            return f"{self.draws.pick(('img', 'dsc'))}_{self.draws.between(0, 9999):04d}"
+        phrase = self.draws.pick(JUNK)
+        return f"{phrase} {self.draws.between(2012, 2023)}" if u < 0.4 else phrase
 
-def _mention(draws: Draws, scene: Scene, kind: Kind, wrong: bool) -> tuple[str, tuple[Claim, ...]]:
-    """A noun phrase about a kind, and its claim if the claim is false."""
-    what = _partial(draws, kind)
-    count = len(what.among(scene))
-    if not wrong:
-        return _phrased(draws, what, count).text, ()
-    what, count = _falsified(draws, scene, what, count)
-    phrase = _phrased(draws, what, count)
-    # "circles" without a number stays true when only the number was to be wrong.
-    return phrase.text, () if phrase.claim.holds(scene) else (phrase.claim,)
-
-
-def _alt_relation(draws: Draws, scene: Scene, wrong: bool) -> tuple[str, tuple[Claim, ...]] | None:
-    """A phrase about two single objects and how they stand; None if the scene has no such pair."""
-    pairs = [pair for pair in scene.relations if all(len(scene.kinds[kind]) == 1 for kind in pair)]
-    if not pairs:
-        return None
-    a, b = draws.pick(pairs)
-    name = scene.relations[a, b]
-    said = OPPOSITE[name] if wrong else name
-    texts, whats = [], []
-    for kind in (a, b):
-        what = _reference(draws, scene, kind)
-        colourful = replace(what, colour=kind[1])  # alt-text names colours even where shape would do
-        what = colourful if draws.chance(0.75) else what
-        noun = _noun(draws, what, several=False)
-        whats.append(what)
-        texts.append(draws.pick((noun, _a(noun), f"the {noun}")))
-    text = f"{texts[0]} {_word(draws, RELATION_WORDS[said])} {texts[1]}"
-    return text, (Relation(whats[0], said, whats[1]),) if wrong else ()
-
-
-def _alt_core(draws: Draws, scene: Scene, wrong: bool) -> tuple[str, tuple[Claim, ...]]:
-    kinds = list(scene.kinds)
-    form = draws.uniform()
-    if len(kinds) > 1 and form < 0.4 and (related := _alt_relation(draws, scene, wrong)) is not None:
-        return related
-    if len(kinds) > 1 and form < 0.75:
-        a, b = draws.sample(kinds, 2)
-        first, errors = _mention(draws, scene, a, wrong)
-        second, _ = _mention(draws, scene, b, wrong=False)
-        return f"{first}{draws.pick((' and ', ' with ', ', '))}{second}", errors
-    if len(scene.objects) > 1 and form > 0.92 and not wrong:
-        return f"{_number_word(draws, len(scene.objects), digits=True)} {plural(draws.pick(ANY_SHAPE))}", ()
-    return _mention(draws, scene, draws.pick(kinds), wrong)
-
-
-def _junk(draws: Draws) -> str:
-    u = draws.uniform()
-    if u < 0.2:
-        return f"{draws.pick(('img', 'dsc'))}_{draws.between(0, 9999):04d}"
-    phrase = draws.pick(JUNK)
-    return f"{phrase} {draws.between(2012, 2023)}" if u < 0.4 else phrase
-
-
-def _alt(draws: Draws, scene: Scene) -> Caption:
-    if draws.chance(JUNK_ONLY):
-        return Caption(_junk(draws))
-    text, errors = _alt_core(draws, scene, wrong=draws.chance(WRONG))
-    if draws.chance(JUNK_BESIDE):
-        junk, gap = _junk(draws), draws.pick((" - ", " ", ", "))
-        text = f"{text}{gap}{junk}" if draws.chance(0.6) else f"{junk}{gap}{text}"
-    return Caption(text, tuple(str(claim) for claim in errors))
+    def caption(self) -> Caption:
+        """The whole caption."""
+        if self.draws.chance(JUNK_ONLY):
+            return Caption(self.junk())
+        text, errors = self.core(wrong=self.draws.chance(WRONG))
+        if self.draws.chance(JUNK_BESIDE):
+            junk, gap = self.junk(), self.draws.pick((" - ", " ", ", "))
+            text = f"{text}{gap}{junk}" if self.draws.chance(0.6) else f"{junk}{gap}{text}"
+        return Caption(text, tuple(map(str, errors)))
 
 
 # ---------------------------------------------------------------------------------------------------------- brief
 
 
-def _brief(draws: Draws, scene: Scene) -> str:
+def _brief(writer: _Writer) -> str:
     """One to three true words about one kind of object: its colour, its shape, or both."""
-    kind = draws.pick(list(scene.kinds))
-    what = replace(_partial(draws, kind), size=None)
-    return _noun(draws, what, several=len(what.among(scene)) > 1)
+    what = writer.partial(writer.draws.pick(list(writer.scene.kinds)))._replace(size=None)
+    return writer.noun(what, len(what.among(writer.scene)))
 
 
 def compose(scene: Scene, style: str, seed: int, index: int) -> Caption:
@@ -331,10 +293,5 @@ def compose(scene: Scene, style: str, seed: int, index: int) -> Caption:
         raise UserError(f"scenes: unknown caption style {style!r}; allowed: {', '.join(STYLES)}")
     draws = draws_for(style, "train", seed, index)
     if style == "alt":
-        return _alt(draws, scene)
-    return Caption(_dense(draws, scene) if style == "dense" else _brief(draws, scene))
-
-
-def describe(scene: Scene, style: str, seed: int, index: int) -> str:
-    """The text of `compose`."""
-    return compose(scene, style, seed, index).text
+        return _Alt(scene, draws).caption()
+    return Caption(_Dense(scene, draws).caption() if style == "dense" else _brief(_Writer(scene, draws)))

@@ -1,99 +1,53 @@
 """Reads a caption and compares it with the scene: which claims are false, and what a complete caption would add.
 
-It shares the word lists and the meaning of a claim with the writer of captions, but not the grammar: it reads a caption
+It shares the lexicon and the meaning of a claim with the writer of captions, but not the grammar: it reads a caption
 from its text alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mdc.data.scenes.language import (
-    ANY_SHAPE,
-    ARRANGEMENT_WORDS,
-    COLOUR_WORDS,
     FILLERS,
     JUNK_WORDS,
-    NUMBER_WORDS,
-    RELATION_WORDS,
-    SHAPE_WORDS,
-    SIZE_WORDS,
     Arrangement,
     Claim,
-    Description,
+    Entry,
     Number,
     Relation,
-    arrangement,
-    plural,
+    phrases_at,
+    words_of,
 )
-from mdc.data.scenes.world import Kind, Scene
+from mdc.data.scenes.world import Description, Scene, arrangement
+
+_JUNK_WORD = re.compile(r"(img|dsc)_\d{4}|20\d\d")
 
 
-def _inverse(table: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    return {word: meaning for meaning, words in table.items() for word in words}
-
-
-_SIZE, _COLOUR, _SHAPE = _inverse(SIZE_WORDS), _inverse(COLOUR_WORDS), _inverse(SHAPE_WORDS)
-_NUMBER = {word: n for n, word in NUMBER_WORDS.items()} | {str(n): n for n in NUMBER_WORDS}
-_PLURAL = {plural(word): word for word in [*_SHAPE, *ANY_SHAPE]}
-
-
-def _phrases(table: dict[str, tuple[str, ...]]) -> list[tuple[list[str], str]]:
-    found = [(phrase.split(), meaning) for meaning, phrases in table.items() for phrase in phrases]
-    return sorted(found, key=lambda entry: -len(entry[0]))
-
-
-_RELATIONS, _ARRANGEMENTS = _phrases(RELATION_WORDS), _phrases(ARRANGEMENT_WORDS)
-_TOKEN = re.compile(r"[a-z0-9_]+|[^\sa-z0-9_]")
-_JUNK_TOKEN = re.compile(r"(img|dsc)_\d{4}|20\d\d")
-
-
-def _starts(tokens: list[str], at: int, table: list[tuple[list[str], str]]) -> tuple[str, int] | None:
-    for words, meaning in table:
-        if tokens[at : at + len(words)] == words:
-            return meaning, at + len(words)
-    return None
-
-
-def _noun_phrase(tokens: list[str], at: int) -> tuple[Number, int] | None:
+def _noun_phrase(words: Sequence[str], at: int) -> tuple[Number, int] | None:
     """The noun phrase that starts at ``at``, as a claim about a number of objects, and where it ends."""
-    definite, number, article = False, None, False
-    rest = [*tokens, "", "", ""]  # so that looking ahead needs no guard
-    if rest[at] == "the":
-        definite, at = True, at + 1
-    if rest[at : at + 3] == ["a", "pair", "of"]:
-        number, at = 2, at + 3
-    elif rest[at : at + 2] == ["a", "single"]:
-        number, at = 1, at + 2
-    elif rest[at] in _NUMBER:
-        number, at = _NUMBER[rest[at]], at + 1
-    elif rest[at] in ("a", "an"):
-        article, at = True, at + 1
-    size = colour = None
-    if rest[at] in _SIZE:
-        size, at = _SIZE[rest[at]], at + 1
-    if rest[at] in _COLOUR:
-        colour, at = _COLOUR[rest[at]], at + 1
-    several = rest[at] in _PLURAL
-    noun = _PLURAL.get(rest[at], rest[at])
-    if noun not in _SHAPE and noun not in ANY_SHAPE:
-        return None
-    if (several and (article or number == 1)) or (not several and number not in (None, 1)):
+    definite = words[at] == "the"
+    at += definite
+    found: dict[str, Entry] = {}
+    for kinds in (("count", "article"), ("size",), ("colour",), ("shape", "thing")):
+        entry, at = next(phrases_at(words, at, *kinds), (None, at))
+        if entry is not None:
+            found[entry.kind] = entry
+    noun = found.get("shape") or found.get("thing")
+    number = found.get("count") or found.get("article")
+    if noun is None or (number is not None and noun.several != (number.value > 1)):
         return None  # "a circles", "two circle"
-    what = Description(size, colour, _SHAPE.get(noun))
-    if number is not None:
-        claim = Number(what, number, exact=True)
-    elif several:
-        claim = Number(what, 2, exact=False)
-    else:
-        claim = Number(what, 1, exact=definite)  # "the circle": there is no other
-    return claim, at + 1
+    what = Description(**{kind: entry.value for kind, entry in found.items() if kind in Description._fields})
+    if "count" in found:
+        return Number(what, found["count"].value, exact=True), at
+    # "the circle": there is no other
+    return Number(what, 2 if noun.several else 1, exact=definite and not noun.several), at
 
 
 def read(caption: str) -> tuple[list[Claim], list[str]]:
     """What the caption claims, in order, and the words in it that mean nothing here."""
-    tokens = _TOKEN.findall(caption)
+    words = words_of(caption)
     claims: list[Claim] = []
     unknown: list[str] = []
     last: Description | None = None  # the clause's latest noun phrase
@@ -101,45 +55,43 @@ def read(caption: str) -> tuple[list[Claim], list[str]]:
     subject: Description | None = None  # what stands in it; None while the relation came first
     anchor: Description | None = None  # "left of the star is ...": what the next noun phrase is left of
     at = 0
-    while at < len(tokens):
-        if (stand := _starts(tokens, at, _ARRANGEMENTS)) is not None and last is not None:
-            claims.append(Arrangement(last, stand[0]))
+    while at < len(words):
+        if last is not None and (stand := next(phrases_at(words, at, "arrangement"), None)) is not None:
+            claims.append(Arrangement(last, stand[0].value))
             at = stand[1]
-        elif (related := _starts(tokens, at, _RELATIONS)) is not None:
-            name, at = related
-            subject = last
-        elif (phrase := _noun_phrase(tokens, at)) is not None:
+        elif (related := next(phrases_at(words, at, "relation"), None)) is not None:
+            name, at, subject = related[0].value, related[1], last
+        elif (phrase := _noun_phrase(words, at)) is not None:
             number, at = phrase
             claims.append(number)
-            here = number.what
-            if name is not None and subject is not None:
-                claims.append(Relation(subject, name, here))
-                name = subject = None
-            elif name is not None and anchor is None:
-                anchor = here
-            elif name is not None and anchor is not None:
-                claims.append(Relation(here, name, anchor))
-                name = anchor = None
-            last = here
+            last = number.what
+            if name is not None and subject is None and anchor is None:
+                anchor = last
+            elif name is not None:
+                claims.append(Relation(subject, name, last) if subject else Relation(last, name, anchor or last))
+                name = subject = anchor = None
         else:
-            token = tokens[at]
-            if token in (".", ",", ":", "-", "and"):
+            word = words[at]
+            if word in (".", ",", ":", "-", "and"):
                 if name is not None:
                     unknown.append(name)  # a relation without its second half
                 last = name = subject = anchor = None
-            elif token not in FILLERS and token not in JUNK_WORDS and not _JUNK_TOKEN.fullmatch(token):
-                unknown.append(token)
+            elif word not in FILLERS and word not in JUNK_WORDS and not _JUNK_WORD.fullmatch(word):
+                unknown.append(word)
             at += 1
-    if name is not None:
-        unknown.append(name)
-    return claims, unknown
+    return claims, unknown if name is None else [*unknown, name]
+
+
+def false_claims(scene: Scene, caption: str) -> tuple[list[Claim], list[str]]:
+    """The caption's claims that are false, in order, and the words in it that cannot be read."""
+    claims, unknown = read(caption)
+    return [claim for claim in claims if not claim.holds(scene)], unknown
 
 
 def check_caption(scene: Scene, caption: str) -> list[str]:
     """The caption's false claims as text, in order, each once; a word that cannot be read is reported as one."""
-    claims, unknown = read(caption)
-    false = [str(claim) for claim in claims if not claim.holds(scene)] + [f"cannot read {word!r}" for word in unknown]
-    return list(dict.fromkeys(false))
+    false, unknown = false_claims(scene, caption)
+    return list(dict.fromkeys([*map(str, false), *(f"cannot read {word!r}" for word in unknown)]))
 
 
 def missing_from(scene: Scene, caption: str) -> list[str]:
@@ -149,21 +101,16 @@ def missing_from(scene: Scene, caption: str) -> list[str]:
     and so many relations that all kinds which are linked by clear relations are linked by stated ones.
     """
     claims, _ = read(caption)
-    kinds = scene.kinds
-    missing = []
-    for kind, members in kinds.items():
-        what, count = Description(*kind), len(members)
-        if not any(isinstance(c, Number) and c.what == what and c.count == count for c in claims):
-            missing.append(str(Number(what, count, exact=True)))
+    missing: list[Claim] = []
+    for what, members in scene.kinds.items():
+        if not any(isinstance(c, Number) and c.what == what and c.count == len(members) for c in claims):
+            missing.append(Number(what, len(members), exact=True))
         stand = arrangement(members)
         if stand is not None and Arrangement(what, stand) not in claims:
-            missing.append(str(Arrangement(what, stand)))
-
-    linked = _components(list(kinds), _stated_links(scene, claims))
-    for (a, b), name in scene.relations.items():
-        if linked[a] != linked[b]:
-            missing.append(str(Relation(Description(*a), name, Description(*b))))
-    return missing
+            missing.append(Arrangement(what, stand))
+    linked = _components(scene, _stated_links(scene, claims))
+    missing += [Relation(a, name, b) for (a, b), name in scene.relations.items() if linked[a] != linked[b]]
+    return [str(claim) for claim in missing]
 
 
 def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
@@ -171,28 +118,25 @@ def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
 
     A link joins two groups of kinds that were apart; relations that follow from others are none.
     """
-    kinds = list(scene.kinds)
     true = [claim for claim in claims if claim.holds(scene)]
-    groups = [
-        len(set(_components(kinds, links).values())) for links in (_stated_links(scene, true), list(scene.relations))
-    ]
-    return len(kinds) - groups[0], len(kinds) - groups[1]
+    stated, possible = (
+        len(scene.kinds) - len(set(_components(scene, links).values()))
+        for links in (_stated_links(scene, true), scene.relations)
+    )
+    return stated, possible
 
 
-def _stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Kind, Kind]]:
+def _stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Description, Description]]:
     """The pairs of kinds that relations among ``claims`` speak of."""
-
-    def kind_of(what: Description) -> Kind | None:
-        return next((kind for kind, members in scene.kinds.items() if what.among(scene) == list(members)), None)
-
-    stated = [(kind_of(c.first), kind_of(c.second)) for c in claims if isinstance(c, Relation)]
+    kinds = {members: kind for kind, members in scene.kinds.items()}
+    stated = [[kinds.get(what.among(scene)) for what in (c.first, c.second)] for c in claims if isinstance(c, Relation)]
     return [(a, b) for a, b in stated if a is not None and b is not None]
 
 
-def _components(nodes: list[Kind], edges: list[tuple[Kind, Kind]]) -> dict[Kind, int]:
-    """The number of the connected component of each node."""
-    label = {node: i for i, node in enumerate(nodes)}
+def _components(scene: Scene, edges: Iterable[tuple[Description, Description]]) -> dict[Description, int]:
+    """The number of the connected component of each kind."""
+    label = {kind: i for i, kind in enumerate(scene.kinds)}
     for a, b in edges:
         old, new = label[a], label[b]
-        label = {node: new if value == old else value for node, value in label.items()}
+        label = {kind: new if value == old else value for kind, value in label.items()}
     return label

@@ -10,18 +10,9 @@ import numpy as np
 
 from mdc.data.formats.samples import Shortcut
 from mdc.data.scenes.check import read
-from mdc.data.scenes.language import COLOUR_WORDS, SHAPE_WORDS, SIZE_WORDS, Relation, plural
-from mdc.data.scenes.world import UNITS, Scene
-from mdc.data.scenes.wrong import words_of
-
-_SIDES = {"left of": (0, -1), "right of": (0, 1), "above": (1, -1), "below": (1, 1)}
-_MEANING = {
-    form: value
-    for table in (COLOUR_WORDS, SHAPE_WORDS, SIZE_WORDS)
-    for value, words in table.items()
-    for word in words
-    for form in (word, plural(word))
-}
+from mdc.data.scenes.language import LEXICON, Relation, words_of
+from mdc.data.scenes.shortcuts import best_of_each_kind
+from mdc.data.scenes.world import DIRECTIONS, UNITS, Description, Scene
 
 
 def choice_shortcuts(items: Sequence[tuple[Scene, tuple[str, ...]]]) -> list[Shortcut]:
@@ -34,18 +25,17 @@ def choice_shortcuts(items: Sequence[tuple[Scene, tuple[str, ...]]]) -> list[Sho
         ("no image", "the longer"): lengths,
         ("no image", "words and pairs of words, learnt on the other half"): _learnt(options),
         ("words", "words that the image has, whatever has them"): [
-            [_there(scene, t) for t in some] for scene, some in items
+            [_there(scene, text) for text in some] for scene, some in items
         ],
         ("one object", "the side of the first in a relation"): [
-            [_sided(scene, t) for t in some] for scene, some in items
+            [_sided(scene, text) for text in some] for scene, some in items
         ],
     }
-    best: dict[str, Shortcut] = {}
-    for (kind, what), scores in kinds.items():
+    found = []
+    for kind, scores in kinds.items():
         value = float(np.mean([(one[0] == max(one)) / list(one).count(max(one)) for one in scores]))
-        found = Shortcut(kind, what, value)
-        best[kind] = max(best.get(kind, found), found, key=lambda one: one.value)
-    return list(best.values())
+        found.append((value, Shortcut(*kind, value)))
+    return best_of_each_kind(found)
 
 
 def _learnt(options: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -70,8 +60,9 @@ def _learnt(options: Sequence[Sequence[str]]) -> list[list[float]]:
 
 def _there(scene: Scene, text: str) -> float:
     """How many of a caption's colours, shapes and sizes no object of the scene has, as a negative number."""
-    has = {value for one in scene.objects for value in (one.colour, one.shape, one.size_word)}
-    return -float(sum(_MEANING[word] not in has for word in words_of(text) if word in _MEANING))
+    has = {value for kind in scene.kinds for value in kind}
+    said = [LEXICON[word] for word in words_of(text) if word in LEXICON]
+    return -float(sum(entry.kind in Description._fields and entry.value not in has for entry in said))
 
 
 def _sided(scene: Scene, text: str) -> float:
@@ -79,6 +70,6 @@ def _sided(scene: Scene, text: str) -> float:
     found = 0
     for claim in read(text)[0]:
         if isinstance(claim, Relation):
-            axis, side = _SIDES[claim.name]
+            axis, side = DIRECTIONS[claim.name]
             found += any(((one.x, one.y)[axis] - UNITS / 2) * side > 0 for one in claim.first.among(scene))
     return float(found)

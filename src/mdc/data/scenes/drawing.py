@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from mdc.data.scenes.shapes import half_extent
 from mdc.data.scenes.streams import Draws, draws_for
 from mdc.data.scenes.world import (
     BACKGROUNDS,
     COLOURS,
+    DIRECTIONS,
     PROBE_CLASSES,
     RELATIONS,
     SHAPES,
@@ -35,9 +37,15 @@ GREYS = (60, 100)  # of a ground; darker than nearly every colour: objects stay 
 TINT = 24  # at most so far lies a channel of a ground from its grey
 SHADES = 3  # lightness steps an object's colour may move either way
 
-# Which eighth(s) of all scenes, by hash, belong to whom. Probes share theirs: no probe is trained on another's test.
+# Which eighth(s) of all scenes, by hash, belong to whom: pretraining's train and val, and the probes' train and test, share none.
+# Probes share theirs: no probe is trained on another's test. Choice sets and the scenes to be captioned lie where the probes'
+# test scenes do.
 _BUCKETS = 8
-_OWNED = {"train": (0, 1, 2, 3), "val": (4,), "probe-train": (5, 6), "probe-test": (7,)}
+_OWNED: dict[str, dict[str, tuple[int, ...]]] = {
+    "caption": {"train": (0, 1, 2, 3), "val": (4,), "test": (7,)},
+    "choices": {"test": (7,)},
+    **{probe: {"train": (5, 6), "test": (7,)} for probe in PROBE_CLASSES},
+}
 
 
 def _near(draws: Draws, x: int, y: int, half: int, jitter: int) -> tuple[int, int]:
@@ -57,13 +65,12 @@ def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False
     if count == 1:
         return [(draws.pick(PLACES), draws.pick(PLACES))]
     if count == 2:
-        name = name or draws.pick(RELATIONS)
-        along = (near, far) if name in ("left of", "above") else (far, near)
+        axis, way = DIRECTIONS[name or draws.pick(RELATIONS)]
+        along = (near, far) if way < 0 else (far, near)
         # Not both at opposite ends across as well: on a diagonal no relation would be clear.
         free = [(a, b) for a in PLACES for b in PLACES if abs(a - b) < far - near]
         across = draws.pick([(near, near), (far, far)] if in_corners else free)
-        pairs = list(zip(along, across, strict=True))
-        return pairs if name in ("left of", "right of") else [(x, y) for y, x in pairs]
+        return list(zip(across, along, strict=True) if axis else zip(along, across, strict=True))
     corners = draws.sample([(near, near), (near, far), (far, near), (far, far)], count)
     if count == 3 and draws.chance(0.5):  # two on one side, one in the middle of the other
         side, other = draws.sample([near, far], 2)
@@ -72,9 +79,9 @@ def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False
     return corners
 
 
-def _word_size(draws: Draws, word: str, alone: bool) -> int:
-    """A size that the word describes; an object that stands alone may be larger."""
-    if word == "small":
+def _size(draws: Draws, word: str | None = None, alone: bool = False) -> int:
+    """A size that the word describes, any word if None; an object that stands alone may be larger."""
+    if (word or draws.pick(SIZES)) == "small":
         return draws.between(56, 64) if alone else draws.between(48, 60)
     return draws.between(96, 128) if alone else draws.between(68, 76)
 
@@ -91,41 +98,36 @@ class _Plan:
     jitter: int = JITTER
 
 
-def _plan_single(draws: Draws, shape: str | None = None, colour: str | None = None) -> _Plan:
-    size = _word_size(draws, draws.pick(SIZES), alone=True)
+def _single(draws: Draws, shape: str | None = None, colour: str | None = None) -> _Plan:
+    size = _size(draws, alone=True)
     return _Plan([(shape or draws.pick(SHAPES), colour or draws.pick(COLOURS), size)])
 
 
-def _plan_relation(draws: Draws, name: str | None, colours: Sequence[str]) -> _Plan:
-    objects = [(draws.pick(SHAPES), c, _word_size(draws, draws.pick(SIZES), alone=False)) for c in colours]
-    return _Plan(objects, name)
+def _pair(draws: Draws, relation: str | None, colours: Sequence[str] = ("red", "blue"), **places: Any) -> _Plan:
+    return _Plan([(draws.pick(SHAPES), colour, _size(draws)) for colour in colours], relation, **places)
 
 
-def _plan_corners(draws: Draws, vertical: bool, red: tuple[int, int]) -> _Plan:
+def _in_corners(draws: Draws, vertical: bool, red: tuple[int, int]) -> _Plan:
     """Red in this corner, and blue in the one below or above it, or beside it."""
     (x, y), (near, _, far) = red, PLACES
-    blue = (x, near + far - y) if vertical else (near + far - x, y)
-    return replace(_plan_relation(draws, None, ("red", "blue")), places=[red, blue])
+    return _pair(draws, None, places=[red, (x, near + far - y) if vertical else (near + far - x, y)])
 
 
-def _plan_cyclic(draws: Draws, steps: int) -> _Plan:
+def _cyclic(draws: Draws, steps: int) -> _Plan:
     """Red so many places to the right of blue, counted round the row; the row's height tells nothing."""
     blue, y = draws.between(0, 2), draws.pick(PLACES)
     objects = [(draws.pick(SHAPES), colour, draws.between(*ROW_SIZES)) for colour in ("red", "blue")]
     return _Plan(objects, places=[(ROW[(blue + steps) % 3], y), (ROW[blue], y)], jitter=ROW_JITTER)
 
 
-def _plan_reds_match(draws: Draws, same: bool) -> _Plan:
+def _reds_match(draws: Draws, same: bool) -> _Plan:
     """Two red objects and a blue one of two shapes; which of the shapes is there twice is even in both classes."""
     one, other = draws.sample(SHAPES, 2)
     shapes = (one, one, other) if same else draws.pick([(one, other, one), (one, other, other)])
-    colours = ("red", "red", "blue")
-    return _Plan(
-        [(s, c, _word_size(draws, draws.pick(SIZES), alone=False)) for s, c in zip(shapes, colours, strict=True)]
-    )
+    return _Plan([(shape, colour, _size(draws)) for shape, colour in zip(shapes, ("red", "red", "blue"), strict=True)])
 
 
-def _plan_count(draws: Draws, count: int) -> _Plan:
+def _count(draws: Draws, count: int) -> _Plan:
     """Objects of one shape and one size whose painted area together does not depend on their number."""
     shape = draws.pick(SHAPES)
     size = int(draws.between(66, 76) * math.sqrt(2 / count) + 0.5)
@@ -134,57 +136,45 @@ def _plan_count(draws: Draws, count: int) -> _Plan:
     return _Plan([(shape, first if one_colour else draws.pick(COLOURS), size) for _ in range(count)])
 
 
-def _plan_group(draws: Draws) -> _Plan:
+def _group(draws: Draws) -> _Plan:
     """Two to four objects that a caption cannot tell apart, small or large whatever their number."""
     shape, colour, word = draws.pick(SHAPES), draws.pick(COLOURS), draws.pick(SIZES)
-    return _Plan([(shape, colour, _word_size(draws, word, alone=False)) for _ in range(draws.between(2, 4))])
+    return _Plan([(shape, colour, _size(draws, word)) for _ in range(draws.between(2, 4))])
 
 
-def _plan_many(draws: Draws) -> _Plan:
+def _many(draws: Draws) -> _Plan:
     """Three or four objects of different shapes and different colours."""
     count = draws.between(3, 4)
     words = [draws.pick(SIZES) for _ in range(count)]
-    shapes, colours = draws.sample(SHAPES, count), draws.sample(COLOURS, count)
-    return _Plan([(s, c, _word_size(draws, w, alone=False)) for s, c, w in zip(shapes, colours, words, strict=True)])
+    kinds = zip(draws.sample(SHAPES, count), draws.sample(COLOURS, count), words, strict=True)
+    return _Plan([(shape, colour, _size(draws, word)) for shape, colour, word in kinds])
 
 
-def _plan_any(draws: Draws) -> _Plan:
+def _any(draws: Draws) -> _Plan:
     """What pretraining sees: every probe's situation among others."""
     u = draws.uniform()
     if u < 0.28:
-        return _plan_single(draws)
-    if u < 0.54:
-        return _plan_relation(draws, draws.pick(RELATIONS), draws.sample(COLOURS, 2))
+        return _single(draws)
     if u < 0.62:
-        return _plan_relation(draws, draws.pick(RELATIONS), draws.sample(("red", "blue"), 2))
+        return _pair(draws, draws.pick(RELATIONS), draws.sample(COLOURS if u < 0.54 else ("red", "blue"), 2))
     if u < 0.76:
-        return _plan_count(draws, draws.between(1, 4))
-    if u < 0.86:
-        return _plan_group(draws)
-    return _plan_many(draws)
+        return _count(draws, draws.between(1, 4))
+    return _group(draws) if u < 0.86 else _many(draws)
 
 
-def _plan_for(task: str, label: int, draws: Draws) -> _Plan:
-    if task == "shape":
-        return _plan_single(draws, shape=SHAPES[label])
-    if task == "colour":
-        return _plan_single(draws, colour=COLOURS[label])
-    if task == "relation":
-        return _plan_relation(draws, RELATIONS[label], ("red", "blue"))
-    if task == "corners":
-        return replace(_plan_relation(draws, RELATIONS[label], ("red", "blue")), corners=True)
-    if task in ("axis", "place_of_red"):
-        corners = [(x, y) for y in PLACES[::2] for x in PLACES[::2]]
-        if task == "axis":
-            return _plan_corners(draws, bool(label), draws.pick(corners))
-        return _plan_corners(draws, draws.chance(0.5), corners[label])
-    if task == "cyclic":
-        return _plan_cyclic(draws, label + 1)
-    if task == "reds_match":
-        return _plan_reds_match(draws, bool(label))
-    if task == "count":
-        return _plan_count(draws, label + 1)
-    return _plan_any(draws)
+_CORNERS = [(x, y) for y in PLACES[::2] for x in PLACES[::2]]
+#: of each probe the objects that have a label; of what is not here any will do
+_PLANS: dict[str, Callable[[Draws, int], _Plan]] = {
+    "shape": lambda draws, label: _single(draws, shape=SHAPES[label]),
+    "colour": lambda draws, label: _single(draws, colour=COLOURS[label]),
+    "relation": lambda draws, label: _pair(draws, RELATIONS[label]),
+    "corners": lambda draws, label: _pair(draws, RELATIONS[label], corners=True),
+    "axis": lambda draws, label: _in_corners(draws, bool(label), draws.pick(_CORNERS)),
+    "place_of_red": lambda draws, label: _in_corners(draws, draws.chance(0.5), _CORNERS[label]),
+    "cyclic": lambda draws, label: _cyclic(draws, label + 1),
+    "reds_match": lambda draws, label: _reds_match(draws, bool(label)),
+    "count": lambda draws, label: _count(draws, label + 1),
+}
 
 
 def _attempt(task: str, label: int, draws: Draws) -> Scene:
@@ -193,7 +183,7 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
     grey = draws.between(*GREYS)
     red, green, blue = (grey + draws.between(-TINT, TINT) for _ in range(3))
     phase = draws.between(0, 15)
-    plan = _plan_for(task, label, draws)
+    plan = _PLANS[task](draws, label) if task in _PLANS else _any(draws)
     turns = [0 if shape in ("circle", "ring") else draws.between(-TILT, TILT) for shape, _, _ in plan.objects]
     halves = [
         math.ceil(size * half_extent(shape, turn)) for (shape, _, size), turn in zip(plan.objects, turns, strict=True)
@@ -220,19 +210,12 @@ def bucket(scene: Scene) -> int:
 
 
 def owner(task: str, split: str) -> tuple[int, ...]:
-    """The buckets of a split: pretraining's train and val, and the probes' train and test, share none. Choice sets and the
-    scenes to be captioned lie where the probes' test scenes do."""
-    if task == "caption":
-        allowed: tuple[str, ...] = ("train", "val", "test")
-    elif task == "choices":
-        allowed = ("test",)
-    elif task in PROBE_CLASSES:
-        allowed = ("train", "test")
-    else:
-        raise UserError(f"scenes: unknown task {task!r}; allowed: caption, choices, {', '.join(PROBE_CLASSES)}")
-    if split not in allowed:
-        raise UserError(f"scenes: task {task} has no split {split!r}; allowed: {', '.join(allowed)}")
-    return _OWNED[split if task == "caption" and split != "test" else f"probe-{split}"]
+    """The buckets of a split. Raises `UserError` for a task or split that does not exist."""
+    if task not in _OWNED:
+        raise UserError(f"scenes: unknown task {task!r}; allowed: {', '.join(_OWNED)}")
+    if split not in _OWNED[task]:
+        raise UserError(f"scenes: task {task} has no split {split!r}; allowed: {', '.join(_OWNED[task])}")
+    return _OWNED[task][split]
 
 
 def draw_scene(task: str, split: str, seed: int, index: int) -> Scene:
@@ -244,8 +227,5 @@ def draw_scene(task: str, split: str, seed: int, index: int) -> Scene:
     """
     owned = owner(task, split)
     label = index % len(PROBE_CLASSES[task]) if task in PROBE_CLASSES else 0
-    for attempt in itertools.count():
-        scene = _attempt(task, label, draws_for(task, split, seed, index, attempt))
-        if bucket(scene) in owned:
-            return scene
-    raise AssertionError("unreachable")
+    scenes = (_attempt(task, label, draws_for(task, split, seed, index, attempt)) for attempt in itertools.count())
+    return next(scene for scene in scenes if bucket(scene) in owned)

@@ -1,102 +1,54 @@
-"""The words of captions and the claims that they make, for the writer of captions and for the reader that checks them."""
+"""The lexicon of captions: what words and phrases mean, how a caption is cut into words, and the claims that it can make."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from mdc.data.scenes.world import RELATIONS, Scene, SceneObject, relation, relation_between
-
-# The first word of each entry is the usual one.
-SHAPE_WORDS: dict[str, tuple[str, ...]] = {
-    "circle": ("circle", "disc"),
-    "square": ("square", "box"),
-    "triangle": ("triangle",),
-    "star": ("star",),
-    "cross": ("cross", "plus"),
-    "heart": ("heart",),
-    "ring": ("ring", "hoop"),
-    "crescent": ("crescent", "moon"),
-}
-COLOUR_WORDS: dict[str, tuple[str, ...]] = {
-    "red": ("red", "crimson"),
-    "orange": ("orange",),
-    "yellow": ("yellow", "golden"),
-    "green": ("green", "emerald"),
-    "blue": ("blue", "azure"),
-    "purple": ("purple", "violet"),
-    "pink": ("pink",),
-    "white": ("white",),
-}
-SIZE_WORDS: dict[str, tuple[str, ...]] = {"small": ("small", "little", "tiny"), "large": ("large", "big", "huge")}
-ANY_SHAPE = ("shape", "object", "figure", "thing")
-RELATION_WORDS: dict[str, tuple[str, ...]] = {
-    "left of": ("left of", "to the left of", "on the left of"),
-    "right of": ("right of", "to the right of", "on the right of"),
-    "above": ("above", "over"),
-    "below": ("below", "under", "beneath"),
-}
-ARRANGEMENT_WORDS: dict[str, tuple[str, ...]] = {
-    "side by side": ("side by side", "next to each other"),
-    "one above the other": ("one above the other", "one below the other"),
-}
-NUMBER_WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
-# Words that claim nothing. None of them, nor any word above, says anything about the background.
-FILLERS = frozenset(
-    [
-        "there",
-        "is",
-        "are",
-        "and",
-        "with",
-        "we",
-        "see",
-        "in",
-        "all",
-        "total",
-        "this",
-        "picture",
-        "image",
-        "shows",
-        "also",
-    ]
+from mdc.data.scenes.world import (
+    ARRANGEMENTS,
+    COLOURS,
+    RELATIONS,
+    SHAPES,
+    SIZES,
+    Description,
+    Scene,
+    arrangement,
+    relation_between,
 )
+
+# other words for what has a name of its own
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    **{"small": ("little", "tiny"), "large": ("big", "huge")},
+    **{"red": ("crimson",), "yellow": ("golden",), "green": ("emerald",), "blue": ("azure",), "purple": ("violet",)},
+    **{"circle": ("disc",), "square": ("box",), "cross": ("plus",), "ring": ("hoop",), "crescent": ("moon",)},
+    **{side: (f"to the {side}", f"on the {side}") for side in ("left of", "right of")},
+    **{"above": ("over",), "below": ("under", "beneath")},
+    **{"side by side": ("next to each other",), "one above the other": ("one below the other",)},
+}
+_NAMED = {"size": SIZES, "colour": COLOURS, "shape": SHAPES, "relation": RELATIONS, "arrangement": ARRANGEMENTS}
+#: of each kind of word what it can mean, and the words for that; the first is the usual one
+WORDS: dict[str, dict[Any, tuple[str, ...]]] = {
+    **{kind: {name: (name, *_SYNONYMS.get(name, ())) for name in names} for kind, names in _NAMED.items()},
+    "count": {1: ("one", "1"), 2: ("two", "2"), 3: ("three", "3"), 4: ("four", "4")},
+    "thing": {None: ("shape", "object", "figure", "thing")},  # an object whose shape is not said
+}
 JUNK = (
-    "stock photo",
-    "free download",
-    "clip art",
-    "vector icon",
-    "hd wallpaper",
-    "for sale",
-    "buy now",
-    "high quality",
-    "logo design",
-    "sticker pack",
-    "click to enlarge",
-    "royalty free",
-    "new arrival",
-    "best price",
-    "home page",
+    *("stock photo", "free download", "clip art", "vector icon", "hd wallpaper", "for sale", "buy now", "high quality"),
+    *("logo design", "sticker pack", "click to enlarge", "royalty free", "new arrival", "best price", "home page"),
     "gift idea",
 )
-JUNK_WORDS = frozenset(word for phrase in JUNK for word in phrase.split())
 
 
-def kind_of_word(word: str) -> str:
-    """What a word of a caption is about: shape, colour, size, relation, count, or function for all others."""
-    singular = {plural(noun): noun for nouns in SHAPE_WORDS.values() for noun in nouns}
-    for kind, told in (
-        ("shape", [noun for nouns in SHAPE_WORDS.values() for noun in nouns]),
-        ("colour", [one for words in COLOUR_WORDS.values() for one in words]),
-        ("size", [one for words in SIZE_WORDS.values() for one in words]),
-        ("relation", _PLACE_WORDS),
-        ("count", [*NUMBER_WORDS.values(), *map(str, NUMBER_WORDS), "pair", "single"]),
-    ):
-        if singular.get(word, word) in told:
-            return kind
-    return "function"
+class Entry(NamedTuple):
+    """A word or phrase: its kind (of `WORDS`, or "article"), what it means, and whether it is a plural."""
 
-
-_PLACE_WORDS = ("left", "right", "above", "over", "below", "under", "beneath", "side", "next")
+    kind: str
+    value: Any
+    several: bool = False
 
 
 def plural(word: str) -> str:
@@ -104,26 +56,69 @@ def plural(word: str) -> str:
     return word + ("es" if word.endswith(("s", "x")) else "s")
 
 
-@dataclass(frozen=True)
-class Description:
-    """The attributes that a noun phrase names; None where it names none."""
+def _lexicon() -> dict[str, Entry]:
+    found = {"a pair of": Entry("count", 2), "a single": Entry("count", 1)}
+    found |= dict.fromkeys(("a", "an"), Entry("article", 1))
+    for kind, meanings in WORDS.items():
+        for value, words in meanings.items():
+            found |= {word: Entry(kind, value) for word in words}
+            if kind in ("shape", "thing"):
+                found |= {plural(word): Entry(kind, value, several=True) for word in words}
+    return found
 
-    size: str | None = None
-    colour: str | None = None
-    shape: str | None = None
 
-    def fits(self, one: SceneObject) -> bool:
-        """Whether the object fits the description."""
-        return (
-            self.size in (None, one.size_word) and self.colour in (None, one.colour) and self.shape in (None, one.shape)
-        )
+LEXICON = _lexicon()
+#: of each word that begins phrases how many words the longest has
+_LONGEST: Counter[str] = Counter()
+for _first, *_rest in map(str.split, LEXICON):
+    _LONGEST[_first] = max(_LONGEST[_first], 1 + len(_rest))
+#: words that are met in phrases alone
+_IN_PHRASES = dict.fromkeys(("left", "right", "side", "next"), "relation") | dict.fromkeys(("pair", "single"), "count")
+_WORD = re.compile(r"[a-z0-9_]+|[^\sa-z0-9_]")
 
-    def among(self, scene: Scene) -> list[SceneObject]:
-        """The scene's objects that fit the description."""
-        return [one for one in scene.objects if self.fits(one)]
 
-    def __str__(self) -> str:
-        return " ".join(word for word in (self.size, self.colour, self.shape or "shape") if word)
+def words_of(caption: str) -> list[str]:
+    """The words and marks of a caption in lower case; of others every letter is a mark."""
+    return _WORD.findall(caption)
+
+
+# Words that claim nothing. None of them, nor any word above, says anything about the background.
+FILLERS = frozenset(words_of("there is are and with we see in all total this picture image shows also"))
+JUNK_WORDS = frozenset(words_of(" ".join(JUNK)))
+
+
+def text_of(words: Sequence[str]) -> str:
+    """The caption of these words, with "a" or "an" as the next word asks."""
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    fixed = [article(after) if word in ("a", "an") and after else word for word, after in pairs]
+    return re.sub(r" ([.,:])", r"\1", " ".join(fixed))
+
+
+def article(noun: str) -> str:
+    """ "a" or "an"."""
+    return "an" if noun[0] in "aeiou" else "a"
+
+
+def tags_of(words: Sequence[str]) -> list[str]:
+    """The grammar's own parts of speech, as Penn Treebank tags: nouns, adjectives, and all others as XX."""
+    tags = {"shape": "NN", "thing": "NN", "colour": "JJ", "size": "JJ"}
+    entries = [LEXICON.get(word, Entry("", None)) for word in words]
+    return [tags.get(entry.kind, "XX") + ("S" if entry.several else "") for entry in entries]
+
+
+def kind_of_word(word: str) -> str:
+    """What a word of a caption is about: shape, colour, size, relation, count, or function for all others."""
+    kind = LEXICON[word].kind if word in LEXICON else _IN_PHRASES.get(word, "")
+    return kind if kind in ("shape", "colour", "size", "relation", "count") else "function"
+
+
+def phrases_at(words: Sequence[str], at: int, *kinds: str) -> Iterator[tuple[Entry, int]]:
+    """The phrases of these kinds that begin at a place, the longest first, each with where it ends."""
+    longest = _LONGEST[words[at]] if at < len(words) else 0
+    for end in range(min(at + longest, len(words)), at, -1):
+        entry = LEXICON.get(" ".join(words[at:end]))
+        if entry is not None and entry.kind in kinds:
+            yield entry, end
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,6 @@ class Relation:
 
     def holds(self, scene: Scene) -> bool:
         """Whether the scene makes the claim true."""
-        assert self.name in RELATIONS
         return relation_between(self.first.among(scene), self.second.among(scene)) == self.name
 
     def __str__(self) -> str:
@@ -176,10 +170,3 @@ class Arrangement:
 
 
 Claim = Number | Relation | Arrangement
-
-
-def arrangement(pair: list[SceneObject] | tuple[SceneObject, ...]) -> str | None:
-    """How two objects stand to each other; None if this is unclear, or if there are not exactly two."""
-    if len(pair) != 2 or (name := relation(pair[0], pair[1])) is None:
-        return None
-    return "side by side" if name in ("left of", "right of") else "one above the other"

@@ -11,20 +11,22 @@ Precision is the true share of what is stated; 1 − precision is hallucination.
 the scene's kinds of object, those whose shape is told; of their colours and sizes, those told of an object of that kind; of
 the numbers of its kinds, those told ("a star" tells one, "stars" tells none); of the links that clear relations make between
 its kinds, those that the told ones make.
+
+Where a caption's grammar cannot be relied on, `true_words` takes its single words, whatever stands around them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import astuple, dataclass, fields
 
 from mdc.data.scenes.check import linked_kinds, read
-from mdc.data.scenes.language import Arrangement, Claim, Description, Number, arrangement
-from mdc.data.scenes.world import Scene
+from mdc.data.scenes.language import LEXICON, Arrangement, Claim, Number, words_of
+from mdc.data.scenes.world import Description, Scene, arrangement
 
 KINDS = ("objects", "attributes", "counts", "relations")
-#: what a Tally counts, in this order
-COUNTS = ("true", "stated", "told", "facts")
+#: the kinds of words, in this order
+WORD_KINDS = ("colour", "shape", "count")
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,11 @@ class Tally:
     facts: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.true + other.true, self.stated + other.stated, self.told + other.told, self.facts + other.facts
-        )
+        return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+
+#: what a Tally counts, in this order
+COUNTS = tuple(field.name for field in fields(Tally))
 
 
 @dataclass(frozen=True)
@@ -58,87 +62,64 @@ class Verdict:
 def judge(scene: Scene, caption: str) -> Verdict:
     """What ``caption`` states of ``scene``. A statement that is made twice counts once."""
     claims, unreadable = read(caption)
-    stated = _stated(claims)
-    told = _told(scene, claims)
-    kinds = {}
+    numbers = [claim for claim in claims if isinstance(claim, Number)]
+    phrases = [claim.what for claim in numbers]
+    stated: dict[str, list[Claim]] = {
+        "objects": [_there(Description(shape=what.shape)) for what in phrases if what.shape is not None],
+        "attributes": [_there(one) for what in phrases for one in _attributes(what).values()],
+        "counts": [claim for claim in numbers if claim.exact],
+        "relations": [claim for claim in claims if not isinstance(claim, Number)],
+    }
+    # what a phrase tells of a kind: its number, and attributes that it names where it fits the kind
+    counted = {
+        (what.among(scene), c.count) for c, what in zip(numbers, phrases, strict=True) if c.exact or c.count == 1
+    }
+    arranged = {(claim.what.among(scene), claim.name) for claim in claims if isinstance(claim, Arrangement)}
+    stands = {members: name for members in scene.kinds.values() if (name := arrangement(members)) is not None}
+    links, all_links = linked_kinds(scene, claims)
+    told = {
+        "objects": [any(what.shape == kind.shape for what in phrases) for kind in scene.kinds],
+        "attributes": [
+            any(what.fits(kind) and getattr(what, name) for what in phrases)
+            for kind in scene.kinds
+            for name in _attributes(kind)
+        ],
+        "counts": [(members, len(members)) in counted for members in scene.kinds.values()],
+        "relations": [n < links for n in range(all_links)] + [stand in arranged for stand in stands.items()],
+    }
+    tallies = {}
     for kind in KINDS:
-        truths = [claim.holds(scene) for claim in stated[kind]]
-        reached, facts = told[kind]
-        kinds[kind] = Tally(sum(truths), len(truths), reached, facts)
-    return Verdict(kinds, len(unreadable))
-
-
-def _stated(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
-    """The single statements of each kind, each once, as claims that are true or false alone."""
-    found: dict[str, dict[Claim, None]] = {kind: {} for kind in KINDS}
-    for claim in claims:
-        if isinstance(claim, Number):
-            what = claim.what
-            if what.shape is not None:
-                found["objects"][_there(Description(shape=what.shape))] = None
-            for attribute in _attributes(what):
-                found["attributes"][_there(attribute)] = None
-            if claim.exact:
-                found["counts"][claim] = None
-        else:
-            found["relations"][claim] = None
-    return {kind: list(some) for kind, some in found.items()}
+        truths = [claim.holds(scene) for claim in dict.fromkeys(stated[kind])]
+        tallies[kind] = Tally(sum(truths), len(truths), sum(told[kind]), len(told[kind]))
+    return Verdict(tallies, len(unreadable))
 
 
 def _there(what: Description) -> Number:
     return Number(what, 1, exact=False)
 
 
-def _attributes(what: Description) -> list[Description]:
-    """The description's colour and size, each with the shape alone."""
-    alone = Description(shape=what.shape)
-    found = [replace(alone, colour=what.colour)] if what.colour else []
-    return [*found, replace(alone, size=what.size)] if what.size else found
-
-
-def _told(scene: Scene, claims: Iterable[Claim]) -> dict[str, tuple[int, int]]:
-    """Of each kind of fact how many are told, and how many there are."""
-    claims = list(claims)
-    kinds = [Description(*kind) for kind in scene.kinds]
-    numbers = [claim for claim in claims if isinstance(claim, Number)]
-    shapes = {claim.what.shape for claim in numbers}
-    attributes = [(kind, one) for kind in kinds for one in _attributes(kind)]
-    counted = [
-        any(
-            claim.count == len(members) and (claim.exact or claim.count == 1) and claim.what.among(scene) == members
-            for claim in numbers
-        )
-        for members in (kind.among(scene) for kind in kinds)
-    ]
-    links, all_links = linked_kinds(scene, claims)
-    standing = [(kind, name) for kind in kinds if (name := arrangement(kind.among(scene))) is not None]
-    arranged = [
-        any(
-            isinstance(one, Arrangement) and one.name == name and one.what.among(scene) == kind.among(scene)
-            for one in claims
-        )
-        for kind, name in standing
-    ]
+def _attributes(what: Description) -> dict[str, Description]:
+    """The description's colour and size by their names, each with the shape alone."""
     return {
-        "objects": (sum(kind.shape in shapes for kind in kinds), len(kinds)),
-        "attributes": (
-            sum(_is_told(kind, one, [claim.what for claim in numbers]) for kind, one in attributes),
-            len(attributes),
-        ),
-        "counts": (sum(counted), len(kinds)),
-        "relations": (links + sum(arranged), all_links + len(standing)),
+        name: Description(shape=what.shape, **{name: value})
+        for name in ("colour", "size")
+        if (value := getattr(what, name)) is not None
     }
 
 
-def _is_told(kind: Description, attribute: Description, phrases: Iterable[Description]) -> bool:
-    """Whether a phrase that fits objects of this kind names this attribute of it."""
-    for what in phrases:
-        fits = all(value in (None, of_kind) for value, of_kind in zip(_values(what), _values(kind), strict=True))
-        names = what.colour == kind.colour if attribute.colour else what.size == kind.size
-        if fits and names:
-            return True
-    return False
+def true_words(scene: Scene, caption: str) -> list[int]:
+    """Of each of ``WORD_KINDS`` in turn how many of its words are true, and how many there are.
 
-
-def _values(what: Description) -> tuple[str | None, str | None, str | None]:
-    return what.size, what.colour, what.shape
+    A colour or shape word is true if an object of the scene has it; a number if the scene has so many objects, in all or of
+    one colour, one shape, or one kind. A word that stands twice counts twice.
+    """
+    colours, shapes = Counter(one.colour for one in scene.objects), Counter(one.shape for one in scene.objects)
+    numbers = {len(scene.objects), *colours.values(), *shapes.values(), *map(len, scene.kinds.values())}
+    there = dict(zip(WORD_KINDS, (colours, shapes, numbers), strict=True))
+    true, said = Counter[str](), Counter[str]()
+    for word in words_of(caption.lower()):
+        entry = LEXICON.get(word)
+        if entry is not None and entry.kind in there:
+            said[entry.kind] += 1
+            true[entry.kind] += entry.value in there[entry.kind]
+    return [counted[kind] for kind in WORD_KINDS for counted in (true, said)]

@@ -4,8 +4,8 @@ most often among other scenes. What an encoder reaches above these numbers needs
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from mdc.data.formats.samples import Shortcut
 from mdc.data.scenes.drawing import draw_scene
@@ -15,40 +15,45 @@ from mdc.data.scenes.world import Scene, SceneObject, label_of, third
 #: tests enumerate both); of other probes it was not asked
 ADDED_UP = {"cyclic": 5 / 6, "reds_match": 0.75}
 
-_ASKED = {"shape": "shape", "colour": "colour"}  # of one object alone: no shortcut but the question itself
+View = Callable[[Scene], Hashable]
+Labelled = Sequence[tuple[Scene, int]]
 
 
 def probe_shortcuts(task: str, seed: int, train: int, test: int) -> list[Shortcut]:
     """The best of each kind for a probe (a key of `PROBE_CLASSES`) of so many scenes a split: the label that is most frequent
     in the training split, and its share in the test split. Which is best, each half of the training split says of the
     other."""
-    scenes = {
-        split: [draw_scene(task, split, seed, n) for n in range(n)] for split, n in (("train", train), ("test", test))
-    }
-    labels = {split: [label_of(task, scene) for scene in some] for split, some in scenes.items()}
-    best: dict[str, tuple[float, Shortcut]] = {}
-    half = train // 2
+    known, asked = (
+        [(scene, label_of(task, scene)) for scene in (draw_scene(task, split, seed, n) for n in range(count))]
+        for split, count in (("train", train), ("test", test))
+    )
+    halves = known[: train // 2], known[train // 2 :]
+    found = []
     for (kind, what), view in _views(task).items():
-        known = list(zip(map(view, scenes["train"]), labels["train"], strict=True))
-        asked = list(zip(map(view, scenes["test"]), labels["test"], strict=True))
-        first, second = known[:half], known[half:]
-        held_out = _right(first, second) + _right(second, first)
-        found = held_out, Shortcut(kind, what, _right(known, asked))
-        best[kind] = max(best.get(kind, found), found, key=lambda one: one[0])
+        held_out = _right(view, *halves) + _right(view, *reversed(halves))
+        found.append((held_out, Shortcut(kind, what, _right(view, known, asked))))
     added = [Shortcut("added up", "one number for each object", ADDED_UP[task])] if task in ADDED_UP else []
-    return [*(one for _, one in best.values()), *added]
+    return [*best_of_each_kind(found), *added]
 
 
-def _right(known: Sequence[tuple[Hashable, int]], asked: Sequence[tuple[Hashable, int]]) -> float:
-    """The share of those ``asked`` whose label is the most frequent one of their key among the ``known``; 0 of none."""
-    counts: dict[Hashable, Counter[int]] = {}
-    for key, label in known:
-        counts.setdefault(key, Counter())[label] += 1
+def best_of_each_kind(found: Iterable[tuple[float, Shortcut]]) -> list[Shortcut]:
+    """Of each kind of shortcut the first that has the highest number before it."""
+    best: dict[str, tuple[float, Shortcut]] = {}
+    for one in found:
+        best[one[1].kind] = max(best.get(one[1].kind, one), one, key=lambda ranked: ranked[0])
+    return [shortcut for _, shortcut in best.values()]
+
+
+def _right(view: View, known: Labelled, asked: Labelled) -> float:
+    """The share of those ``asked`` whose label is the most frequent one of what looks the same among the ``known``; 0 of none."""
+    counts: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
+    for scene, label in known:
+        counts[view(scene)][label] += 1
     most = {key: count.most_common(1)[0][0] for key, count in counts.items()}
-    return sum(most.get(key, 0) == label for key, label in asked) / max(len(asked), 1)
+    return sum(most.get(view(scene), 0) == label for scene, label in asked) / max(len(asked), 1)
 
 
-def _views(task: str) -> dict[tuple[str, str], Callable[[Scene], Hashable]]:
+def _views(task: str) -> dict[tuple[str, str], View]:
     """What is looked at, by kind and name. One object is the first or the last: red or blue, where there are both."""
     parts: dict[str, Callable[[SceneObject], Hashable]] = {
         "colour": lambda one: one.colour,
@@ -56,20 +61,18 @@ def _views(task: str) -> dict[tuple[str, str], Callable[[Scene], Hashable]]:
         "size": lambda one: one.size // 6,
         "place": third,
     }
-    parts.pop(_ASKED.get(task, ""), None)
-    found: dict[tuple[str, str], Callable[[Scene], Hashable]] = {
-        ("nothing", "the most frequent label"): lambda scene: None
-    }
+    parts.pop(task, None)  # of one object alone: no shortcut but the question itself
+    found: dict[tuple[str, str], View] = {("nothing", "the most frequent label"): lambda scene: None}
     for names in [*itertools.combinations(parts, 1), *itertools.combinations(parts, 2)]:
         for which, at in (("first", 0), ("last", -1)):
             found["one object", f"{' and '.join(names)} of the {which}"] = lambda scene, names=names, at=at: tuple(  # type: ignore[misc]
                 parts[name](scene.objects[at]) for name in names
             )
+    if task in ("shape", "colour", "count"):  # the place or the word of the only object; the number of words
+        return found
     found["places", "which are filled"] = lambda scene: tuple(sorted(map(third, scene.objects)))
-    said = [name for name in ("colour", "shape") if name in parts]
-    found["words", "how often each colour and shape is there"] = lambda scene: tuple(
-        tuple(sorted(getattr(one, name) for one in scene.objects)) for name in said
+    found["words", "how often each colour and shape is there"] = lambda scene: (
+        *sorted(one.colour for one in scene.objects),
+        *sorted(one.shape for one in scene.objects),
     )
-    if task in _ASKED or task == "count":  # the place or the word of the only object; the number of words
-        found = {key: view for key, view in found.items() if key[0] in ("nothing", "one object")}
     return found

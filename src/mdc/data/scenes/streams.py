@@ -11,33 +11,14 @@ from mdc.plan.records import UserError
 
 T = TypeVar("T")
 
-# The numbers of the random streams must not change; a new stream takes a new number.
-_STREAM = {
-    "caption": 0,
-    "shape": 1,
-    "colour": 2,
-    "relation": 3,
-    "count": 4,
-    "background": 5,
-    "alt": 6,
-    "dense": 7,
-    "brief": 8,
-    "choices": 9,
-    "choices/relation": 10,
-    "choices/attribute": 11,
-    "choices/add_obj": 12,
-    "choices/add_att": 13,
-    "choices/replace_obj": 14,
-    "choices/replace_att": 15,
-    "choices/replace_rel": 16,
-    "choices/swap_obj": 17,
-    "choices/swap_att": 18,
-    "corners": 19,
-    "axis": 20,
-    "place_of_red": 21,
-    "cyclic": 22,
-    "reds_match": 23,
-}
+# A stream's number is its place here and must not change; a new stream comes last.
+_STREAMS = (
+    *("caption", "shape", "colour", "relation", "count", "background", "alt", "dense", "brief", "choices"),
+    *("choices/relation", "choices/attribute", "choices/add_obj", "choices/add_att", "choices/replace_obj"),
+    *("choices/replace_att", "choices/replace_rel", "choices/swap_obj", "choices/swap_att"),
+    *("corners", "axis", "place_of_red", "cyclic", "reds_match"),
+)
+_STREAM = {name: number for number, name in enumerate(_STREAMS)}
 _SPLIT = {"train": 0, "val": 1, "test": 2}
 
 

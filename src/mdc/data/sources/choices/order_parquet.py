@@ -9,21 +9,16 @@ from typing import Any
 
 from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import ChoiceSample, Skipped
-from mdc.data.sources.choices.orders import generator, options_of
+from mdc.data.sources.choices.orders import Orders
 from mdc.data.sources.choices.parquet_images import parquet_images
-from mdc.data.sources.choices.tagging import tagger, treebank_words
-from mdc.data.sources.cleaned import Choices
 from mdc.plan.records import UserError
 
 
-class OrderParquet(Choices):
+class OrderParquet(Orders):
     """One sample a caption whose image is in the parquet file, in the order of the captions' ids, which are the samples'."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._tag, which = tagger(source["tagger"])
-        self._words, tokenizer = treebank_words()
-        self.facts = {"tagger": which, "tokenizer": tokenizer}
         self._images, path = data_dir / source["images"], data_dir / source["path"]
         listed = read_json_object(path).get("annotations")
         if not isinstance(listed, list) or not all(map(_is_annotation, listed)):
@@ -42,16 +37,7 @@ class OrderParquet(Choices):
         if not chosen:
             raise UserError(f"{source['path']}: none of its images is in {source['images']}")
         for number, (caption_id, image, caption) in enumerate(chosen):
-            rng = generator(source["seed"], str(caption_id))
-            options = options_of(caption, self._tag(caption), self._words(caption), rng, source["max_words"])
-            yield ChoiceSample(
-                f"{number:08d}",
-                *images[image],
-                options=tuple(options),
-                group="order",
-                id=str(caption_id),
-                image_name=f"coco:{int(image)}",
-            )
+            yield self.ordered(number, images[image], caption, str(caption_id), f"coco:{int(image)}")
 
 
 def _is_annotation(entry: Any) -> bool:

@@ -1,14 +1,46 @@
-"""The options of ARO's order sets: a caption and its four perturbations, and the random numbers that they are drawn with."""
+"""ARO's order sets: a caption against four orders of its own words, and the random numbers that they are drawn with.
+
+As published: a caption is perturbed whole, then it and its perturbations are brought into one form and cut to
+``max_words``. The published sets were drawn without a fixed seed, so theirs cannot be had again; here ``seed`` and the
+caption's number decide. The perturbed captions show the marks of their making (a comma, an 's stand alone, where the
+right one has them at a word), which the published ones do too.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from mdc.data.sources.choices import perturbations
-from mdc.data.sources.choices.tagging import Tagged
+from mdc.data.formats.samples import ChoiceSample
+from mdc.data.sources.choices.perturbations import perturbed, published_form
+from mdc.data.sources.choices.tagging import Tagged, tagger, treebank_words
+from mdc.data.sources.cleaned import Choices
+
+
+class Orders(Choices):
+    """One sample a caption, five options: the caption, nouns and adjectives permuted, the others, two of trigrams.
+
+    UserError where the tagger is missing.
+    """
+
+    def __init__(self, source: Mapping[str, Any]) -> None:
+        super().__init__(source)
+        self._tag, which = tagger(source["tagger"])
+        self._words, tokenizer = treebank_words()
+        self.facts = {"tagger": which, "tokenizer": tokenizer}
+
+    def ordered(
+        self, number: int, image: tuple[bytes, str], caption: str, caption_id: str, image_name: str
+    ) -> ChoiceSample:
+        """The sample of one caption, whatever other captions there are."""
+        rng = generator(self.config["seed"], caption_id)
+        options = options_of(caption, self._tag(caption), self._words(caption), rng, self.config["max_words"])
+        return ChoiceSample(
+            f"{number:08d}", *image, options=tuple(options), group="order", id=caption_id, image_name=image_name
+        )
 
 
 def options_of(
@@ -18,9 +50,7 @@ def options_of(
 
     ``tagged``: its words and their tags by the tagger; ``words``: its words by the Penn Treebank's rules.
     """
-    orders = [perturb(*tagged, rng) for perturb in perturbations.TAGGED]
-    orders += [perturb(words, rng) for perturb in perturbations.UNTAGGED]
-    return [perturbations.published_form(text, max_words) for text in (caption, *map(" ".join, orders))]
+    return [published_form(text, max_words) for text in (caption, *map(" ".join, perturbed(*tagged, words, rng)))]
 
 
 def generator(seed: int, caption_id: str) -> np.random.Generator:

@@ -14,7 +14,8 @@ from mdc.plan.records import UserError
 class StoredImages:
     """Name → (encoded bytes, extension). The images lie in a temporary file (under TMPDIR); memory holds where."""
 
-    def __init__(self) -> None:
+    def __init__(self, skipped: Skipped) -> None:
+        self._skipped = skipped
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this object)
         self._places: dict[str, tuple[int, int, str]] = {}
 
@@ -31,6 +32,13 @@ class StoredImages:
         self._file.seek(offset)
         return self._file.read(size), extension
 
+    def read(self, key: str, name: str) -> tuple[bytes, str] | None:
+        """(encoded bytes, extension); None for an image that is not there: sample ``key`` is left out."""
+        if name in self:
+            return self[name]
+        self._skipped.add("image is missing", key, name)
+        return None
+
 
 def parquet_images(path: Path, image_column: str, name_column: str, skipped: Skipped) -> StoredImages:
     """Every image that can be decoded, by name; the others are counted as skipped.
@@ -39,7 +47,7 @@ def parquet_images(path: Path, image_column: str, name_column: str, skipped: Ski
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file; put it there, or set MDC_DATA to the folder with it")
-    found = StoredImages()
+    found = StoredImages(skipped)
     with open_parquet(path) as file:
         need_columns(path, file.schema_arrow.names, image_column, name_column)
         for row in stream(path, file, sorted({image_column, name_column}), IMAGES):

@@ -7,7 +7,7 @@ order. What they draw is uniform, so a caption can come out unchanged (one noun 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,15 +47,16 @@ def published_form(text: str, max_words: int) -> str:
     return " ".join(_DROPPED.sub(" ", text.lower()).split()[:max_words])
 
 
-#: the order of the options behind the right one
-TAGGED: tuple[Callable[[Sequence[str], Sequence[str], np.random.Generator], list[str]], ...] = (
-    permute_nouns_and_adjectives,
-    permute_other_words,
-)
-UNTAGGED: tuple[Callable[[Sequence[str], np.random.Generator], list[str]], ...] = (
-    permute_within_trigrams,
-    permute_trigrams,
-)
+def perturbed(
+    words: Sequence[str], tags: Sequence[str], untagged: Sequence[str], rng: np.random.Generator
+) -> list[list[str]]:
+    """The four in the order of the options behind the right one: two of words that have tags, two of words that need none."""
+    return [
+        permute_nouns_and_adjectives(words, tags, rng),
+        permute_other_words(words, tags, rng),
+        permute_within_trigrams(untagged, rng),
+        permute_trigrams(untagged, rng),
+    ]
 
 
 def _permuted(words: Sequence[str], places: Sequence[int], rng: np.random.Generator) -> list[str]:

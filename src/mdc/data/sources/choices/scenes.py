@@ -16,14 +16,15 @@ import numpy as np
 
 from mdc.data.formats.samples import ChoiceSample, Shortcut, Skipped
 from mdc.data.scenes.captions import compose
-from mdc.data.scenes.check import check_caption
+from mdc.data.scenes.check import check_caption, false_claims
 from mdc.data.scenes.choice_shortcuts import choice_shortcuts
 from mdc.data.scenes.drawing import draw_scene
+from mdc.data.scenes.language import tags_of, text_of, words_of
 from mdc.data.scenes.render import encode_png, render
 from mdc.data.scenes.streams import draws_for
 from mdc.data.scenes.world import Scene
-from mdc.data.scenes.wrong import tags_of, text_of, words_of, wrong_pair
-from mdc.data.sources.choices import perturbations
+from mdc.data.scenes.wrong import wrong_pair
+from mdc.data.sources.choices.perturbations import perturbed, published_form
 from mdc.data.sources.source import Source
 
 _ORDERS = {"dense_order": "dense", "alt_order": "alt"}
@@ -81,7 +82,7 @@ class SceneChoices(Source[ChoiceSample]):
         """A true caption and its four perturbations, in ARO's form."""
         style, seed, most = _ORDERS[self.config["question"]], self.config["seed"], self.config["max_words"]
         caption = compose(scene, style, seed, index).text
-        words = words_of(caption)
+        words = words_of(caption.replace("_", " _ "))  # a camera's name of a file cannot be read then
         # the right caption is true and readable as it is shown: of so many words, put together again from its words
         shown = text_of(_cut(words, most))
         if check_caption(scene, caption) or check_caption(scene, shown):
@@ -89,11 +90,10 @@ class SceneChoices(Source[ChoiceSample]):
         if len([word for word in words if word not in _MARKS]) < _LEAST_WORDS:
             return None
         rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, index, 0, len(style)]))
-        orders = [perturb(words, tags_of(words), rng) for perturb in perturbations.TAGGED]
-        orders += [perturb(words, rng) for perturb in perturbations.UNTAGGED]
+        orders = perturbed(words, tags_of(words), words, rng)
         for order in orders:
             self._kept[_what(scene, words, order, most)] += 1
-        texts = [perturbations.published_form(" ".join(one), most) for one in (words, *orders)]
+        texts = [published_form(" ".join(one), most) for one in (words, *orders)]
         return tuple(texts), "order"
 
 
@@ -106,10 +106,8 @@ def _what(scene: Scene, words: list[str], order: list[str], most: int) -> str:
     """What became of a caption: "the same", "unreadable", "false", or "still true"; its marks are read with it."""
     if _cut(order, most) == _cut(words, most):
         return "the same"
-    found = check_caption(scene, text_of(_cut(order, most)))
-    if any(claim.startswith("cannot read") for claim in found):
-        return "unreadable"
-    return "false" if found else "still true"
+    false, unknown = false_claims(scene, text_of(_cut(order, most)))
+    return "unreadable" if unknown else "false" if false else "still true"
 
 
 def _cut(words: list[str], most: int) -> list[str]:

@@ -5,15 +5,16 @@ Format: one JSON object a task, ``{"0": {"filename", "caption", "negative_captio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import NamedImages, coco_image, dataset_folder, existing_folder
+from mdc.data.formats.folders import NamedImages, coco_image, existing_folder
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.sources.cleaned import Choices
 
@@ -25,26 +26,32 @@ class Item:
     negative_caption: StrictStr
 
 
+class Images(Protocol):
+    """Images by name."""
+
+    def read(self, key: str, name: str) -> tuple[bytes, str] | None:
+        """See :meth:`mdc.data.formats.folders.NamedImages.read`."""
+
+
 class SugarCrepe(Choices):
     """The items of ``task`` in the order of the file; an item whose image is missing is left out and counted."""
 
-    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+    def __init__(self, source: Mapping[str, Any], data_dir: Path, images: Callable[[Skipped], Images]) -> None:
         super().__init__(source)
-        self._task = source["task"]
-        path = dataset_folder(source, data_dir) / f"{self._task}.json"
-        self._items = read_published(path, source["dataset"], dict[str, Item])
-        self._images = existing_folder(data_dir / source["images"], "mscoco")
+        folder = existing_folder(data_dir / source["path"], "sugarcrepe")
+        self._items = read_published(folder / f"{source['task']}.json", "sugarcrepe", dict[str, Item])
+        self._images = images
 
     def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        images = NamedImages(self._images, skipped)
+        images, group = self._images(skipped), self.config["task"]
         for number, (name, item) in enumerate(self._items.items()):
             key = f"{number:08d}"
             if (image := images.read(key, item.filename)) is not None:
                 options = (item.caption, item.negative_caption)
                 shown = coco_image(item.filename)
-                yield ChoiceSample(key, *image, options=options, group=self._task, id=name, image_name=shown)
+                yield ChoiceSample(key, *image, options=options, group=group, id=name, image_name=shown)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> SugarCrepe:
     """See mdc.data.sources.source."""
-    return SugarCrepe(source, data_dir)
+    return SugarCrepe(source, data_dir, partial(NamedImages, existing_folder(data_dir / source["images"], "mscoco")))

@@ -1,0 +1,90 @@
+"""Features, probes, held-out losses, scores and captions on a GPU are those on a CPU. Without one, the CPU alone is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import toy
+
+from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
+from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.encode import ImageEncoder
+from mdc.evaluation.predictors.writing import Writer
+from mdc.models.text import Vocabulary
+from mdc.plan.config.caption import Beam, Unmasking
+
+CPU = torch.device("cpu")
+no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that PyTorch can see")
+DEVICES = pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, no_gpu])])
+WORDS = Vocabulary.corpus(range(toy.V - 2))
+BATCH = toy.batch(12, draws=True)
+PAIRS = [
+    Pair(n, row[:length], n)
+    for n, (row, length) in enumerate(zip(BATCH.tokens.tolist(), BATCH.lengths.tolist(), strict=True))
+]
+
+
+@pytest.fixture(autouse=True)
+def _full_fp32(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    yield
+
+
+@DEVICES
+@pytest.mark.parametrize("pooling", ["cls", "patch_mean"])
+def test_features_and_what_a_probe_learns_of_them(name: str, pooling: str) -> None:
+    found = [
+        ImageEncoder(toy.model("mdc").encoder, pooling, "fp32", device).encode(BATCH.images)
+        for device in (CPU, torch.device(name))
+    ]
+    assert torch.allclose(*found, rtol=1e-4, atol=1e-5)
+    classes, recipe = torch.arange(12) % 3, ProbeRecipe(epochs=5, batch_size=4)
+    logits = [
+        predict(train_linear_probe(found[0], classes, 3, recipe, device=device), found[0]) for device in ("cpu", name)
+    ]
+    assert torch.allclose(*logits, rtol=1e-2, atol=1e-2)
+
+
+@DEVICES
+@pytest.mark.parametrize("method", sorted(toy.ALL_METHODS))
+def test_held_out_losses(name: str, method: str) -> None:
+    values = []
+    for device in (CPU, torch.device(name)):
+        objective = toy.objective(method, toy.model(method).to(device))
+        prepared = objective.prepare(BATCH, held_out=True)
+        loss, count = objective.evaluate(toy.each_tensor(prepared, lambda one, device=device: one.to(device)))
+        values.append(float(loss) / float(count))
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+
+
+@DEVICES
+@pytest.mark.parametrize("way", ["autoregressive", "monte_carlo", "heuristic", "parallel", "pseudo_likelihood"])
+def test_scores(name: str, way: str) -> None:
+    draws = [draws_of(str(n), 0, 32, 77) for n in range(len(PAIRS))]
+    found = []
+    for device in (CPU, torch.device(name)):
+        scorer = CaptionScorer(toy.model("arc" if way == "autoregressive" else "mdc"), WORDS.mask_id, "fp32", device)
+        given = (PAIRS, draws, 32) if way == "monte_carlo" else (PAIRS,)
+        found.append([one.value for one in getattr(scorer, way)(scorer.look(BATCH.images), *given)])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    "how",
+    [Unmasking(kind="unmask", lengths=[3, 9]), Beam(kind="beam", width=3, least=2, most=9)],
+    ids=["unmask", "beam"],
+)
+def test_captions(name: str, how: Unmasking | Beam) -> None:
+    found = []
+    for device in (CPU, torch.device(name)):
+        writer = Writer(toy.model("mdc" if isinstance(how, Unmasking) else "arc"), WORDS, "fp32", device)
+        seen = writer.look(BATCH.images)
+        keys = [str(n) for n in range(len(BATCH))]
+        found.append(writer.unmasked(seen, how, keys) if isinstance(how, Unmasking) else writer.searched(seen, how))
+    same = [one.pieces == other.pieces for one, other in zip(*found, strict=True)]
+    assert sum(same) >= 0.9 * len(same), "a tie that rounding decides is rare"
+    assert [one.log_prob for one in found[0]] == pytest.approx([one.log_prob for one in found[1]], rel=1e-3)
