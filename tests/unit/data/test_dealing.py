@@ -12,7 +12,7 @@ from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.samples import Skipped
 from mdc.data.shards.index import ShardReader
 from mdc.data.shards.set_job import splits_of
-from mdc.data.sources.corpora.dealing import dealt
+from mdc.data.sources.corpora.parquet import dealt
 from mdc.plan.config.sources import ParquetCorpus
 from mdc.plan.records import UserError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,9 @@ import pytest
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
-from mdc.data.formats.reading import with_images
-from mdc.data.formats.samples import RawSample, Skipped, skipped_list
+from mdc.data.formats.reading import Found, with_images
+from mdc.data.formats.samples import LeftOut, RawSample, Skipped, skipped_list
 from mdc.data.shards.corpus import write_corpus
-from mdc.data.sources.cleaned import Found
 from mdc.data.sources.source import open_corpus, open_probe
 from mdc.plan.config.sources import BuilderProbe, CorpusSource, FolderProbe
 from mdc.plan.records import UserError
@@ -109,24 +109,19 @@ def test_every_kind_has_it(photos: Path) -> None:
 def test_several_threads_give_what_one_gives(threads: int, tmp_path: Path) -> None:
     """Also of what is left out, by the source and by the readers, in which split."""
 
-    def items(skipped: Skipped) -> Iterator[Found]:
-        for number in range(40):
-            skipped.split = "train" if number % 3 else "val"
-            if number % 7 == 3:
-                skipped.add("of the source", str(number))
-            else:
-                yield Found(str(number), "file", read, [])
-        skipped.add("at the end", "40")
+    def items() -> Iterator[Found]:
+        for number in range(41):
+            read = LeftOut("of the source") if number % 7 == 3 or number == 40 else partial(read_number, number)
+            yield Found(str(number), "file", read, split="train" if number % 3 else "val")
 
-    def read(skipped: Skipped, key: str, file: str, image_size: int | None) -> tuple[bytes, str] | None:
-        if int(key) % 5 == 2:
-            skipped.add("of the reader", key, file)
-            return None
-        return key.encode(), "jpg"
+    def read_number(number: int, image_size: int | None) -> tuple[bytes, str]:
+        if number % 5 == 2:
+            raise LeftOut("of the reader")
+        return str(number).encode(), "jpg"
 
     with skipped_list(tmp_path / "skipped.jsonl") as skipped:
         found = []
-        for one, image, _ in with_images(items, skipped, None, threads):
+        for one, image, _ in with_images(items(), skipped, None, threads):
             assert image == one.key.encode() and skipped.split == ("train" if int(one.key) % 3 else "val")
             found.append(int(one.key))
             if one.key == "8":
@@ -135,16 +130,16 @@ def test_several_threads_give_what_one_gives(threads: int, tmp_path: Path) -> No
     lines = [json.loads(line) for line in (tmp_path / "skipped.jsonl").read_text().splitlines()]
     keys = [int(line["key"]) for line in lines]
     assert keys == sorted(keys) and keys[-1] == 40 and 8 in keys
-    assert all(line["split"] == ("train" if int(line["key"]) % 3 else "val") for line in lines[:-1])
+    assert all(line["split"] == ("train" if int(line["key"]) % 3 else "val") for line in lines)
 
 
-def test_an_error_of_the_source_ends_the_reading(tmp_path: Path) -> None:
-    def items(_: Skipped) -> Iterator[Found]:
-        yield Found("0", "file", lambda *_: (b"", "jpg"), [])
+def test_an_error_of_the_source_ends_the_reading() -> None:
+    def items() -> Iterator[Found]:
+        yield Found("0", "file", lambda _: (b"", "jpg"))
         raise UserError("no more")
 
     with pytest.raises(UserError, match="no more"):
-        list(with_images(items, Skipped(), None, 2))
+        list(with_images(items(), Skipped(), None, 2))
 
 
 def test_texts_beside_images(tmp_path: Path) -> None:

@@ -19,10 +19,9 @@ from confined import forked
 from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus
 
 from mdc.data.formats.tar import TarWriter, split_span
-from mdc.data.shards import opened
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.data.shards.offsets import offsets_name, size_of, write_offsets
-from mdc.data.shards.opened import RESERVE, OpenShards, room
+from mdc.data.shards.opened import RESERVE, OpenShards, need_room
 from mdc.plan.records import UserError, sha256_file
 
 
@@ -217,9 +216,9 @@ def descriptors_of(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def test_the_least_recently_used_goes_first(corpus: Path) -> None:
-    reader = ShardReader(corpus, "train", most=2)
-    for number, there in ((0, "0"), (10, "01"), (1, "01"), (22, "02"), (11, "12"), (21, "12"), (0, "02")):
+def test_all_that_were_asked_for_stay_open(corpus: Path) -> None:
+    reader = ShardReader(corpus, "train")
+    for number, there in ((0, "0"), (10, "01"), (1, "01"), (22, "012"), (11, "012"), (0, "012")):
         assert reader.read(number)[0] == f"train-{number:06d}"
         expected = [f"train-0000{k}.{end}" for k in there for end in ("offsets.npy", "tar")]
         assert descriptors_of(corpus) == expected
@@ -237,6 +236,19 @@ def test_any_budget_reads_the_same(corpus: Path) -> None:
         reader.close()
 
 
+def test_a_fork_reads_on_and_leaves_the_descriptors_of_others(corpus: Path) -> None:
+    reader = ShardReader(corpus, "train")
+    expected = [reader.read(number) for number in (0, 10, 22)]
+
+    def work() -> None:
+        assert [reader.read(number) for number in (0, 10, 22)] == expected
+        reader.close()
+        assert descriptors_of(corpus) == []
+
+    assert forked(work) == 0
+    assert len(descriptors_of(corpus)) == 6 and reader.read(22) == expected[2]
+
+
 def test_what_changed_while_it_was_closed_is_looked_at_again(corpus: Path) -> None:
     reader = ShardReader(corpus, "train", most=1)
     assert reader.read(0)[0] == "train-000000" and reader.read(10)[0] == "train-000010"
@@ -250,39 +262,38 @@ def limited(*limits: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_the_soft_limit_is_raised_as_far_as_it_may_be() -> None:
+def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
     def work() -> None:
-        others = sum(1 for _ in Path("/dev/fd").iterdir()) + RESERVE
         limited(64, 4096)
-        assert room(10**6) == (4096 - others) // 2
+        need_room(100, tmp_path)
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (4096, 4096)
-        assert room(100) == 100
-        limited(1024, 1024)
-        assert room(10**6) == (1024 - others) // 2
-        limited(64, 64)
-        assert room(10**6) == room(1) == 1
+        with pytest.raises(
+            UserError, match=r"its 2000 shards need \d+ open files, allowed are 4096; raise the hard limit"
+        ):
+            need_room(2000, tmp_path)
 
     assert forked(work) == 0
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert room(1) == 1 and resource.getrlimit(resource.RLIMIT_NOFILE) == before, "no need, so nothing is changed"
+    need_room(1, tmp_path)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == before, "no need, so nothing is changed"
 
 
-def test_where_no_descriptor_is_left_fewer_are_held(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another part of the process takes them after the budget was made."""
-    expected = [ShardReader(corpus, "train").read(number) for number in (0, 10, 22)]
+def test_where_no_descriptor_is_left_one_line_says_so(corpus: Path) -> None:
+    """Another part of the process takes them after there was room."""
 
     def work() -> None:
-        monkeypatch.setattr(opened, "RESERVE", 0)
         used = sum(1 for _ in Path("/dev/fd").iterdir())
-        limited(used + 20, used + 20)
+        limited(used + RESERVE + 20, used + RESERVE + 20)
         reader = ShardReader(corpus, "train")
-        assert reader.read(0) == expected[0] and reader.read(10) == expected[1]
+        first = reader.read(0)
         with contextlib.suppress(OSError):
             while True:
                 os.open("/dev/null", os.O_RDONLY)
-        for _ in range(3):
-            assert [reader.read(number) for number in (0, 10, 22)] == expected
-        assert len(reader._shards) < 3
+        with pytest.raises(
+            UserError, match=r"cannot be opened \(Too many open files\); 1 shards are open; raise the hard"
+        ):
+            reader.read(10)
+        assert reader.read(0) == first
 
     assert forked(work) == 0
 

@@ -19,7 +19,6 @@ from PIL import Image
 from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.samples import Skipped, safe_key
 from mdc.data.sources.choices.parquet_images import parquet_images
-from mdc.data.sources.corpora import caption_table
 from mdc.data.sources.corpora import parquet as corpus
 from mdc.data.sources.source import open_corpus
 from mdc.plan.config.sources import ParquetCorpus, TableCorpus
@@ -73,11 +72,8 @@ def test_images_by_name_are_those_of_the_file(tmp_path: Path) -> None:
     assert "150" not in found and sum(skipped.counts.values()) == 1
 
 
-@pytest.mark.parametrize("bits", [64, 3])
-def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
-    """Rows of one image that follow one another and rows that stand apart, and names that share a hash."""
-    name_hash = caption_table._name_hash
-    monkeypatch.setattr(caption_table, "_name_hash", lambda name: name_hash(name) >> (64 - bits))
+def test_each_image_has_the_captions_of_all_rows(tmp_path: Path) -> None:
+    """Rows of one image that follow one another and rows that stand apart."""
     draw = random.Random(0)
     names = [f"{n}.png" for n in range(40)]
     listed = [name for name in names for _ in range(draw.choice([1, 1, 3]))]

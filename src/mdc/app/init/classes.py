@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdc.data.formats.class_layout import SPLITS, class_layout, is_image_name
+from mdc.data.formats.class_layout import SPLITS, class_layout
+from mdc.data.formats.folders import is_image_name
 from mdc.plan.records import UserError
 
 

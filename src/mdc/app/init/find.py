@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.app.init.table import Table, look_at_table, splits_of_words
-from mdc.data.formats.class_layout import is_image_name
-from mdc.data.formats.folders import is_clutter
+from mdc.data.formats.folders import is_clutter, is_image_name
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.corpora.caption_files import ENDINGS as BESIDE

@@ -6,7 +6,6 @@ import io
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,14 +14,14 @@ from typing import Any
 
 from mdc.app.init.find import Corpus
 from mdc.data.formats.captions import clean_captions
+from mdc.data.formats.folders import inside
 from mdc.data.formats.foreign_tar import tar_places
 from mdc.data.formats.parquet_file import open_parquet
-from mdc.data.formats.reading import with_images
-from mdc.data.formats.samples import Skipped, held_out
-from mdc.data.sources.cleaned import Found
+from mdc.data.formats.reading import Found, with_images
+from mdc.data.formats.samples import LeftOut, Skipped, held_out
 from mdc.data.sources.corpora.caption_files import images_within
 from mdc.data.sources.corpora.webdataset import Webdataset
-from mdc.data.sources.parquet import split_files
+from mdc.data.sources.parquet import split_counts, split_files
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import clip_pieces
 from mdc.plan.records import UserError
@@ -70,14 +69,17 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     found = Survey({})
     whole = corpus.source["kind"] in ("caption_table", "caption_files")
     there = set(map(_normal, images_within(root / corpus.images))) if whole else set()
+    folder = (root / corpus.images).resolve()
     samples: list[Found] = []
     named: set[str] = set()
     for split in corpus.splits if not corpus.holds_out else ("train",):
         account = found.left_out
-        for one in source.found(split, account) if whole else islice(source.found(split, account), _READ):
+        for one in source.found(split) if whole else islice(source.found(split), _READ):
             named.add(_normal(one.file))
             captions = clean_captions(one.captions)
-            if whole and _normal(one.file) not in there and not (root / corpus.images / one.file).exists():
+            if isinstance(one.read, LeftOut):
+                account.add(one.read.reason, one.key, one.file, one.read.detail)
+            elif whole and _normal(one.file) not in there and not _is_in(folder, one.file):
                 account.add("image file is missing", one.key, one.file)
             elif not captions:
                 account.add("no caption", one.key, one.file)
@@ -116,21 +118,14 @@ def _extrapolate(found: Survey, source: Any, corpus: Corpus, root: Path, read: i
                 with open_parquet(path) as file:
                     counts[split] += file.metadata.num_rows
     else:
-        counts = _of_column(source, corpus, root)
+        counts = split_counts(source.config, root)
     found.counts, found.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
     found.captions = round(of_each * sum(found.counts.values()))
 
 
-def _of_column(source: Any, corpus: Corpus, root: Path) -> dict[str, int]:
-    from mdc.data.formats.split_words import SplitWords
-    from mdc.data.sources.parquet import parquet_files, stream
-
-    words, counts = SplitWords(source.config["splits"]), Counter[str]()
-    column = source.config["split_column"]
-    for path in parquet_files(source.config, root):
-        with open_parquet(path) as file:
-            counts.update(words.of(row[column]) or "" for row in stream(path, file, [column], 1 << 16))
-    return counts
+def _is_in(folder: Path, name: str) -> bool:
+    place = inside(folder, name)
+    return place is not None and place.exists()
 
 
 def _normal(name: str) -> str:
@@ -141,11 +136,8 @@ def _normal(name: str) -> str:
 def _open(found: Survey, samples: list[Found]) -> None:
     from PIL import Image
 
-    def items(_: Skipped) -> Iterator[Found]:
-        return iter(samples)
-
     began, count = time.perf_counter(), 0
-    for _, image, _ in with_images(items, found.left_out, None):
+    for _, image, _ in with_images(samples, found.left_out, None):
         with Image.open(io.BytesIO(image)) as opened:
             found.sizes.append(opened.size)
         count += 1

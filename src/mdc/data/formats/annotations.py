@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from mdc.data.formats.folders import existing_file
+from mdc.data.formats.gzipped import read_json_value, unzipped
 from mdc.plan.records import UserError
 
 Form = TypeVar("Form")
@@ -38,12 +38,7 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
             raise ValueError("duplicate key in an object")
         return found if keep is None else {key: value for key, value in pairs if key in keep}
 
-    try:
-        value = json.loads(existing_file(path, dataset).read_bytes().decode("utf-8"), object_pairs_hook=slim)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); download the file again") from None
+    value = read_json_value(existing_file(path, dataset), slim)
     try:
         return TypeAdapter(form).validate_python(value)
     except ValidationError as error:
@@ -72,10 +67,10 @@ def _shown(value: Any) -> str:
 
 def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:
     """(number from 1, text) of the lines that are not blank, ends taken off. UserError for a file that is no UTF-8."""
+    with unzipped(existing_file(path, dataset)) as file:
+        data = file.read()
     try:
-        text = existing_file(path, dataset).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); download the file again") from None
     for number, line in enumerate(text.split("\n"), start=1):

@@ -19,18 +19,16 @@ _NOTHING = {"nan", "none", "null", "n/a", "<na>", "#n/a"}
 
 #: what a field or column of captions is called, whatever the case; the first that is there is taken
 _NAMES = (
-    *(
-        "captions",
-        "caption",
-        "texts",
-        "text",
-        "alt_text",
-        "alt",
-        "sentences",
-        "sentence",
-        "descriptions",
-        "description",
-    ),
+    "captions",
+    "caption",
+    "texts",
+    "text",
+    "alt_text",
+    "alt",
+    "sentences",
+    "sentence",
+    "descriptions",
+    "description",
 )
 
 

@@ -9,14 +9,13 @@ Folders within a class belong to it, as for torchvision's ImageFolder.
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mdc.data.formats.folders import is_clutter
-from mdc.data.formats.samples import IMAGE_ENDINGS, held_out
+from mdc.data.formats.folders import files_below, is_clutter, is_image_name
+from mdc.data.formats.samples import held_out
 from mdc.data.formats.split_words import SplitWords
 from mdc.plan.records import UserError
 
@@ -41,7 +40,7 @@ class ClassLayout:
     def files(self, split: str, name: str) -> Iterator[Path]:
         """The files of a class in a split, in the order of their names."""
         for folder in self.folders[split][name]:
-            for path in sorted(_files_within(folder)):
+            for path in sorted(files_below(folder)):
                 in_test = held_out(path.relative_to(self.root).as_posix(), _TEST_SHARE)
                 if not self.drawn or in_test == (split == "test"):
                     yield path
@@ -63,7 +62,7 @@ def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
 
 
 def _in_all_splits(layout: ClassLayout, name: str) -> Iterator[Path]:
-    return (path for of in layout.folders.values() for folder in of[name] for path in _files_within(folder))
+    return (path for of in layout.folders.values() for folder in of[name] for path in files_below(folder))
 
 
 def _found_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
@@ -133,24 +132,8 @@ def _class(folder: Path) -> str:
     return unicodedata.normalize("NFC", folder.name)
 
 
-def is_image_name(path: Path) -> bool:
-    """Whether a file is named as an image."""
-    return not is_clutter(path.name) and path.suffix.lower().lstrip(".") in IMAGE_ENDINGS
-
-
 def _folders(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir() and not is_clutter(path.name))
     except OSError as error:
         raise UserError(f"{folder}: cannot be read ({error.strerror})") from None
-
-
-def _files_within(folder: Path) -> Iterator[Path]:
-    """All files below a folder, without clutter."""
-
-    def fail(error: OSError) -> None:
-        raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from None
-
-    for place, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not is_clutter(name)]
-        yield from (Path(place) / name for name in files if not is_clutter(name))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from mdc.data.formats.samples import Skipped, image_file
+from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, Skipped, counted, read_file
 from mdc.plan.records import UserError
 
 _CLUTTER = {"__macosx", "thumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir", "lost+found"}
@@ -36,6 +38,13 @@ def existing_file(file: Path, dataset: str) -> Path:
             f"{file}: no such file; it belongs to {dataset}, whose place is data.datasets.{dataset}.path of the scale"
         )
     return file
+
+
+def needed(path: Path, what: Literal["folder", "file", "file or folder"] = "folder") -> Path:
+    """A source's own ``path``, which must be there. UserError otherwise."""
+    if not {"folder": path.is_dir, "file": path.is_file, "file or folder": path.exists}[what]():
+        raise UserError(f"{path}: no such {what}; put it there, or set MDC_DATA to the folder that has it")
+    return path
 
 
 def inside(root: Path, name: str) -> Path | None:
@@ -66,30 +75,41 @@ def is_clutter(name: str) -> bool:
     return name.startswith(".") or name.casefold() in _CLUTTER
 
 
-def named_image(
-    root: Path, skipped: Skipped, key: str, name: str, image_size: int | None = None
-) -> tuple[bytes, str] | None:
-    """``image_file`` of the image ``name`` under ``root``, which must be resolved; one that is outside of it is left out."""
-    place = inside(root, name)
-    if place is None:
-        skipped.add("image outside the folder", key, name)
-        return None
-    return image_file(place, skipped, key, name, image_size)
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files of a folder and its subfolders, without clutter, in any order. UserError for a folder that cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+    for place, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not is_clutter(name)]
+        yield from (Path(place) / name for name in files if not is_clutter(name))
+
+
+def size_and_time(path: Path) -> list[Any]:
+    """What changes when somebody changes a file: [name, bytes, time of change]."""
+    status = path.stat()
+    return [path.name, status.st_size, status.st_mtime_ns]
+
+
+def is_image_name(path: Path) -> bool:
+    """Whether a file is named as an image."""
+    return not is_clutter(path.name) and path.suffix.lower().lstrip(".") in IMAGE_ENDINGS
+
+
+def read_named(root: Path, name: str, image_size: int | None = None) -> Encoded:
+    """``read_file`` of the image ``name`` under ``root``, which must be resolved. LeftOut too for one that is outside of it."""
+    if (place := inside(root, name)) is None:
+        raise LeftOut("image outside the folder")
+    return read_file(place, image_size)
 
 
 class NamedImages:
     """The images of a folder by name. The last one is kept, because lists name an image several times in a row."""
 
     def __init__(self, root: Path, skipped: Skipped) -> None:
-        self._root = root.resolve()
-        self._skipped = skipped
-        self._last: tuple[str, bytes, str] | None = None
+        self._skipped, self._read = skipped, lru_cache(1)(partial(read_named, root.resolve()))
 
-    def read(self, key: str, name: str) -> tuple[bytes, str] | None:
+    def read(self, key: str, name: str) -> Encoded | None:
         """(encoded bytes, extension); None for an image that is missing, broken or outside: sample ``key`` is left out."""
-        if self._last is not None and self._last[0] == name:
-            return self._last[1:]
-        found = named_image(self._root, self._skipped, key, name)
-        if found is not None:
-            self._last = (name, *found)
-        return found
+        return counted(partial(self._read, name), self._skipped, key, name)

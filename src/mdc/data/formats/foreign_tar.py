@@ -8,8 +8,9 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from mdc.data.formats.lfs import lfs_hint
 from mdc.data.formats.samples import MAX_FILE
@@ -19,16 +20,14 @@ from mdc.plan.records import UserError
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, Zstandard
 
 
-@dataclass
-class TarSample:
+class TarSample(NamedTuple):
     """Consecutive files with one key: content by extension (None: the file is larger than ``MAX_FILE``)."""
 
     key: str
     files: dict[str, bytes | None]
 
 
-@dataclass
-class TarPlaces:
+class TarPlaces(NamedTuple):
     """A sample's files by extension: where each begins in the tar, and its size in bytes."""
 
     key: str
@@ -43,23 +42,23 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
     webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and all below "__…__". Tars that
     were joined (`cat a.tar b.tar`) are read as one.
     """
-    sample: TarSample | None = None
     with _readable(path) as tar:
-        for member in _members(path, tar):
-            key = sample_key(member.name)
-            if sample is None or sample.key != key:
-                if sample is not None:
-                    yield sample
-                sample = TarSample(key, {})
-            content = tar.extractfile(member)
-            assert content is not None  # a plain file
-            with content:
-                data = content.read() if member.size <= MAX_FILE else None
-            if data is not None and len(data) != member.size:
-                raise tarfile.ReadError(f"truncated in {member.name!r}")
-            sample.files[_new_ending(path, member, key, sample.files)] = data
-    if sample is not None:
-        yield sample
+        for key, members in groupby(_members(path, tar), lambda member: sample_key(member.name)):
+            sample = TarSample(key, {})
+            for member in members:
+                ending = _new_ending(path, member, key, sample.files)
+                sample.files[ending] = _content(tar, member) if member.size <= MAX_FILE else None
+            yield sample
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    content = tar.extractfile(member)
+    assert content is not None  # a plain file
+    with content:
+        data = content.read()
+    if len(data) != member.size:
+        raise tarfile.ReadError(f"truncated in {member.name!r}")
+    return data
 
 
 def first_key(path: Path) -> str | None:

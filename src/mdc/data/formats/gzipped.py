@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -35,13 +35,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_json_value(path: Path) -> Any:
-    """What a JSON file holds, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
+def read_json_value(path: Path, hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """What a JSON file holds, of bounded size: a few kilobytes of gzip can unpack to gigabytes. ``hook`` makes each object of its
+    pairs."""
     with unzipped(path) as file:
         data = file.read(_LARGEST_JSON + 1)
     if len(data) > _LARGEST_JSON:
         raise UserError(f"{path}: more than {_LARGEST_JSON} bytes of JSON; is it a captions file?")
     try:
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=hook)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON ({error})") from None
+        raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); download the file again") from None

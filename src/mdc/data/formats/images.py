@@ -64,35 +64,19 @@ def decode(data: bytes) -> Image.Image:
     for bytes that cannot be decoded in full or were cut off, for pixels of no known range (32-bit, floating-point), for images
     of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
-    return _decoded(data)[0]
+    return decode_at_least(data, None)[0]
 
 
 def image_format(data: bytes) -> str:
     """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``decode``."""
-    return _decoded(data)[1]
-
-
-def _decoded(data: bytes) -> tuple[Image.Image, str]:
-    try:
-        image = _opened(data, MAX_PIXELS, MAX_ASPECT)
-        form = str(image.format)
-        image.load()
-        _whole(data, form)
-        if form == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
-            image = _upright(image)
-        return _to_rgb(image), form
-    except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
-        raise
-    except Image.DecompressionBombError as error:
-        raise ImageError(str(error), "image too large") from error
-    except Exception as error:  # Pillow's plugins raise many kinds on broken bytes
-        raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
+    return decode_at_least(data, None)[3]
 
 
 def decode_at_least(
-    data: bytes, side: int, max_pixels: int, max_aspect: float
+    data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT
 ) -> tuple[Image.Image, tuple[int, int], bool, str]:
-    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``.
+    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``
+    (None: the whole).
 
     This takes a fraction of the time for large photos. Returns the image, its full size (width, height; upright), whether
     the bytes are a plain JPEG that shows the same (RGB, one picture, not rotated), and the format as ``image_format``. Limits
@@ -103,7 +87,8 @@ def decode_at_least(
         form = str(image.format)
         plain = form == "JPEG" and image.mode == "RGB"
         size, least = image.size, min(image.size)
-        image.draft(None, (-(-size[0] * side // least), -(-size[1] * side // least)))
+        if side is not None:
+            image.draft(None, (-(-size[0] * side // least), -(-size[1] * side // least)))
         image.load()
         _whole(data, form)
         shown = image
@@ -117,7 +102,7 @@ def decode_at_least(
         raise
     except Image.DecompressionBombError as error:
         raise ImageError(str(error), "image too large") from error
-    except Exception as error:
+    except Exception as error:  # Pillow's plugins raise many kinds on broken bytes
         raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
 
 
@@ -222,6 +207,13 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         layer = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
     return image.convert("RGB")
+
+
+def png(pixels: Pixels, level: int = 6) -> bytes:
+    """(height, width) or (height, width, 3) uint8 as the bytes of a PNG, always the same."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", compress_level=level)
+    return buffer.getvalue()
 
 
 def center_resize(image: Image.Image, size: int) -> Pixels:

@@ -9,9 +9,10 @@ import re
 import stat
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -119,51 +120,68 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def checked_image(
-    image: object, skipped: Skipped, key: str, file: str = "", image_size: int | None = None
-) -> tuple[bytes, str] | None:
-    """Encoded bytes with their extension if they decode in full; otherwise None, and the sample is left out.
+class LeftOut(Exception):
+    """Why a sample is left out: ``reason``, by which it is counted, and ``detail``, what was the matter."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail = reason, detail
+
+
+Encoded = tuple[bytes, str]  # an image's bytes, and the extension of their format
+
+
+def read_image(image: object, image_size: int | None = None) -> Encoded:
+    """Encoded bytes with their extension if they decode in full. LeftOut if they do not.
 
     With ``image_size``, an image whose shorter side has more pixels is made smaller (:mod:`mdc.data.formats.smaller`).
     """
     if not isinstance(image, bytes) or not image:
-        skipped.add("no image", key, file, "zero bytes" if image == b"" else "")
-        return None
+        raise LeftOut("no image", "zero bytes" if image == b"" else "")
     if len(image) > MAX_FILE:
-        skipped.add("image too large", key, file, f"{len(image)} bytes, at most {MAX_FILE} allowed")
-        return None
+        raise LeftOut("image too large", f"{len(image)} bytes, at most {MAX_FILE} allowed")
     if is_lfs_pointer(image):
-        skipped.add("image is a Git LFS pointer", key, file, "run `git lfs pull`")
-        return None
+        raise LeftOut("image is a Git LFS pointer", "run `git lfs pull`")
     try:
         return (image, ENDINGS[image_format(image)][0]) if image_size is None else at_most(image, image_size)
     except ImageError as error:
-        skipped.add(error.reason, key, file, str(error))
-        return None
+        raise LeftOut(error.reason, str(error)) from None
 
 
-def image_file(
-    path: Path, skipped: Skipped, key: str, file: str, image_size: int | None = None
-) -> tuple[bytes, str] | None:
-    """``checked_image`` of a file, which must be a plain one: reading a pipe would wait for ever. A name that is written with
+def read_file(path: Path, image_size: int | None = None) -> Encoded:
+    """``read_image`` of a file, which must be a plain one: reading a pipe would wait for ever. A name that is written with
     other code points in the folder (macOS takes letters and accents apart) is found."""
     try:
         path = _as_the_folder_has_it(path)
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            skipped.add("image file cannot be read", key, file, "not a plain file")
-            return None
+            raise LeftOut("image file cannot be read", "not a plain file")
         if status.st_size > MAX_FILE:
-            skipped.add("image too large", key, file, f"{status.st_size} bytes, at most {MAX_FILE} allowed")
-            return None
-        image = path.read_bytes()
+            raise LeftOut("image too large", f"{status.st_size} bytes, at most {MAX_FILE} allowed")
+        return read_image(path.read_bytes(), image_size)
     except FileNotFoundError:
-        skipped.add("image file is missing", key, file)
-        return None
+        raise LeftOut("image file is missing") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        skipped.add("image file cannot be read", key, file, getattr(error, "strerror", None) or str(error))
+        raise LeftOut("image file cannot be read", getattr(error, "strerror", None) or str(error)) from None
+
+
+def counted(read: Callable[[], Encoded], skipped: Skipped, key: str, file: str) -> Encoded | None:
+    """What ``read`` gives; None if its sample is left out, which ``skipped`` then counts."""
+    try:
+        return read()
+    except LeftOut as left:
+        skipped.add(left.reason, key, file, left.detail)
         return None
-    return checked_image(image, skipped, key, file, image_size)
+
+
+def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> Encoded | None:
+    """``read_image``, counted."""
+    return counted(partial(read_image, image), skipped, key, file)
+
+
+def image_file(path: Path, skipped: Skipped, key: str, file: str) -> Encoded | None:
+    """``read_file``, counted."""
+    return counted(partial(read_file, path), skipped, key, file)
 
 
 def _as_the_folder_has_it(path: Path) -> Path:

@@ -1,28 +1,21 @@
-"""Sources whose captions are cleaned on their way, all in the same manner (see :mod:`mdc.data.formats.captions`)."""
+"""What sources of images share: those that hold captions, cleaned on their way in one manner (see
+:mod:`mdc.data.formats.captions`), and those that hold labels."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from mdc.data.formats.captions import clean_caption, clean_captions
-from mdc.data.formats.reading import Reader, with_images
-from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
+from mdc.data.formats.folders import dataset_folder, existing_folder, read_named
+from mdc.data.formats.reading import Found, with_images
+from mdc.data.formats.samples import ChoiceSample, LeftOut, RawSample, Skipped, safe_key
 from mdc.data.sources.source import Source
 from mdc.models.text import has_piece
-
-
-class Found(NamedTuple):
-    """An image of a corpus as it was found: ``file`` says where, ``read`` reads it, ``captions`` as they stand."""
-
-    key: str
-    file: str
-    read: Reader
-    captions: list[str]
-    split: str = ""
 
 
 class CaptionedImages(Source[RawSample]):
@@ -32,14 +25,13 @@ class CaptionedImages(Source[RawSample]):
     threads: int | None = None
 
     @abstractmethod
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        """The images of one split in a fixed order."""
+    def found(self, split: str) -> Iterable[Found]:
+        """The images of one split in a fixed order, also those that are left out."""
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        for _, sample in self._read(partial(self.found, split), skipped):
-            yield sample
+        return (sample for _, sample in self._read(self.found(split), skipped))
 
-    def _read(self, found: Callable[[Skipped], Iterator[Found]], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
+    def _read(self, found: Iterable[Found], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
         """(split, sample) of those found whose image is good and of whose captions one has a word."""
         for one, image, extension in with_images(found, skipped, self.image_size, self.threads):
             captions = clean_captions(one.captions, self.config["caption_mode"], self.config["max_pieces"])
@@ -47,6 +39,29 @@ class CaptionedImages(Source[RawSample]):
                 yield one.split, RawSample(one.key, image, extension, captions)
             else:
                 skipped.add("no caption", one.key, one.file, repr(one.captions[0]) if one.captions else "")
+
+
+class Published(CaptionedImages):
+    """A corpus in its publisher's own layout: lists name images in a folder of the data set; keys are the names without it."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self.root, self.dataset = dataset_folder(source, data_dir), source["dataset"]
+
+    @abstractmethod
+    def images(self, split: str) -> str:
+        """The folder where the names of a split start."""
+
+    @abstractmethod
+    def listed(self, split: str) -> Iterable[tuple[str, list[str] | None]]:
+        """(name, captions) of the images of one split in a fixed order; None: their file is missing."""
+
+    def found(self, split: str) -> Iterator[Found]:
+        for number, (name, captions) in enumerate(self.listed(split)):
+            if not number:
+                folder = existing_folder(self.root / self.images(split), self.dataset).resolve()
+            read = LeftOut("caption file is missing") if captions is None else partial(read_named, folder, name)
+            yield Found(safe_key(Path(name).stem), name, read, captions or [])
 
 
 class InParts(CaptionedImages):
@@ -69,19 +84,29 @@ class InParts(CaptionedImages):
         return False
 
     @abstractmethod
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
-        """The images of one part in a fixed order, each with its ``split``, of ``splits`` alone.
+    def found_in(self, part: int, splits: Collection[str]) -> Iterable[Found]:
+        """The images of one part in a fixed order, each with its ``split``, of ``splits`` alone."""
 
-        ``skipped.split`` is the split of whatever is left out.
-        """
-
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+    def found(self, split: str) -> Iterator[Found]:
         for part in range(self.parts):
-            yield from self.found_in(part, {split}, skipped)
+            yield from self.found_in(part, {split})
 
     def samples_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
         """The samples of one part, each with its split."""
-        return self._read(partial(self.found_in, part, splits), skipped)
+        return self._read(self.found_in(part, splits), skipped)
+
+
+class LabelledImages(Source[RawSample]):
+    """A labelled set: each image with its label, or a tuple of zeros and ones."""
+
+    @abstractmethod
+    def found(self, split: str) -> Iterable[Found]:
+        """The images of one split in a fixed order, also those that are left out."""
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for one, image, extension in with_images(self.found(split), skipped, self.image_size):
+            target = {"labels" if self.task == "multi" else "label": one.label}
+            yield RawSample(one.key, image, extension, **target)
 
 
 class Choices(Source[ChoiceSample]):

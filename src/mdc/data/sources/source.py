@@ -35,7 +35,7 @@ class Source(ABC, Generic[Sample]):
     task: Literal["single", "multi"] = "single"
     labelled_by_people: bool = False
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], data_dir: Path = Path()) -> None:
         self.config = {key: value for key, value in config.items() if value is not None or key not in _LATER}
         self.image_size: int | None = self.config.get("image_size")
         self.classes = []

@@ -7,7 +7,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.references import DATASET, DatasetName
-from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, require_splits
+from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, needing
+
+Split = Literal["train", "val", "test"]
+CorpusSplits = Annotated[dict[Literal["train", "val", "test", "unused"], Words], needing("train")]
+ProbeSplits = Annotated[dict[Literal["train", "test", "unused"], Words], needing("train", "test")]
 
 
 class Images(Strict):
@@ -64,7 +68,7 @@ class ParquetCorpus(Images, Captions):
     image_column: str = "image"
     caption_column: str | None = None
     split_column: str | None = "split"
-    splits: dict[Literal["train", "val", "test", "unused"], Words] = Field(default={"train": "train", "val": "val"})
+    splits: CorpusSplits = Field(default={"train": "train", "val": "val"})
     key_column: str | None = None
     pairs: Positive | None = None
     dealt: Dealt | None = None
@@ -73,7 +77,6 @@ class ParquetCorpus(Images, Captions):
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        require_splits(self.splits, "train")
         defaults = {name: type(self).model_fields[name].default for name in ("split_column", "splits")}
         for name, default in defaults.items():
             if self.dealt is not None and getattr(self, name) != default:
@@ -106,13 +109,12 @@ class TableCorpus(Images, Captions):
     image_column: Column = "image"
     caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
     split_column: Column | None = None
-    splits: dict[Literal["train", "val", "test", "unused"], Words] = Field(default={"train": "train", "val": "val"})
+    splits: CorpusSplits = Field(default={"train": "train", "val": "val"})
     val_share: HeldOut = 0.0
     key_column: Column | None = None
 
     @model_validator(mode="after")
     def _columns(self) -> Self:
-        require_splits(self.splits, "train")
         captions = self.caption_column if isinstance(self.caption_column, list) else [self.caption_column]
         for column in (self.image_column, *captions, self.split_column, self.key_column):
             if column is not None and isinstance(column, int) == self.header:
@@ -133,7 +135,7 @@ class CaptionFilesCorpus(Images, Captions):
     kind: Literal["caption_files"]
     path: DataPath
     val_share: HeldOut = 0.0
-    splits: list[Literal["train", "val", "test"]] = Field(default=["train", "val"])
+    splits: list[Split] = Field(default=["train", "val"])
 
 
 class WebdatasetCorpus(Images, Captions):
@@ -147,15 +149,13 @@ class WebdatasetCorpus(Images, Captions):
     kind: Literal["webdataset"]
     path: DataPath
     caption_field: str | None = None
-    splits: dict[Literal["train", "val", "test"], DataPath] | None = None
+    splits: Annotated[dict[Split, DataPath], needing("train")] | None = None
     val_share: HeldOut = 0.0
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        if self.splits is not None:
-            require_splits(self.splits, "train")
-            if self.val_share:
-                raise ValueError("val_share holds samples out where no splits do; give one of them")
+        if self.splits is not None and self.val_share:
+            raise ValueError("val_share holds samples out where no splits do; give one of them")
         return self
 
 
@@ -188,13 +188,10 @@ class ParquetProbe(Images):
     label_column: str = "label"
     class_name_column: str | None = None
     split_column: str | None = "split"
-    splits: dict[Literal["train", "test", "unused"], Words] = Field(default={"train": "train", "test": "test"})
+    splits: Annotated[dict[Literal["train", "test", "unused"], Words], needing("train", "test")] = Field(
+        default={"train": "train", "test": "test"}
+    )
     key_column: str | None = None
-
-    @model_validator(mode="after")
-    def _splits(self) -> Self:
-        require_splits(self.splits, "train", "test")
-        return self
 
 
 class FolderProbe(Images):
@@ -203,13 +200,7 @@ class FolderProbe(Images):
 
     kind: Literal["class_folder"]
     path: DataPath
-    splits: dict[Literal["train", "test"], DataPath] | None = None
-
-    @model_validator(mode="after")
-    def _splits(self) -> Self:
-        if self.splits is not None:
-            require_splits(self.splits, "train", "test")
-        return self
+    splits: Annotated[dict[Literal["train", "test"], DataPath], needing("train", "test")] | None = None
 
 
 class NounsProbe(Images):
@@ -221,21 +212,13 @@ class NounsProbe(Images):
     image_column: str = "image"
     caption_column: str | None = None
     split_column: str = "split"
-    splits: dict[Literal["vocabulary", "train", "test", "unused"], Words] = Field(
-        default={"vocabulary": "train", "train": "dev", "test": "test"}
-    )
+    splits: Annotated[
+        dict[Literal["vocabulary", "train", "test", "unused"], Words], needing("vocabulary", "train", "test")
+    ] = Field(default={"vocabulary": "train", "train": "dev", "test": "test"})
     key_column: str | None = None
-
-    @model_validator(mode="after")
-    def _splits(self) -> Self:
-        require_splits(self.splits, "vocabulary", "train", "test")
-        return self
 
 
 # --- datasets as their publishers lay them out ------------------------------------------------------------------------
-
-
-Split = Literal["train", "val", "test"]
 
 
 class OfDataset(Strict):
@@ -274,13 +257,10 @@ class KarpathyCorpus(OfDataset, Images, Captions):
     dataset: Annotated[Literal["mscoco", "flickr30k", "flickr8k"], DATASET]
     annotations: DataPath | None = None  # relative to the dataset's folder, as images
     images: DataPath | None = None
-    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val", "test": "test"})
+    splits: Annotated[dict[Split, str], needing("train")] = Field(
+        default={"train": "train", "val": "val", "test": "test"}
+    )
     restval: bool = True
-
-    @model_validator(mode="after")
-    def _splits(self) -> Self:
-        require_splits(self.splits, "train")
-        return self
 
 
 class CocoCorpus(OfDataset, Images, Captions):

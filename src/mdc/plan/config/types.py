@@ -146,7 +146,12 @@ def pairs_once(key: str, pairs: list[list[str]]) -> None:
         seen.add(frozenset(pair))
 
 
-def require_splits(splits: Mapping[Any, Any], *needed: str) -> None:
-    missing = [name for name in needed if name not in splits]
-    if missing:
-        raise ValueError(f"splits: {', '.join(missing)} is missing; needed: {', '.join(needed)}")
+def needing(*needed: str) -> AfterValidator:
+    """Of a mapping by split: these must be there."""
+
+    def complete(splits: Any) -> Any:
+        if missing := [name for name in needed if name not in splits]:
+            raise ValueError(f"{', '.join(missing)} is missing; needed: {', '.join(needed)}")
+        return splits
+
+    return AfterValidator(complete)

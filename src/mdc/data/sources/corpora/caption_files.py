@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import decoded_text
-from mdc.data.formats.class_layout import is_image_name
-from mdc.data.formats.folders import is_clutter
-from mdc.data.formats.samples import Skipped, held_out, image_file
+from mdc.data.formats.folders import files_below, is_image_name, needed
+from mdc.data.formats.reading import Found
+from mdc.data.formats.samples import LeftOut, held_out, read_file
 from mdc.data.formats.split_words import SplitWords
-from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.data.sources.cleaned import CaptionedImages
 from mdc.plan.records import UserError
 
 ENDINGS = (".txt", ".caption")
@@ -24,9 +23,7 @@ class CaptionFiles(CaptionedImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._root = data_dir / source["path"]
-        if not self._root.is_dir():
-            raise UserError(f"{self._root}: no such folder; put the images there, or set MDC_DATA")
+        self._root = needed(data_dir / source["path"])
         self._names = images_within(self._root)
         if not self._names:
             raise UserError(f"{self._root}: contains no images")
@@ -34,7 +31,7 @@ class CaptionFiles(CaptionedImages):
         named = {name: words.of(name.partition("/")[0]) if "/" in name else None for name in self._names}
         self._named = named if None not in named.values() and "train" in named.values() else {}
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+    def found(self, split: str) -> Iterator[Found]:
         for number, name in enumerate(self._names):
             in_split = self._named.get(name) or ("val" if held_out(name, self.config["val_share"]) else "train")
             if in_split != split:
@@ -42,22 +39,15 @@ class CaptionFiles(CaptionedImages):
             key, path = f"{number:08d}", self._root / name
             text = next((file for ending in ENDINGS if (file := path.with_suffix(ending)).is_file()), None)
             if text is None:
-                skipped.add("caption file is missing", key, name)
+                yield Found(key, name, LeftOut("caption file is missing"))
             else:
                 captions = [line for line in decoded_text(text.read_bytes()).splitlines() if line.strip()]
-                yield Found(key, name, partial(image_file, path), captions)
+                yield Found(key, name, partial(read_file, path), captions)
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionFiles:
-    """See mdc.data.sources.source."""
-    return CaptionFiles(source, data_dir)
+open_source = CaptionFiles  # see mdc.data.sources.source
 
 
 def images_within(root: Path) -> list[str]:
     """The files below a folder that are named as images, sorted, without clutter."""
-    found = []
-    for place, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not is_clutter(name)]
-        inner = Path(place).relative_to(root)
-        found += [(inner / name).as_posix() for name in files if is_image_name(Path(name))]
-    return sorted(found)
+    return sorted(path.relative_to(root).as_posix() for path in files_below(root) if is_image_name(path))

@@ -6,18 +6,14 @@ Format (cocodataset.org, caption annotations): ``{"images": [{"id", "file_name",
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StrictInt, StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
-from mdc.data.formats.samples import Skipped, safe_key
-from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
 
@@ -42,19 +38,17 @@ class _File:
 _KEPT = frozenset(field.name for kind in (_File, _Image, _Annotation) for field in fields(kind))
 
 
-class CocoCaptions(CaptionedImages):
+class CocoCaptions(Published):
     """The images of "train" or "val" in the order of that split's file."""
 
-    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._root = dataset_folder(source, data_dir)
+    def images(self, split: str) -> str:
+        return f"{split}{self.config['year']}"
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+    def listed(self, split: str) -> Iterator[tuple[str, list[str]]]:
         if split not in ("train", "val"):
             return
-        dataset, year = self.config["dataset"], self.config["year"]
-        path = self._root / "annotations" / f"captions_{split}{year}.json"
-        content = read_published(path, dataset, _File, _KEPT)
+        path = self.root / "annotations" / f"captions_{self.images(split)}.json"
+        content = read_published(path, self.dataset, _File, _KEPT)
         names: dict[int, str] = {}
         for number, image in enumerate(content.images):
             if image.id in names:
@@ -71,11 +65,8 @@ class CocoCaptions(CaptionedImages):
                     "file again"
                 )
             captions[note.image_id].append(note.caption)
-        root = existing_folder(self._root / f"{split}{year}", dataset).resolve()
         for number, name in names.items():
-            yield Found(safe_key(Path(name).stem), name, partial(named_image, root), captions[number])
+            yield name, captions[number]
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> CocoCaptions:
-    """See mdc.data.sources.source."""
-    return CocoCaptions(source, data_dir)
+open_source = CocoCaptions  # see mdc.data.sources.source

@@ -8,18 +8,17 @@ archive, trainvalclasses.txt and testclasses.txt, with a class a line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.annotations import published_lines
-from mdc.data.formats.folders import dataset_folder, existing_folder, inside, named_image
-from mdc.data.formats.samples import Skipped, held_out, safe_key
-from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.data.formats.folders import existing_folder, inside
+from mdc.data.formats.samples import held_out
+from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
 
-class Cub(CaptionedImages):
+class Cub(Published):
     """The images of one split in the order of images.txt.
 
     "test" is the published one; "val" is the share ``val_share`` of the training images, by a hash of their names. With
@@ -27,60 +26,54 @@ class Cub(CaptionedImages):
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        root, dataset = dataset_folder(source, data_dir), source["dataset"]
-        birds = root / "CUB_200_2011"
-        self._names = _table(birds / "images.txt", dataset)
-        self._training = self._by_class(root) if source["split"] == "classes" else self._by_image(birds)
-        self._texts = existing_folder(root / "text_c10", dataset).resolve()
-        self._images = existing_folder(birds / "images", dataset).resolve()
+        super().__init__(source, data_dir)
+        self._birds = self.root / "CUB_200_2011"
+        self._names = _table(self._birds / "images.txt", self.dataset)
+        self._training = self._by_class() if source["split"] == "classes" else self._by_image()
+        self._texts = existing_folder(self.root / "text_c10", self.dataset).resolve()
 
-    def _by_image(self, birds: Path) -> dict[str, bool]:
+    def images(self, split: str) -> str:
+        return "CUB_200_2011/images"
+
+    def _by_image(self) -> dict[str, bool]:
         """Whether each image is one to train on, as published with the images."""
-        path = birds / "train_test_split.txt"
-        told = _table(path, self.config["dataset"])
+        path = self._birds / "train_test_split.txt"
+        told = _table(path, self.dataset)
         if missing := [number for number in self._names if told.get(number) not in ("0", "1")]:
             raise UserError(f"{path}: image {missing[0]} has no 0 or 1; download the file again")
         return {number: told[number] == "1" for number in self._names}
 
-    def _by_class(self, root: Path) -> dict[str, bool]:
+    def _by_class(self) -> dict[str, bool]:
         """The same by the class of each image, as published with the captions."""
         train, test = (
-            {line.strip() for _, line in published_lines(root / f"{name}classes.txt", self.config["dataset"])}
+            {line.strip() for _, line in published_lines(self.root / f"{name}classes.txt", self.dataset)}
             for name in ("trainval", "test")
         )
         if both := sorted(train & test):
             raise UserError(
-                f"{root}: {both[0]} is in both trainvalclasses.txt and testclasses.txt; download the files again"
+                f"{self.root}: {both[0]} is in both trainvalclasses.txt and testclasses.txt; download the files again"
             )
         found = {}
         for number, name in self._names.items():
             kind = name.partition("/")[0]
             if kind not in train and kind not in test:
                 raise UserError(
-                    f"{root}: the class {kind} is neither in trainvalclasses.txt nor in testclasses.txt; download the files again"
+                    f"{self.root}: the class {kind} is neither in trainvalclasses.txt nor in testclasses.txt; "
+                    "download the files again"
                 )
             found[number] = kind in train
         return found
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        share = self.config["val_share"]
+    def listed(self, split: str) -> Iterator[tuple[str, list[str] | None]]:
         for number, name in self._names.items():
-            held = "val" if held_out(name, share) else "train"
-            if split != (held if self._training[number] else "test"):
-                continue
-            key = safe_key(Path(name).stem)
-            text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
-            if text is None or not text.is_file():
-                skipped.add("caption file is missing", key, name)
-            else:
-                captions = [line for _, line in published_lines(text, self.config["dataset"])]
-                yield Found(key, name, partial(named_image, self._images), captions)
+            held = "val" if held_out(name, self.config["val_share"]) else "train"
+            if split == (held if self._training[number] else "test"):
+                text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
+                there = text is not None and text.is_file()
+                yield name, [line for _, line in published_lines(text, self.dataset)] if text and there else None
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> Cub:
-    """See mdc.data.sources.source."""
-    return Cub(source, data_dir)
+open_source = Cub  # see mdc.data.sources.source
 
 
 def _table(path: Path, dataset: str) -> dict[str, str]:

@@ -8,38 +8,32 @@ some that are in no split: only the splits' images are taken.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.annotations import published_lines
-from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
-from mdc.data.formats.samples import Skipped, safe_key
-from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
 _SPLITS = {"train": "train", "val": "dev", "test": "test"}
 
 
-class Flickr8k(CaptionedImages):
+class Flickr8k(Published):
     """The images of one split in the order of the split's file."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._root, self._dataset = dataset_folder(source, data_dir), source["dataset"]
-        self._captions = _captions(self._root / "Flickr8k.token.txt", self._dataset)
-        self._images = existing_folder(self._root / "Flicker8k_Dataset", self._dataset).resolve()
+        super().__init__(source, data_dir)
+        self._captions = _captions(self.root / "Flickr8k.token.txt", self.dataset)
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        for _, line in published_lines(self._root / f"Flickr_8k.{_SPLITS[split]}Images.txt", self._dataset):
-            name = line.strip()
-            captions = self._captions.get(name, [])
-            yield Found(safe_key(Path(name).stem), name, partial(named_image, self._images), captions)
+    def images(self, split: str) -> str:
+        return "Flicker8k_Dataset"
+
+    def listed(self, split: str) -> Iterator[tuple[str, list[str]]]:
+        for _, line in published_lines(self.root / f"Flickr_8k.{_SPLITS[split]}Images.txt", self.dataset):
+            yield line.strip(), self._captions.get(line.strip(), [])
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> Flickr8k:
-    """See mdc.data.sources.source."""
-    return Flickr8k(source, data_dir)
+open_source = Flickr8k  # see mdc.data.sources.source
 
 
 def _captions(path: Path, dataset: str) -> dict[str, list[str]]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
-from mdc.data.formats.samples import Skipped, safe_key
-from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.data.formats.folders import dataset_folder, existing_folder
+from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
 #: annotation file and image folder of each set, as its archives unpack
@@ -35,55 +33,53 @@ class _Sentence:
 
 
 @dataclass(slots=True)
-class _Image:
+class KarpathyImage:
+    """An image of the file: ``number`` is its place there, ``name`` its name under the image folder."""
+
     filename: StrictStr
     split: StrictStr
     sentences: list[_Sentence]
     filepath: StrictStr = ""
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.filepath}/{self.filename}" if self.filepath else self.filename
+
+    @property
+    def captions(self) -> list[str]:
+        return [sentence.raw for sentence in self.sentences]
+
+    @property
+    def caption_ids(self) -> list[str]:
+        return [f"{self.number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(self.sentences)]
 
 
 @dataclass(slots=True)
 class _File:
-    images: Annotated[list[_Image], Field(min_length=1)]
+    images: Annotated[list[KarpathyImage], Field(min_length=1)]
 
 
-_KEPT = frozenset(field.name for kind in (_File, _Image, _Sentence) for field in fields(kind))
+_KEPT = frozenset(field.name for kind in (_File, KarpathyImage, _Sentence) for field in fields(kind)) - {"number"}
 
 
-@dataclass(frozen=True)
-class KarpathyImage:
-    """An image of the file: its name under the image folder, its split there, its captions and their numbers."""
-
-    key: str
-    name: str
-    split: str
-    captions: tuple[str, ...]
-    caption_ids: tuple[str, ...]
-
-
-class Karpathy(CaptionedImages):
+class Karpathy(Published):
     """The images of one split of ours in the order of the file."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._folder = image_folder(source, data_dir).resolve()
-        self._images = listed(source, data_dir)
+        super().__init__(source, data_dir)
+        self._folder, self._images = str(image_folder(source, data_dir)), listed(source, data_dir)
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        wanted = self._their_splits(split)
-        for image in self._images:
-            if image.split in wanted:
-                yield Found(image.key, image.name, partial(named_image, self._folder), list(image.captions))
+    def images(self, split: str) -> str:
+        return self._folder
 
-    def _their_splits(self, split: str) -> set[str]:
+    def listed(self, split: str) -> Iterator[tuple[str, list[str]]]:
         theirs = self.config["splits"].get(split)
-        joined = {"restval"} if theirs == "train" and self.config["restval"] else set()
-        return joined | {theirs} - {None}
+        wanted = {theirs, "restval"} if theirs == "train" and self.config["restval"] else {theirs}
+        return ((image.name, image.captions) for image in self._images if image.split in wanted)
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> Karpathy:
-    """See mdc.data.sources.source."""
-    return Karpathy(source, data_dir)
+open_source = Karpathy  # see mdc.data.sources.source
 
 
 def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
@@ -96,16 +92,12 @@ def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
 def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:
     """All images of the annotation file. UserError if it is not of the format, or names an image twice."""
     path = dataset_folder(source, data_dir) / (source["annotations"] or PLACES[source["dataset"]][0])
-    found: list[KarpathyImage] = []
-    seen: set[str] = set()
-    for number, image in enumerate(read_published(path, source["dataset"], _File, _KEPT).images):
-        name = f"{image.filepath}/{image.filename}" if image.filepath else image.filename
-        if name in seen:
+    images, seen = read_published(path, source["dataset"], _File, _KEPT).images, set[str]()
+    for number, image in enumerate(images):
+        if image.name in seen:
             raise UserError(
-                f"{path}: images[{number}]: duplicate image {name}, so splits could share it; download the file again"
+                f"{path}: images[{number}]: duplicate image {image.name}, so splits could share it; download the file again"
             )
-        seen.add(name)
-        texts = tuple(sentence.raw for sentence in image.sentences)
-        ids = (f"{number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(image.sentences))
-        found.append(KarpathyImage(safe_key(Path(image.filename).stem), name, image.split, texts, tuple(ids)))
-    return found
+        seen.add(image.name)
+        image.number = number
+    return images

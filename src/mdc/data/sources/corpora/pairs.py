@@ -8,19 +8,19 @@ From a mirror: ``<path>/mirror``, tars or parquet files, read as they stand.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from mdc.data.formats.foreign_tar import TarPlaces, tar_places
-from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
-from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
-from mdc.data.sources.corpora.parquet import ParquetInParts
-from mdc.data.sources.corpora.webdataset import Webdataset
+from mdc.data.formats.foreign_tar import TarPlaces, TarSample, tar_places
+from mdc.data.formats.reading import Found
+from mdc.data.formats.samples import MAX_FILE, Encoded, held_out, read_image, safe_key
+from mdc.data.sources.cleaned import InParts
+from mdc.data.sources.corpora.parquet import ParquetCorpus
+from mdc.data.sources.corpora.webdataset import Webdataset, captions_of, record_of
 from mdc.data.sources.parquet import image_column, parquet_files
 from mdc.plan.records import UserError, read_json, sha256_file
 
@@ -71,27 +71,26 @@ class Pairs(InParts):
                 f"{shard}: incomplete, or changed since its download; rerun the download, good shards will be kept"
             ) from None
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
+    def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
         self.seal(part)
         share, field = self.config["val_share"], self.config["caption_field"]
         shard = self._shard(part)
         with shard.open("rb") as tar:
             for place in tar_places(shard):
-                record = _record(shard, place, tar)
+                sample = TarSample(place.key, {ending: _read(place, ending, tar) for ending in ("txt", "json")})
+                record = _record(shard, sample)
                 if record["place"] >= self._most:
                     break  # keys are in the order of places
                 split = "val" if held_out(record["url"], share) else "train"
-                if split not in splits:
-                    continue
-                skipped.split = split
-                read = partial(_downloaded, _read(place, "jpg", tar))
-                yield Found(safe_key(place.key), shard.name, read, _captions(place, tar, record, field), split)
+                if split in splits:
+                    read = partial(_downloaded, _read(place, "jpg", tar))
+                    yield Found(safe_key(place.key), shard.name, read, captions_of(sample, field), split)
 
     def _shard(self, part: int) -> Path:
         return self._folder / "shards" / f"{part:05d}.tar"
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
+def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
     """See mdc.data.sources.source."""
     if source["from"] != "mirror":
         return Pairs(source, data_dir)
@@ -109,7 +108,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
         "split_column": None,
         "key_column": None,
     }
-    return ParquetInParts(
+    return ParquetCorpus(
         {**source, **columns, "path": mirror, "splits": {"train": "train"}, "in_parts": True}, data_dir
     )
 
@@ -119,36 +118,23 @@ def _size_and_time(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _downloaded(
-    image: bytes | None, skipped: Skipped, key: str, file: str, image_size: int | None
-) -> tuple[bytes, str] | None:
-    """As ``checked_image``, without decoding what the download decoded and wrote as one whole JPEG."""
+def _downloaded(image: bytes | None, image_size: int | None) -> Encoded:
+    """As ``read_image``, without decoding what the download decoded and wrote as one whole JPEG."""
     if image_size is None and image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
         return image, "jpg"
-    return checked_image(image, skipped, key, file, image_size)
+    return read_image(image, image_size)
 
 
-def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:
+def _read(place: TarPlaces, ending: str, tar: BinaryIO) -> bytes | None:
     offset, size = place.files.get(ending, (0, 0))
     if not 0 < size <= MAX_FILE:
         return None
     tar.seek(offset)
-    data: bytes = tar.read(size)
-    return data
+    return tar.read(size)
 
 
-def _record(shard: Path, place: TarPlaces, tar: Any) -> dict[str, Any]:
-    try:
-        record = json.loads(_read(place, "json", tar) or b"")
-        if isinstance(record["place"], int) and isinstance(record["url"], str):
-            return dict(record)
-    except (ValueError, RecursionError, TypeError, KeyError):
-        pass
-    raise UserError(f"{shard}: sample {place.key} has no record of its place and url; download this dataset again")
-
-
-def _captions(place: TarPlaces, tar: Any, record: dict[str, Any], field: str | None) -> list[str]:
-    if field is not None:
-        return texts_of(record.get(field))
-    text = _read(place, "txt", tar)
-    return [] if text is None else [text.decode("utf-8", errors="replace")]
+def _record(shard: Path, sample: TarSample) -> dict[str, Any]:
+    record = record_of(sample)
+    if isinstance(record.get("place"), int) and isinstance(record.get("url"), str):
+        return record
+    raise UserError(f"{shard}: sample {sample.key} has no record of its place and url; download this dataset again")

@@ -6,9 +6,7 @@ order. The splits are disjoint from each other and from the probes' by construct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.scenes.captions import compose
@@ -25,9 +23,7 @@ class ScenesCorpus(Source[RawSample]):
         return corpus_samples(source["style"], split, source.get(split, 0), source["seed"], source["pixels"])
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> ScenesCorpus:
-    """See mdc.data.sources.source."""
-    return ScenesCorpus(source)
+open_source = ScenesCorpus  # see mdc.data.sources.source
 
 
 def corpus_samples(style: str, split: str, count: int, seed: int, pixels: int) -> Iterator[RawSample]:

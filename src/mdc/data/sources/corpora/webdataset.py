@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name, decoded_text
-from mdc.data.formats.folders import is_clutter
+from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
-from mdc.data.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key, texts_of
+from mdc.data.formats.reading import Found
+from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, held_out, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords
-from mdc.data.sources.cleaned import Found, InParts
+from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import UserError, read_json
 
 _TEXTS = ("txt", "text", "caption", "transcript")  # endings of captions; the first is img2dataset's
@@ -49,11 +50,9 @@ class Webdataset(InParts):
         return list(self._shards)
 
     def seal(self, part: int) -> Any:
-        _, shard = self._shards[part]
-        status = shard.stat()
-        return [shard.name, status.st_size, status.st_mtime_ns]
+        return size_and_time(self._shards[part][1])
 
-    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[Found]:
+    def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
         named, shard = self._shards[part]
         share, field = self.config["val_share"], self.config["caption_field"]
         if named is not None and named not in splits:
@@ -66,23 +65,15 @@ class Webdataset(InParts):
             split = named or ("val" if held_out(whole, share) else "train")
             if split not in splits:
                 continue
-            skipped.split = split
-            yield Found(safe_key(whole), shard.name, partial(_image, sample), _captions(sample, field), split)
+            yield Found(safe_key(whole), shard.name, partial(_image, sample), captions_of(sample, field), split)
         _as_many_as_downloaded(shard, count)
-
-
-def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:
-    """See mdc.data.sources.source."""
-    return Webdataset(source, data_dir / source["path"], source["splits"])
 
 
 def _shards(folder: Path) -> list[Path]:
     """All tars under ``folder``. UserError if there is none, or one that is compressed, whose samples would be lost."""
-    if folder.is_file():
+    if needed(folder, "file or folder").is_file():
         return [folder]
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such file or folder; put the shards there, or set MDC_DATA")
-    there = [path for path in sorted(folder.rglob("*")) if not is_clutter(path.name)]
+    there = sorted(files_below(folder))
     found = [path for path in there if path.suffix.lower() == ".tar"]
     packed = next((path for path in there if path.name.lower().endswith(_PACKED)), None)
     if packed is not None:
@@ -130,44 +121,38 @@ def _one_of(sample: TarSample, endings: Collection[str]) -> list[str]:
     ]
 
 
-def _image(
-    sample: TarSample, skipped: Skipped, key: str, file: str, image_size: int | None
-) -> tuple[bytes, str] | None:
+def _image(sample: TarSample, image_size: int | None) -> Encoded:
     there = _one_of(sample, IMAGE_ENDINGS)
     if not there:
-        skipped.add("no image", key, file, f"files: {', '.join(sample.files)}")
-        return None
+        raise LeftOut("no image", f"files: {', '.join(sample.files)}")
     if len(there) > 1 and there[0] not in IMAGE_ENDINGS:
-        skipped.add("several images under one key (it ends at a name's first dot)", key, file, ", ".join(there))
-        return None
-    image = sample.files[there[0]]
-    if image is None:
-        skipped.add("image too large", key, file)
-        return None
-    return checked_image(image, skipped, key, file, image_size)
+        raise LeftOut("several images under one key (it ends at a name's first dot)", ", ".join(there))
+    if (image := sample.files[there[0]]) is None:
+        raise LeftOut("image too large")
+    return read_image(image, image_size)
 
 
-def _captions(sample: TarSample, field: str | None) -> list[str]:
+def captions_of(sample: TarSample, field: str | None) -> list[str]:
     """From the text file or a field of the JSON file: of the one named, or of the first that is there."""
     texts = [sample.files[ending] for ending in _TEXTS if ending in sample.files]
     if field is None and texts and texts[0] is not None:
         return [decoded_text(texts[0])]
-    found = _of_record(sample, field)
+    record = record_of(sample)
+    found = texts_of(record.get(field or caption_name(record) or ""))
     if field is None and not found:
         parted = _one_of(sample, _TEXTS)
         found = [decoded_text(text) for ending in parted if len(parted) == 1 and (text := sample.files[ending])]
     return found
 
 
-def _of_record(sample: TarSample, field: str | None) -> list[str]:
+def record_of(sample: TarSample) -> dict[str, Any]:
+    """What a sample's JSON file holds; empty if it is none, or no object."""
     records = _one_of(sample, _RECORDS)
     try:
         record = json.loads(sample.files[records[0]] or b"{}") if len(records) == 1 else {}
     except (ValueError, RecursionError):
-        return []
-    if not isinstance(record, dict):
-        return []
-    return texts_of(record.get(caption_name(record) if field is None else field))
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _as_many_as_downloaded(shard: Path, count: int) -> None:
@@ -178,3 +163,8 @@ def _as_many_as_downloaded(shard: Path, count: int) -> None:
     told = read_json(path).get("successes")
     if told != count:
         raise UserError(f"{shard}: contains {count} samples, expected {told} ({path.name}); download this shard again")
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:
+    """See mdc.data.sources.source."""
+    return Webdataset(source, data_dir / source["path"], source["splits"])

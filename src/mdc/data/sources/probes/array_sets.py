@@ -7,7 +7,6 @@ Formats: CIFAR's "python version" (Krizhevsky, 2009), which torchvision reads; S
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import numpy as np
 
 from mdc.data.formats.annotations import published_lines
 from mdc.data.formats.folders import dataset_folder, existing_file, existing_folder
+from mdc.data.formats.images import png
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError
 
-Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 _STL_FOLDER, _STL_SIDE = "stl10_binary", 96
 
 
@@ -91,12 +90,3 @@ class Stl10(Source[RawSample]):
                 # the file goes down the columns
                 pixels = np.ascontiguousarray(planes.transpose(2, 1, 0))
                 yield RawSample(f"{number:08d}", png(pixels), "png", label=label)
-
-
-def png(pixels: Pixels) -> bytes:
-    """(height, width, 3) uint8 as the bytes of a PNG."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=6)
-    return buffer.getvalue()

@@ -27,10 +27,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import dataset_folder, existing_folder, named_image
-from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.formats.folders import dataset_folder, existing_folder, read_named
+from mdc.data.formats.reading import Found
+from mdc.data.formats.samples import RawSample
+from mdc.data.sources.cleaned import LabelledImages
 from mdc.data.sources.probes.array_sets import Cifar, Stl10
-from mdc.data.sources.probes.class_folder import ClassFolder, Labelled, labelled
+from mdc.data.sources.probes.class_folder import ClassFolder
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError, read_json
 
@@ -56,7 +58,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> Source[RawSample]:
     return kinds[source["dataset"]](source, data_dir)
 
 
-class Built(Source[RawSample]):
+class Built(LabelledImages):
     """A set of image files: "train" or "test" in the builder's order; keys number them."""
 
     labelled_by_people = True
@@ -72,31 +74,22 @@ class Built(Source[RawSample]):
         self.classes = found["train"]
         self.task = "multi" if self._name == "voc2007" else "single"
 
-    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        return labelled(lambda _: self._labelled(split), skipped, self.image_size)
+    def found(self, split: str) -> Iterator[Found]:
+        for number, (path, label) in enumerate(self._files(split)):
+            name = path.relative_to(self._root) if path.is_relative_to(self._root) else path
+            yield Found(f"{number:08d}", name.as_posix(), partial(read_named, self._root, name.as_posix()), label=label)
 
-    def _labelled(self, split: str) -> Iterator[Labelled]:
-        for number, (path, target) in enumerate(self._files(split)):
-            try:
-                name = path.relative_to(self._root).as_posix()
-            except ValueError:
-                name = path.as_posix()
-            yield Labelled(f"{number:08d}", name, partial(named_image, self._root), target)
-
-    def _files(self, split: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def _files(self, split: str) -> Iterator[tuple[Path, Any]]:
         """(file, label or labels) of each image."""
         dataset = self._sets[split]
         match self._name:
             case "voc2007":
                 for name, labels in zip(dataset.paths, dataset.labels.int().tolist(), strict=True):
-                    yield Path(dataset.path_images) / f"{name}.jpg", {"labels": tuple(labels)}
+                    yield Path(dataset.path_images) / f"{name}.jpg", tuple(labels)
             case "pets":  # the one builder that takes no loader
-                for path, label in zip(dataset._images, dataset._labels, strict=True):
-                    yield Path(path), {"label": int(label)}
+                yield from ((Path(path), int(n)) for path, n in zip(dataset._images, dataset._labels, strict=True))
             case _:
-                for number in range(len(dataset)):
-                    path, label = dataset[number]
-                    yield path, {"label": int(label)}
+                yield from ((path, int(label)) for path, label in (dataset[number] for number in range(len(dataset))))
 
 
 def _build(name: str, root: Path, split: str) -> Any:

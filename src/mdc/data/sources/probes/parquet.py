@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.reading import with_images
-from mdc.data.formats.samples import RawSample, Skipped
-from mdc.data.sources.parquet import need_columns, need_known_splits, rows, split_files
-from mdc.data.sources.source import Source
+from mdc.data.formats.reading import Found
+from mdc.data.formats.samples import LeftOut
+from mdc.data.sources.cleaned import LabelledImages
+from mdc.data.sources.parquet import need_columns, rows, split_counts, split_files
 from mdc.plan.records import UserError
 
 _MOST_CLASSES = 1_000_000  # a number beyond this is an identifier, not a class
 
 
-class ParquetProbe(Source[RawSample]):
+class ParquetProbe(LabelledImages):
     """The labelled rows of one split in the order of the files; a row without a label is left out and counted."""
 
     labelled_by_people = True
@@ -26,25 +25,21 @@ class ParquetProbe(Source[RawSample]):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
-        need_known_splits(source, data_dir)
+        split_counts(source, data_dir)
         self.classes, self._labels = _class_table(source, data_dir)
 
-    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        found = partial(rows, self.config, split, self._data_dir, label_column=self.config["label_column"])
-        for row, image, extension in with_images(found, skipped, self.image_size):
-            if row.label in self._labels:
-                yield RawSample(row.key, image, extension, label=self._labels[row.label])
-            elif row.label is None:
-                skipped.add("no label", row.key, row.file)
+    def found(self, split: str) -> Iterator[Found]:
+        for row in rows(self.config, split, self._data_dir, label_column=self.config["label_column"]):
+            if row.label is None:
+                yield row._replace(read=LeftOut("no label"))
+            elif row.label in self._labels:
+                yield row._replace(label=self._labels[row.label])
             else:
-                raise UserError(
-                    f"{self.config['path']}: label {row.label!r} is outside the {len(self.classes)} classes"
-                )
+                many = len(self.classes)
+                raise UserError(f"{self.config['path']}: label {row.label!r} is outside the {many} classes")
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> ParquetProbe:
-    """See mdc.data.sources.source."""
-    return ParquetProbe(source, data_dir)
+open_source = ParquetProbe  # see mdc.data.sources.source
 
 
 def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.folders import needed
 from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import Skipped, texts_of
 from mdc.data.formats.table_rows import ENDINGS, Column, table_rows
@@ -46,9 +47,7 @@ class CaptionList(Source[list[str]]):
                 yield from _table(source, path, kind, skipped)
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionList:
-    """See mdc.data.sources.source."""
-    return CaptionList(source, data_dir)
+open_source = CaptionList  # see mdc.data.sources.source
 
 
 def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, str]]:
@@ -56,7 +55,7 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
     path = Path(data_dir) / source["path"]
     if source["file"] is not None:
         path = path / source["file"]
-    if path.is_dir():
+    if needed(path, "file or folder").is_dir():
         folder = path / "list" if (path / "list").is_dir() else path
         wanted = source["format"]
         found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
@@ -67,8 +66,6 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
             names = ", ".join(file.name for file, _ in found)[:200]
             raise UserError(f"{folder}: contains lists of several formats ({names}); set source.format or source.file")
         return found
-    if not path.is_file():
-        raise UserError(f"{path}: no such file or folder; put the list there, or set MDC_DATA to the folder with it")
     kind = source["format"] or _format_of(path)
     if kind is None:
         raise UserError(
