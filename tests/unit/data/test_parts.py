@@ -157,11 +157,14 @@ def test_a_part_that_was_cut_stands_for_no_whole_one(folder: Path, monkeypatch: 
 
 
 def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = part.write_part
+    real, begun = part.write_part, folder / "begun"
 
     def write(source: Any, number: int, *rest: Any) -> Any:
         if number == 0:
+            while not begun.exists():
+                time.sleep(0.01)
             raise UserError("part 0 is damaged")
+        begun.touch()
         time.sleep(0.3)
         return real(source, number, *rest)
 
