@@ -49,7 +49,7 @@ class Passes:
     def each(self, parts: Sequence[T]) -> Iterator[T]:
         """The parts one by one; the loop's body makes forward and backward pass of each."""
         for number, part in enumerate(parts, 1):
-            with self._shared.no_sync() if self._shared is not None and number < len(parts) else nullcontext(), peers():
+            with self._shared.no_sync() if self._shared is not None and number < len(parts) else nullcontext():
                 yield part
 
     def __call__(self, *given: Any) -> Any:

@@ -16,7 +16,7 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.plan.config.pretrain import Runtime
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.group import ALONE, Group, peers
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.records import UserError
 from mdc.training.average import AveragedWeights
@@ -172,7 +172,8 @@ def _step(training: Training, optimizer: AdamW, step: int, batch: Fed, watch: Wa
     """One optimiser step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the
     objective's values, and ``grad_norm`` before clipping."""
     recipe = training.job.recipe
-    measured = training.objective.backward(batch.prepared)
+    with peers():
+        measured = training.objective.backward(batch.prepared)
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     clips = recipe.clip_steps is None or step < recipe.clip_steps
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
