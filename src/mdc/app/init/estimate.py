@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from statistics import median
 from typing import Any
 
 import torch
 
+from mdc.data.formats.reading import usable_cores
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.text import Vocabulary
 from mdc.plan.config.params import Params
@@ -39,7 +39,7 @@ def training_seconds(params: Params, pairs: int, length: int, full: bool) -> tup
         seconds = [_READING * pairs * run.recipe.epochs + _seconds(run, pairs, length, full, device) for run in runs]
     finally:
         torch.set_num_threads(before)
-    cores = len(os.sched_getaffinity(0)) // runs[0].recipe.threads
+    cores = usable_cores() // runs[0].recipe.threads
     side_by_side = 1 if device.type == "cuda" else min(len(runs), max(1, cores))
     return max(max(seconds), sum(seconds) / side_by_side), "GPU" if device.type == "cuda" else "CPU"
 

@@ -33,7 +33,8 @@ class Found(NamedTuple):
 
 def usable_cores() -> int:
     """The cores that this process may use, ``MOST_THREADS`` at most."""
-    return min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS has not
+    return min(MOST_THREADS, len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
 def with_images(

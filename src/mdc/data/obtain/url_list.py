@@ -7,7 +7,6 @@ reason. What is wrong with a file as such is a UserError with its line.
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ import numpy as np
 from mdc.data.formats.captions import clean_caption
 from mdc.data.formats.gzipped import unzipped
 from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.reading import usable_cores
 from mdc.data.formats.table_rows import ENDINGS, Column, table_kind, table_rows
 from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, SCHEME, Failure
 from mdc.data.obtain.transfers.web_url import web_url
@@ -112,7 +112,7 @@ def good_rows(file: Path, columns: Columns, counts: Counter[str], choose: Choose
     ``choose`` tells the ranks of URLs, and which of them are chosen. ``counts`` takes all rows under "", and those that cannot be
     asked for by reason.
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     with ThreadPoolExecutor(cores) as pool:  # PyArrow's work needs no lock of Python's
         ahead: deque[Future[tuple[list[Any], Counter[str]]]] = deque()
         for first, batch, complaints in _batches(file, columns):
