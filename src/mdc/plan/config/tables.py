@@ -208,6 +208,15 @@ class RepetitionFigure(MethodTable):
     corpora: Annotated[Methods, Field(min_length=2)]
 
 
+class ConvergenceFigure(MethodTable):
+    """How soon methods are good: the snapshots that the recipes of its runs ask for (pretrain.recipe.snapshots), and their ends.
+
+    ``contrasts`` are shown after each share of the steps; ``primary`` is about the share ``claimed_at``.
+    """
+
+    claimed_at: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
 WhichWeights = Literal["last", "best"]
 
 

@@ -20,7 +20,7 @@ from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_reads
-from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
     ChoiceSetJob,
@@ -81,17 +81,15 @@ class Plan(Context):
 
     @cached_property
     def probes_of(self) -> dict[Encoder, list[str]]:
-        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls."""
+        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls, then their
+        snapshots."""
         asked: dict[Encoder, set[str]] = {}
         for table in self.scale.tables.probing().values():
-            for run in self.runs_of(table):
-                asked.setdefault(run, set()).update(table.shown)
-                asked.setdefault(self.control(run), set()).update(table.shown)
-            for name in table.encoders:
-                asked.setdefault(Frozen(name), set()).update(table.shown)
+            for encoder in self.encoders_of(table):
+                asked.setdefault(encoder, set()).update(table.shown)
         trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
         encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
-        encoders += [encoder for encoder in asked if isinstance(encoder, Frozen)]
+        encoders += [encoder for kind in (Snapshot, Frozen) for encoder in asked if isinstance(encoder, kind)]
         return {e: [name for name in self.scale.data.probes if name in asked[e]] for e in encoders}
 
     @property
@@ -249,8 +247,10 @@ class Plan(Context):
             **values,
         )
 
-    def _own(self, encoder: Run | Untrained) -> dict[str, Any]:
+    def _own(self, encoder: Run | Snapshot | Untrained) -> dict[str, Any]:
         """Of a probe's job, what says which encoder of ours is probed, what is ``behind`` it and what it loads."""
+        if isinstance(encoder, Snapshot):
+            return {**self._own(encoder.run), "snapshot": encoder.share}
         trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
         return {
             "behind": [trained.job] if trained else [],
