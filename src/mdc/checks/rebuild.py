@@ -25,9 +25,9 @@ _DRAWN = (".png", ".svg", ".pdf")
 def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
     """Rebuild ``artefacts``, whose chains were found good; yields of each how many files are equal to the byte.
 
-    Drawings are compared where the libraries are those that drew them: another version may draw another line. Raises Broken at
-    the first file that differs. A run's log holds clocks, so no record names it by hash: if a log is not the one that its host
-    file names, it is what differs.
+    Drawings are compared where the libraries are those that drew them: another version may draw another line. What holds times is
+    not compared. Raises Broken at the first file that differs. A run's log holds clocks, so no record names it by hash: if a log
+    is not the one that its host file names, it is what differs.
     """
     place = walk.place
     # forked: processes that are started anew would import everything again
@@ -47,7 +47,10 @@ def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
                     _logs(walk, record["inputs"])
                     raise
                 same = record["versions"] == versions()
+                shown = place.shown[name]
+                measured = declared(shown.artefact, shown.kind).measured
                 kept = [file for file in record["outputs"] if same or Path(file).suffix not in _DRAWN]
+                kept = [file for file in kept if file not in measured]
                 for file in kept:
                     if hashes[file] != record["outputs"][file]:
                         _logs(walk, record["inputs"])

@@ -40,16 +40,16 @@ _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pool
 
 def artefact_job(plan: Context, name: str) -> ArtefactJob:
     """The job of a table or figure. Its plan gives its own values and, under ``jobs``, what it is made from: by name the job
-    whose configuration must be the one asked for now, or None."""
+    whose configuration must be the one asked for now, or None; and under ``modules`` what its module loads by name."""
     artefact = plan.scale.tables.artefacts[name]
     values = artefact.load("plan")(plan, name)
-    jobs = values.pop("jobs")
+    jobs, modules = values.pop("jobs"), values.pop("modules", [])
     # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
     told = {
-        **plan.head("make", name, list(jobs), [artefact.module]),
+        **plan.head("make", name, list(jobs), [artefact.module, *modules]),
         "artefact": name,
         "files": list(artefact.files),
         "plan": artefact.plan_name,

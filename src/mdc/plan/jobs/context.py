@@ -15,7 +15,7 @@ from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.tables import ChoiceTable, ConvergenceFigure, LossFigure, ProbeTable, ScoreTable
+from mdc.plan.config.tables import ChoiceTable, ConvergenceFigure, CostTable, LossFigure, ProbeTable, ScoreTable
 from mdc.plan.config.types import WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
@@ -28,7 +28,7 @@ from mdc.plan.registry.entry import decisive
 from mdc.plan.verbs import VERBS
 
 Encoder = Run | Snapshot | Untrained | Frozen
-OfRuns = ProbeTable | LossFigure | ScoreTable
+OfRuns = ProbeTable | LossFigure | ScoreTable | CostTable
 
 
 J = TypeVar("J", bound=Job)

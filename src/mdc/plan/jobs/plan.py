@@ -13,7 +13,7 @@ from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
-from mdc.plan.config.tables import LossFigure
+from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job
@@ -73,6 +73,7 @@ class Plan(Context):
         tables = self.scale.tables
         losses = tables.the(LossFigure) or LossFigure()
         shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
+        shown += [table for table in tables.values() if isinstance(table, CostTable)]
         found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
         found |= dict.fromkeys(caption_jobs.runs(self))
         found |= dict.fromkeys(encoder_jobs.runs(self, found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mdc.plan.jobs.shown import ConvergenceJob
 from mdc.report import words
@@ -20,9 +21,9 @@ from mdc.report.results import Results
 SHOWN = {
     "artefacts": {"figure_convergence": {"title": "Convergence"}},
     "files": ".png .svg .pdf .csv _contrasts.csv",
-    "caption": "Linear-probe accuracy at scale {scale} of snapshots of each run, after shares of its steps, with intervals, and the "
-    "differences between methods that were named beforehand. A snapshot's learning rate is still high, so it is not what a shorter "
-    "run would be.",
+    "caption": "Linear-probe accuracy at scale {scale} of snapshots of each run, after shares of its steps, with intervals, and "
+    "the differences between methods that were named beforehand. A snapshot's learning rate is still high, so it is not what a "
+    "shorter run would be.",
     "config": "tables.ConvergenceFigure",
     "plan": "artefact_plans.convergence",
     "job": "shown.ConvergenceJob",
@@ -41,7 +42,7 @@ def make(job: ConvergenceJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its comparisons into ``out``; errors as of Table 1."""
     found = _Snapshots(job, given)
     numbers = found.numbers()
-    more = {
+    more: dict[str, list[Any]] = {
         "share": [job.shares.get(n.system.key) for n in numbers],
         "samples_seen": [found.training(n.system, "samples_seen") for n in numbers],
     }
@@ -53,6 +54,7 @@ def make(job: ConvergenceJob, given: Given, out: Path) -> None:
 def draw(found: _Snapshots, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
     """A row of panels for each measure, a panel for each corpus: every method over the share of its steps."""
     shown, shares = AccuracyPanels(found, numbers), found.job.shares
+    shown.methods = {n.method_key: n.system.method.label for n in shown.trained if shares[n.system.key] == 1}
     across = len(found.corpora) > 1
     with drawing(WIDTH if across else NARROW, 2.3 * len(found.measures) + 1.6, paths) as figure:
         axes = figure.subplots(len(found.measures), len(found.corpora), squeeze=False, sharex=True, sharey="row")
@@ -68,7 +70,7 @@ def draw(found: _Snapshots, numbers: Sequence[Number], paths: Sequence[Path]) ->
                     panel.plot(at, [n.value for n in line], color=shown.styles[method][0], linewidth=1.3, zorder=2)
                     for x, number in zip(at, line, strict=True):
                         shown.point(panel, x, number)
-        for panel, (corpus, label) in zip(axes[0], found.corpora.items(), strict=True):
+        for panel, label in zip(axes[0], found.corpora.values(), strict=True):
             panel.set_title(label)
         ticks = sorted({100 * share for share in shares.values()})
         for panel in axes[-1]:
