@@ -143,7 +143,7 @@ def test_what_is_counted(tmp_path: Path) -> None:
         "runs/toy/toy/mdc/s0 runs/toy/toy/mdc/s1"
     }
     rows = read_rows(tmp_path / "out/table_cost.csv")
-    assert [row["method"] for row in rows] == ["ARC", "CLIP", "MDC"] and rows[0]["pairs seen"] == "640"
+    assert [row["method"] for row in rows] == ["ARC", "CLIP", "MDC"] and rows[0]["Pairs seen"] == "640"
 
 
 def test_times_of_cores_are_the_processors(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ of so few steps would already have ended: its accuracy is less than that of such
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ConvergenceJob
 from mdc.report import words
@@ -17,6 +19,9 @@ from mdc.report.figures.drawing import drawing
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_convergence": {"title": "Convergence"}},
@@ -52,33 +57,39 @@ def make(job: ConvergenceJob, given: Given, out: Path) -> None:
 
 
 def draw(found: _Snapshots, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
-    """A row of panels for each measure, a panel for each corpus: every method over the share of its steps."""
-    shown, shares = AccuracyPanels(found, numbers), found.job.shares
+    """A panel for each measure and corpus, a row a measure where there are several corpora: every method over the share of its
+    steps."""
+    shown, shares, corpora = AccuracyPanels(found, numbers), found.job.shares, list(found.corpora.items())
     shown.methods = {n.method_key: n.system.method.label for n in shown.trained if shares[n.system.key] == 1}
-    across = len(found.corpora) > 1
-    with drawing(WIDTH if across else NARROW, 2.3 * len(found.measures) + 1.6, paths) as figure:
-        axes = figure.subplots(len(found.measures), len(found.corpora), squeeze=False, sharex=True, sharey="row")
-        for row, measure in zip(axes, found.measures, strict=True):
-            for panel, corpus in zip(row, found.corpora, strict=True):
-                here = shown.axis(panel, found.name(measure), first=panel is row[0])
-                here = [n for n in here if n.system.corpus and n.system.corpus.key == corpus]
-                methods = list(dict.fromkeys(n.method_key for n in here))
-                for place, method in enumerate(methods):
-                    line = sorted((n for n in here if n.method_key == method), key=lambda n: shares[n.system.key])
-                    off = (place - (len(methods) - 1) / 2) * _APART
-                    at = [100 * shares[n.system.key] + off for n in line]
-                    panel.plot(at, [n.value for n in line], color=shown.styles[method][0], linewidth=1.3, zorder=2)
-                    for x, number in zip(at, line, strict=True):
-                        shown.point(panel, x, number)
-        for panel, label in zip(axes[0], found.corpora.values(), strict=True):
-            panel.set_title(label)
-        ticks = sorted({100 * share for share in shares.values()})
-        for panel in axes[-1]:
+    across = len(corpora) if len(corpora) > 1 else min(2, len(found.measures))
+    places = list(itertools.product(found.measures, corpora))
+    rows, ticks = math.ceil(len(places) / across), sorted({100 * share for share in shares.values()})
+    with drawing(WIDTH if across > 1 else NARROW, 2.4 * rows + 1.6, paths) as figure:
+        axes = figure.subplots(rows, across, squeeze=False, sharey="row" if len(corpora) > 1 else "none").ravel()
+        for panel, (measure, (corpus, label)) in zip(axes, places, strict=False):
+            here = shown.axis(panel, found.name(measure), first=(corpus, label) == corpora[0])
+            _lines(panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], shares)
+            if measure == found.measures[0] and len(corpora) > 1:
+                panel.set_title(label)
             panel.set_xlim(0, 100 + 3 * _APART)
             panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             panel.set_xlabel("share of the steps done (%)")
+        for panel in axes[len(places) :]:
+            panel.set_visible(False)
         last = {found.training(n.system, "steps") for n in shown.trained if shares[n.system.key] == 1}
         note = f" All steps: {' or '.join(count_words(n) for n in sorted(filter(None, last)))}."
         if claims := words.claims_told(found.claims()):
             note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
-        shown.finish(figure, "Convergence:", shown.handles(1.3), "Bars:", note)
+        title = "Convergence:" if len(corpora) > 1 else f"Convergence on {corpora[0][1]}:"
+        shown.finish(figure, title, shown.handles(1.3), "Bars:", note)
+
+
+def _lines(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], shares: Mapping[str, float]) -> None:
+    methods = list(dict.fromkeys(n.method_key for n in numbers))
+    for place, method in enumerate(methods):
+        line = sorted((n for n in numbers if n.method_key == method), key=lambda n: shares[n.system.key])
+        off = (place - (len(methods) - 1) / 2) * _APART
+        at = [100 * shares[n.system.key] + off for n in line]
+        panel.plot(at, [n.value for n in line], color=shown.styles[method][0], linewidth=1.3, zorder=2)
+        for x, number in zip(at, line, strict=True):
+            shown.point(panel, x, number)

@@ -38,14 +38,14 @@ SHOWN = {
     "job": "shown_captions.CostJob",
 }
 
-#: what is counted: key, heading, note below it, unit
-_COUNTED = (
-    ("parameters", "Parameters", "", "parameters"),
-    ("encoder_parameters", "Encoder", "parameters", "parameters"),
-    ("flop_per_pair", "A pair", "", "FLOP"),
-    ("pairs_seen", "Pairs seen", "", "pairs"),
-    ("flop_per_run", "A run", "", "FLOP"),
-)
+#: what is counted: key → what it is called
+_COUNTED = {
+    "parameters": "Parameters",
+    "encoder_parameters": "Encoder parameters",
+    "flop_per_pair": "FLOP per pair",
+    "flop_per_run": "FLOP per run",
+    "pairs_seen": "Pairs seen",
+}
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ def make(job: CostJob, given: Given, out: Path) -> None:
     record, leaves its time out."""
     counted = {system.key: _counted(job, given, system) for system in job.systems}
     numbers = [
-        _number(job, system, key, label, unit, counted[system.key][key], len(system.runs))
+        _number(job, system, key, label, "count", counted[system.key][key], len(system.runs))
         for system in job.systems
-        for key, label, _, unit in _COUNTED
+        for key, label in _COUNTED.items()
     ]
     trained = [took for system in job.systems if (took := _trained(job, given, system))]
     written = [took for system in job.written if (took := _written(job, given, system))]
     times = [
         _number(
-            job, one.system, f"{one.of}_seconds", f"{one.of}-seconds a {what}", "seconds", one.value, one.seeds, one.n
+            job, one.system, f"{one.of}_seconds", f"{one.of}-seconds per {what}", "seconds", one.value, one.seeds, one.n
         )
         for what, found in (("run", trained), ("caption", written))
         for one in found
@@ -112,10 +112,10 @@ def _counted(job: CostJob, given: Given, system: System) -> dict[str, int]:
     try:
         parameters, seen = record["parameters"], int(record["samples_seen"])
         flop = round(operations(run, captions_like(run, index, vocabulary)) / batch)
-        values = int(parameters["all"]), int(parameters["encoder"]), flop, seen, flop * seen
+        values = int(parameters["all"]), int(parameters["encoder"]), flop, flop * seen, seen
     except (KeyError, TypeError):
         raise UserError(f"{path_of(job, given, name)}: does not tell its parameters; retrain the run") from None
-    return dict(zip((key for key, *_ in _COUNTED), values, strict=True))
+    return dict(zip(_COUNTED, values, strict=True))
 
 
 def _host(job: CostJob, given: Given, name: str) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
             (dataset(system), system.backbone.label, system.method.label),
             tuple(
                 Cell(counted[system.key][key] / units.get(key, (1, ""))[0], decimals=1 if key in units else 0)
-                for key, *_ in _COUNTED
+                for key in _COUNTED
             ),
             block=f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}",
         )
@@ -201,9 +201,9 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
         columns=(
             Column("all", "Parameters", sizes[1], "Parameters"),
             Column("encoder", "Parameters", sizes[1], "Encoder parameters"),
-            Column("a pair", "Operations", flop[1], "Operations a pair"),
-            Column("pairs seen"),
-            Column("a run", "Operations ", whole[1], "Operations a run"),
+            Column("per pair", "Operations", flop[1], "Operations per pair"),
+            Column("per run", "Operations", whole[1], "Operations per run"),
+            Column("Pairs seen"),
         ),
         rows=tuple(rows),
         footnotes=(
@@ -219,11 +219,13 @@ def _times(job: CostJob, trained: Sequence[Took], written: Sequence[Took]) -> li
     if trained:
         most = max(one.value for one in trained)
         unit, size, decimals = ("hours", 3600.0, 2) if most >= 7200 else ("seconds", 1.0, 1)
-        found.append(_measured(job, "Time of a training", trained, "a run", unit, size, decimals))
+        found.append(_measured(job, "Time of a training", trained, "per run", unit, size, decimals))
     if written:
         most = max(one.value for one in written)
         unit, size, decimals = ("seconds", 1.0, 2) if most >= 1 else ("milliseconds", 0.001, 1)
-        found.append(_measured(job, "Time of a caption, by what writes it", written, "a caption", unit, size, decimals))
+        found.append(
+            _measured(job, "Time of a caption, by what writes it", written, "per caption", unit, size, decimals)
+        )
     return found
 
 
@@ -231,7 +233,7 @@ def _measured(
     job: CostJob, title: str, found: Sequence[Took], what: str, unit: str, size: float, decimals: int
 ) -> Table:
     kinds = [kind for kind in ("core", "gpu") if any(one.of == kind for one in found)]
-    captions = what == "a caption"
+    captions = what == "per caption"
     rows = []
     for one in found:
         system = one.system
@@ -259,7 +261,7 @@ def _measured(
                 else ()
             ),
             *(
-                ("Of GPUs: wall time, times their number; what else the GPU did is not known.",)
+                ("Of GPUs: wall time times their number; what else the GPU did is not known.",)
                 if "gpu" in kinds
                 else ()
             ),
