@@ -97,7 +97,8 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
         name: {key: round(sum(part["took"][name][key] for part in found), 3) for key in found[0]["took"][name]}
         for name in job.policies
     }
-    facts = {"device": device.type, "writing": {name: {"captions": len(images), **one} for name, one in took.items()}}
+    named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    facts = {"device": named, "writing": {name: {"captions": len(images), **one} for name, one in took.items()}}
     rows.sort(key=lambda row: list(job.policies).index(row["system"]))  # stable: images stay in their order
     told = {"training": run.training, "weights_step": run.weights_step}
     return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}, facts

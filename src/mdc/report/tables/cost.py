@@ -50,8 +50,8 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class Took:
-    """What a system took: ``value`` of ``seconds``, a mean over ``seeds`` runs, or over ``n`` captions; ``on_gpu``: of GPUs, not
-    of cores. ``machines``: where."""
+    """What a system took: ``value`` in seconds, a mean over ``seeds``, of ``n`` runs or captions; ``on_gpu``: of GPUs, not of
+    cores. ``machines``: where."""
 
     system: System
     value: float
@@ -74,8 +74,9 @@ def make(job: CostJob, given: Given, out: Path) -> None:
         for system in job.systems
         for key, label in _COUNTED.items()
     ]
-    trained = [took for system in job.systems if (took := _trained(job, given, system))]
-    written = [took for system in job.written if (took := _written(job, given, system))]
+    trained, written = (
+        [took for system in systems if (took := _took(job, given, system))] for systems in (job.systems, job.written)
+    )
     times = [
         _number(
             job, one.system, f"{one.of}_seconds", f"{one.of}-seconds per {what}", "seconds", one.value, one.seeds, one.n
@@ -110,12 +111,14 @@ def _counted(job: CostJob, given: Given, system: System) -> dict[str, int]:
     vocabulary = Vocabulary.read(path_of(job, given, f"data/vocabularies/{run.vocabulary}"))
     batch = run.recipe.batch_size // run.recipe.processes
     try:
-        parameters, seen = record["parameters"], int(record["samples_seen"])
-        flop = round(operations(run, captions_like(run, index, vocabulary)) / batch)
-        values = int(parameters["all"]), int(parameters["encoder"]), flop, flop * seen, seen
+        parameters, seen = (
+            [int(record["parameters"][which]) for which in ("all", "encoder")],
+            int(record["samples_seen"]),
+        )
     except (KeyError, TypeError):
         raise UserError(f"{path_of(job, given, name)}: does not tell its parameters; retrain the run") from None
-    return dict(zip(_COUNTED, values, strict=True))
+    flop = round(operations(run, captions_like(run, index, vocabulary)) / batch)
+    return dict(zip(_COUNTED, (*parameters, flop, flop * seen, seen), strict=True))
 
 
 def _host(job: CostJob, given: Given, name: str) -> dict[str, Any]:
@@ -126,42 +129,27 @@ def _host(job: CostJob, given: Given, name: str) -> dict[str, Any]:
     return host if host.get("manifest_sha256") == sha256_file(path) else {}
 
 
-def _machine(host: dict[str, Any]) -> str:
-    device = str(host.get("device", "cpu"))
-    return str(host.get("processor", "unknown")) if device in ("cpu", "cuda") else device
-
-
-def _trained(job: CostJob, given: Given, system: System) -> Took | None:
-    """Means over seeds of which it is known; on a GPU if one of them was."""
-    found: list[tuple[bool, float, str]] = []
-    for name in system.records:
-        host, processes = _host(job, given, name), record_of(job, given, name)["config"]["recipe"]["processes"]
-        on_gpu = host.get("device", "cpu") != "cpu"
-        # the first process's, and the others did as much
-        if (seconds := host.get("seconds" if on_gpu else "processor_seconds")) is not None:
-            found.append((on_gpu, processes * float(seconds), _machine(host)))
-    return _mean(system, found, 1)
-
-
-def _written(job: CostJob, given: Given, system: CaptionedSystem) -> Took | None:
-    found: list[tuple[bool, float, str]] = []
-    count = 0
+def _took(job: CostJob, given: Given, system: System) -> Took | None:
+    """A run's time, or that of one caption; the mean over the seeds of which it is known, on a GPU if one of them was on one."""
+    found: list[tuple[bool, float, int, str]] = []
     for name in system.records:
         host = _host(job, given, name)
-        on_gpu, told = host.get("device", "cpu") != "cpu", host.get("writing", {}).get(system.system, {})
+        on_gpu = host.get("device", "cpu") != "cpu"
+        if isinstance(system, CaptionedSystem):
+            told = host.get("writing", {}).get(system.system, {})
+            n = int(told.get("captions", 1))
+            times = 1 / n
+        else:  # the first process's, and the others did as much
+            told, n, times = host, 1, record_of(job, given, name)["config"]["recipe"]["processes"]
         if (seconds := told.get("seconds" if on_gpu else "processor_seconds")) is not None:
-            found.append((on_gpu, float(seconds) / told["captions"], _machine(host)))
-            count = int(told["captions"])
-    return _mean(system, found, count)
-
-
-def _mean(system: System, found: Sequence[tuple[bool, float, str]], n: int) -> Took | None:
-    on_gpu = any(gpu for gpu, *_ in found)
-    same = [(seconds, machine) for gpu, seconds, machine in found if gpu == on_gpu]
+            machine = host["device"] if on_gpu else host.get("processor", "unknown")
+            found.append((on_gpu, times * float(seconds), n, str(machine)))
+    on_gpu = any(one[0] for one in found)
+    same = [one[1:] for one in found if one[0] == on_gpu]
     if not same:
         return None
-    machines = tuple(dict.fromkeys(machine for _, machine in same))
-    return Took(system, fmean(seconds for seconds, _ in same), n * len(same), len(same), on_gpu, machines)
+    seconds, counts, machines = zip(*same, strict=True)
+    return Took(system, fmean(seconds), sum(counts), len(same), on_gpu, tuple(dict.fromkeys(machines)))
 
 
 # pages
@@ -241,7 +229,7 @@ def _measured(
         more = system.decoding if isinstance(system, CaptionedSystem) else system.backbone.label
         labels = dataset(system), more, system.method.label
         block = "" if captions else f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}"
-        rows.append(Row(labels, (*cells, Cell(one.n if captions else one.seeds, decimals=0)), block))
+        rows.append(Row(labels, (*cells, Cell(one.n, decimals=0)), block))
     machines = dict.fromkeys(machine for one in found for machine in one.machines)
     return Table(
         title=f"{title}, {words.scale_text(job)}",
