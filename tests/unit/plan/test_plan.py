@@ -184,10 +184,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert with_("probe", "fused", to=False) == set()
     # a label: what shows it; Table 5 calls its rows by their ranges
     recipes = {"table6", "table7", "table8"}
-    assert (
-        with_("methods", "mdc", "label", to="MDC (ours)")
-        == probing_names - {"table5", "table_cnn"} | scored_names | logs | recipes | {"table_cost"}
-    )
+    assert with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {
+        "table5",
+        "table_cnn",
+    } | scored_names | logs | recipes | {"table_cost"}
     assert with_("data", "corpora", "brief", "label", to="x") == {"table5", *logs}
     assert with_("encoders", "codes", "label", to="x") <= set(ARTEFACTS)
     assert with_("pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
