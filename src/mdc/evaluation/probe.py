@@ -36,7 +36,7 @@ from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
-from mdc.training.kept import snapshot_name, snapshot_steps
+from mdc.training.kept import snapshot_steps
 
 #: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
 _TOLD = ("pairs", "steps", "samples_seen")
@@ -115,7 +115,7 @@ def _encoder(
     training = {name: manifest[name] for name in _TOLD}
     if job.snapshot is not None:
         (step,) = snapshot_steps([job.snapshot], training["steps"])
-        checkpoint, _ = read_run(path, snapshot_name(step))
+        checkpoint, _ = read_run(path, f"snapshot-{step:08d}.safetensors")
         training |= {"steps": step, "samples_seen": step * (training["samples_seen"] // training["steps"])}
     return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][checkpoint.name], training
 
