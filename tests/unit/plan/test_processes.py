@@ -28,7 +28,7 @@ from mdc.plan.processes.group import ALONE
 from mdc.plan.records import json_text, read_json_lines
 from mdc.plan.verbs import verb_of
 from mdc.training import launch
-from mdc.training.segments import Segment
+from mdc.training.state import Segment
 
 
 @pytest.fixture(scope="module")
