@@ -79,7 +79,6 @@ class KeptWeights:
         return [out / name for name in files]
 
     def _save(self, name: str, model: nn.Module) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         save_weights(self._folder / name, model, self._told)
 
 

@@ -85,7 +85,6 @@ class States:
     def write(self, tensors: dict[str, Tensor], position: Position) -> None:
         """Write what :func:`copied` made, with a hash of it, so that a flipped bit is noticed; the state before it stays as
         the one before. UserError if the disk does not take it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         latest = self.folder / LATEST
         told = {"owner": self._owner, **asdict(position)}
         told["sha256"] = _content_sha256(told, tensors)

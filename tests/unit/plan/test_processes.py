@@ -153,9 +153,8 @@ def test_workers_errors_are_one_line_of_ours(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both workers find no such file; torchrun's page about it is not shown."""
-    for name in (launch.LAUNCHER, launch.ERRORS, "OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME"):
+    for name in (launch.LAUNCHER, "OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME"):
         monkeypatch.setenv(name, os.environ.get(name, ""))  # so that they are put back
-    monkeypatch.delenv(launch.ERRORS)
     arguments = _config(tmp_path, processes=2)
     job = read_job(tmp_path / "config.json", "pretrain")
     (tmp_path / "config.json").rename(tmp_path / "read")
