@@ -47,29 +47,25 @@ class KeptWeights:
         self._state, self._folder = state, state / FOLDER
         self._told = {"format": WEIGHTS_FORMAT, "config_sha256": config_sha256}
 
-    def snapshot(self, step: int, model: nn.Module) -> None:
-        """Keep these weights."""
-        self._save(snapshot_name(step), model)
+    def save(self, kind: str, step: int, model: nn.Module) -> None:
+        """Keep these weights, as a "snapshot" or as the "best" so far."""
+        save_weights(self._folder / _name(kind, step), model, self._told)
 
-    def best(self, step: int, model: nn.Module) -> None:
-        """Keep these weights, whose held-out loss is the least so far."""
-        self._save(_best_name(step), model)
-
-    def saved(self, step: int) -> None:
+    def forget_until(self, step: int) -> None:
         """Forget the weights that were not the best any more at ``step``: its state, which is saved now, makes sure that they
         never are again. Those of later steps stay."""
         best = best_step(validation_losses(self._state, step))
         for path in self._folder.glob("best-*.safetensors"):
-            if path.name <= _best_name(step) and (best is None or path.name != _best_name(best)):
+            if path.name <= _name("best", step) and (best is None or path.name != _name("best", best)):
                 path.unlink()
 
     def deliver(self, out: Path, snapshots: Iterable[int]) -> list[Path]:
         """Copy what was kept into the run's folder, whole, and remove what an earlier run left there."""
         for old in (*out.glob("snapshot-*.safetensors"), out / BEST):
             old.unlink(missing_ok=True)
-        files = {snapshot_name(step): snapshot_name(step) for step in snapshots}
+        files = {_name("snapshot", step): _name("snapshot", step) for step in snapshots}
         if (best := best_step(validation_losses(self._state))) is not None:
-            files[BEST] = _best_name(best)
+            files[BEST] = _name("best", best)
         for name, kept in files.items():
             path = self._folder / kept
             if not path.is_file():
@@ -78,14 +74,6 @@ class KeptWeights:
                 shutil.copyfile(path, temporary)
         return [out / name for name in files]
 
-    def _save(self, name: str, model: nn.Module) -> None:
-        save_weights(self._folder / name, model, self._told)
 
-
-def snapshot_name(step: int) -> str:
-    """The file of a snapshot."""
-    return f"snapshot-{step:08d}.safetensors"
-
-
-def _best_name(step: int) -> str:
-    return f"best-{step:08d}.safetensors"
+def _name(kind: str, step: int) -> str:
+    return f"{kind}-{step:08d}.safetensors"

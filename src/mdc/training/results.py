@@ -37,7 +37,7 @@ def write_results(
     steps = segments[-1]["last_step"]  # fewer than the corpus's if patience ended
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
-    snapshots = snapshot_steps(job.recipe.snapshots, corpus.steps)
+    snapshots = [step for step in snapshot_steps(job.recipe.snapshots, corpus.steps) if step <= steps]
     weights = [out / CHECKPOINT, *KeptWeights(state, job.sha256).deliver(out, snapshots)]
     _copy_log(state, out)
     log = read_json_lines(out / LOG)

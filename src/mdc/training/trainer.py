@@ -95,7 +95,7 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
     shown = (job.job.removeprefix("runs/"), runtime.log_every, recipe.batch_size, training.least_seconds)
     log = group.first_only(lambda: RunLog(states.folder, done, steps, *shown))
     kept = group.first_only(lambda: KeptWeights(states.folder, job.sha256))
-    saver = group.first_only(lambda: Saver(states, runtime.save_every, kept.saved))
+    saver = group.first_only(lambda: Saver(states, runtime.save_every, kept.forget_until))
 
     interrupts = Interrupts()
     metrics = DeferredMetrics(training.device, group, lambda: interrupts.number or (SAVE if saver.due() else 0))
@@ -116,14 +116,14 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
                 log.steps(metrics.flush())  # the weights are good so far
             if done in snapshots:
                 with average.shown():
-                    kept.snapshot(done, model)
+                    kept.save("snapshot", done, model)
             if training.validate is not None and validates:
                 model.eval()
                 with average.shown():
                     held_out = training.validate()
                     losses[done] = held_out["loss"]
                     if best_step(losses) == done:
-                        kept.best(done, model)
+                        kept.save("best", done, model)
                 model.train()
                 log.validation(done, held_out)
             # the last state lets a run that is killed while it writes its results start from its end

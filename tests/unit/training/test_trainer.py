@@ -383,9 +383,9 @@ def test_weights_that_are_the_best_later_outlive_a_state_of_before(tmp_path: Pat
     for step in (10, 20, 30):
         with log.open("a") as file:
             file.write(f'{{"step": {step}, "validation_loss": {4 - step / 10}}}\n')
-        kept.best(step, model)
-    kept.saved(20)
+        kept.save("best", step, model)
+    kept.forget_until(20)
     there = sorted(path.name for path in (tmp_path / "kept").iterdir())
     assert there == ["best-00000020.safetensors", "best-00000030.safetensors"]
-    kept.saved(30)
+    kept.forget_until(30)
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["best-00000030.safetensors"]
