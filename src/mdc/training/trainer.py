@@ -161,7 +161,7 @@ def optimizer_step(
     return found
 
 
-def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights | None) -> Position:
+def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights) -> Position:
     """Where the run stands: the first process chooses the state, since it renames a damaged one, and the others read that."""
     group, into = training.group, (training.model, optimizer, average)
     found = states.load(*into) if group.rank == 0 else None

@@ -90,7 +90,9 @@ def test_damaged_latest_state_falls_back_to_the_one_before(
     for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
         data = (state / LATEST).read_bytes()
         (state / LATEST).write_bytes(spoiled := spoil(data))
-        assert toy.same_tensors(whole, toy.trained(state).weights)
+        resumed = toy.trained(state)
+        assert toy.same_tensors(whole, resumed.weights)
+        assert resumed.asked[0] == 5, "from the state before, and not from the beginning"
         assert f"it now lies at {state / 'state.damaged'}" in capsys.readouterr().err
         assert (state / "state.damaged").read_bytes() == spoiled, "nothing is lost"
         # as after the kill: resuming wrote newer states
