@@ -26,7 +26,7 @@ from mdc.plan.jobs.needs import computing
 from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.processes.lock import WAITED, locked
-from mdc.plan.records import atomic_path
+from mdc.plan.records import UserError, atomic_path
 
 LAUNCHER = "MDC_LAUNCHER"  # set for a worker: the process that started it
 _ERROR_FILE = (
@@ -39,12 +39,12 @@ _LEAVE = 120  # seconds in which workers that a signal reached end their step, a
 _PR_SET_PDEATHSIG = 1
 
 
-class Failed(Exception):
-    """A worker failed. ``code`` is the exit code to end with; the message, if there is one, is for the person."""
+class Failed(UserError):
+    """A worker failed, which ends this process with ``exit_code``."""
 
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(*message.splitlines())
+        self.exit_code = exit_code
 
 
 def started_by_torchrun() -> bool:

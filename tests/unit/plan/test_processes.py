@@ -160,7 +160,7 @@ def test_workers_errors_are_one_line_of_ours(
     (tmp_path / "config.json").rename(tmp_path / "read")
     with pytest.raises(launch.Failed) as failed:
         launch.enter("pretrain", Call(job, ScaleFolder(tmp_path), tmp_path, arguments=tuple(arguments)))
-    assert failed.value.code == 2 and str(failed.value) == f"{tmp_path}/config.json: no such file"
+    assert failed.value.exit_code == 2 and str(failed.value) == f"{tmp_path}/config.json: no such file"
     assert capfd.readouterr().err == ""
 
 
