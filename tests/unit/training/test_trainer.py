@@ -314,13 +314,16 @@ def test_what_is_saved_is_what_the_model_was(made: tuple[States, Any, Any], monk
         write(*state)
 
     monkeypatch.setattr(states, "write", late)
-    with Saver(states, 0) as saver:
+    with Saver(states, 0) as saver, torch.random.fork_rng():
         saver.begin(model, optimizer, Position(3))
+        drawn = torch.rand(3)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(1)
         may_write.set()
-    found = states.load(model, optimizer)
+    with torch.random.fork_rng():
+        found = states.load(model, optimizer)
+        assert torch.equal(torch.rand(3), drawn)
     assert found is not None and found.step == 3
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
