@@ -36,7 +36,7 @@ from mdc.report.figures import losses
 from mdc.report.given import run_log
 from mdc.report.results import Results
 from mdc.training.optimizer import build_optimizer
-from mdc.training.state import LATEST, Position
+from mdc.training.state import LATEST, Position, copied
 
 
 @contextlib.contextmanager
@@ -235,7 +235,7 @@ def run(folder: Path) -> Path:
     write_json(place / "run.json", {**record, "outputs": outputs})
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
     states = toy.states(folder / "state", toy.job(toy.METHODS["arc"], toy.recipe()))
-    states.write(states.snapshot(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3)))
+    states.write(copied(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)), Position(3))
     write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
     return place
 
