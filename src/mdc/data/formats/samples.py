@@ -23,6 +23,7 @@ from mdc.plan.records import atomic_path
 
 IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
 MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
+Place = tuple[int, int]  # where an image begins in a tar, and its size in bytes
 _LONGEST_KEY = 80  # characters of a name
 _SHOWN = 200  # characters of a detail
 _STRING = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"  # as Python writes it
@@ -33,7 +34,8 @@ _LIST = re.compile(rf"\[\s*{_STRING}(?:[\s,]+{_STRING})*,?\s*\]", re.DOTALL)
 class RawSample:
     """One sample as it goes into a shard: ``image`` is encoded bytes, ``extension`` names their format.
 
-    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi).
+    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi). ``place``: of
+    an image that came out of a tar.
     """
 
     key: str
@@ -43,6 +45,7 @@ class RawSample:
     truth: dict[str, Any] | None = None
     label: int | None = None
     labels: tuple[int, ...] | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
