@@ -77,7 +77,7 @@ def parse_line(line: bytes) -> tuple[str, Place, Any]:
     if not isinstance(told, dict) or told.keys() != {"image", "key", "record"} or not isinstance(told["key"], str):
         raise ValueError("not the line of a sample")
     image = told["image"]
-    if not (isinstance(image, list) and [type(one) for one in image] == [int, int] and image[0] >= 0):
+    if not (isinstance(image, list) and [type(one) for one in image] == [int, int] and 0 <= image[0] < 1 << 62):
         raise ValueError("not the place of an image")
     if not 0 < image[1] <= MAX_FILE:
         raise ValueError(f"an image of {image[1]} bytes")
