@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from mdc.data.formats.foreign_tar import samples_by_key
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.samples import IMAGE_ENDINGS, MAX_FILE
+from mdc.data.formats.samples import IMAGE_ENDINGS
+from mdc.data.formats.tar import MAX_FILE
 from mdc.plan.records import UserError
 
 _FILES, _ROWS, _SAMPLES = 256, 1024, 256  # of a piece

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mdc.data.formats.lfs import lfs_hint
-from mdc.data.formats.samples import MAX_FILE
-from mdc.data.formats.tar import BLOCK, sample_key
+from mdc.data.formats.tar import BLOCK, MAX_FILE, sample_key
 from mdc.plan.records import UserError
 
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, Zstandard

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from mdc.data.formats.samples import Encoded, LeftOut, Place, Skipped
+from mdc.data.formats.samples import Encoded, LeftOut, Skipped
+from mdc.data.formats.tar import Place
 
 MOST_THREADS = 16  # more would wait for the one that writes
 _AHEAD = 4  # images for each thread that are in memory at once

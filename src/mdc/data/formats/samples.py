@@ -19,11 +19,10 @@ from typing import IO, Any
 from mdc.data.formats.images import ENDINGS, ImageError, image_format
 from mdc.data.formats.lfs import is_lfs_pointer
 from mdc.data.formats.smaller import at_most
+from mdc.data.formats.tar import MAX_FILE, Place
 from mdc.plan.records import atomic_path
 
 IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
-MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
-Place = tuple[int, int]  # where an image begins in a tar, and its size in bytes
 _LONGEST_KEY = 80  # characters of a name
 _SHOWN = 200  # characters of a detail
 _STRING = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"  # as Python writes it

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import BinaryIO
 
 BLOCK = 512
+MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
+Place = tuple[int, int]  # where an image begins in a tar, and its size in bytes
 _RECORD = 20 * BLOCK  # a tar's length is a multiple of this
 # name, size, checksum; mode 0644, owner, group and time 0, a plain file, no link, no names of owners, no device, no prefix
 _HEAD = (

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from mdc.data.formats.samples import Place
-from mdc.data.formats.tar import BLOCK, split_span
+from mdc.data.formats.tar import BLOCK, Place, split_span
 from mdc.data.shards.lines import is_lines, parse_line, source_tar
 from mdc.data.shards.offsets import read_offsets, span_of
 from mdc.data.shards.opened import Opened, OpenShards, check_offsets, check_sizes

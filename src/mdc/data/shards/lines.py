@@ -13,7 +13,7 @@ import posixpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdc.data.formats.samples import MAX_FILE, Place
+from mdc.data.formats.tar import MAX_FILE, Place
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError
 

@@ -15,8 +15,9 @@ from mdc.data.formats.captions import caption_name, decoded_text
 from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
 from mdc.data.formats.reading import Found, Reader
-from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, Place, held_out, read_image, safe_key, texts_of
+from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, held_out, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.tar import Place
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import UserError, read_json
 
