@@ -217,7 +217,7 @@ def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:
             raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; rebuild the set") from None
 
 
-def _split(span: bytes, path: Path) -> tuple[str, bytes | Place, Any]:
+def _split(span: bytes, path: str | Path) -> tuple[str, bytes | Place, Any]:
     """(key, image or where it lies, record) in a sample's bytes. ValueError or KeyError if they are no sample."""
     if is_lines(path):
         return parse_line(span)

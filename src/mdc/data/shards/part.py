@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.samples import skipped_list
 from mdc.data.shards.caption_statistics import CaptionStatistics
 from mdc.data.shards.corpus import beside_image
@@ -36,10 +37,10 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
     """
     statistics = {split: CaptionStatistics(context_length) for split in splits}
     left_out = folder / f"skipped-{part:05d}.jsonl"
-    begun, name, tar = source.seal(part), tar_name(source, part), None
-    if name is not None:
-        tar = SourceTar(name, (source.data_dir / name).stat().st_size, source.tar_sha256(part))
-    ending = ".tar" if tar is None else ENDING
+    tar, ending = None, ".tar"
+    if (name := tar_name(source, part)) is not None:
+        begun = size_and_time(path := source.data_dir / name)
+        tar, ending = SourceTar(name, path.stat().st_size, source.tar_sha256(part)), ENDING
     with skipped_list(left_out) as skipped, ExitStack() as stack:
         shards: dict[str, Any] = {}
         for split, sample in source.samples_in(part, splits, skipped):
@@ -47,10 +48,8 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
                 shards[split] = stack.enter_context(new_shard(folder / f"{split}-{part:05d}{ending}", tar))
             statistics[split].add(sample.captions)
             shards[split].add(sample, beside_image(sample))
-    if tar is not None and source.seal(part) != begun:
-        raise UserError(
-            f"{source.data_dir / tar.name}: changed while it was read; rerun when no other process writes to it"
-        )
+    if tar is not None and size_and_time(path) != begun:
+        raise UserError(f"{path}: changed while it was read; rerun when no other process writes to it")
     entry = {
         "part": part,
         "splits": {split: shards[split].entry for split in splits if split in shards},
