@@ -11,24 +11,30 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from mdc.data.formats.samples import Encoded, LeftOut, Skipped
+from mdc.data.formats.tar import Place
 from mdc.plan.host import usable_cores
 
 MOST_THREADS = 16  # more would wait for the one that writes
 _AHEAD = 4  # images for each thread that are in memory at once
 
 
+Reader = Callable[[int | None], Encoded]  # of an ``image_size``
+
+
 class Found(NamedTuple):
     """An image as a source found it: ``file`` says where, ``read`` reads it for an ``image_size`` or is why it is left out.
 
-    ``captions`` as they stand; ``split`` where the source tells several at once; ``label`` or labels of a labelled set.
+    ``captions`` as they stand; ``split`` where the source tells several at once; ``label`` or labels of a labelled set; ``place``
+    of an image in a tar.
     """
 
     key: str
     file: str
-    read: Callable[[int | None], Encoded] | LeftOut
+    read: Reader | LeftOut
     captions: Sequence[str] = ()
     split: str = ""
     label: Any = None
+    place: Place | None = None
 
 
 def with_images(
