@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from mdc.plan.config.caption import Captioning, Finetune
 from mdc.plan.config.caption_table import CaptionTable
@@ -19,8 +19,18 @@ from mdc.plan.config.tokenizers import TokenizerEntry
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
 
 
-class Probe(Strict):
-    """How features are computed, and the probe's recipe, which is CLIP-benchmark's (paper, appendix B).
+class Features(Strict):
+    """How the features of any probe are computed, and its seed."""
+
+    seed: NonNegative
+    feature_batch: Positive
+    precision: Literal["fp32", "bf16"]
+    threads: Threads
+    device: Literal["auto", "cpu", "cuda"]
+
+
+class Probe(Features):
+    """The linear probe's recipe, which is CLIP-benchmark's (paper, appendix B).
 
     ``fused``: AdamW by PyTorch's fused kernel, which is faster and rounds differently from CLIP-benchmark's.
     """
@@ -28,12 +38,48 @@ class Probe(Strict):
     lr: Annotated[float, Field(gt=0)]
     epochs: Positive
     batch_size: Positive
-    seed: NonNegative
-    feature_batch: Positive
-    precision: Literal["fp32", "bf16"]
-    threads: Threads
-    device: Literal["auto", "cpu", "cuda"]
     fused: bool = False
+
+
+class Attentive(Strict):
+    """The attentive probe's recipe: the one of ``lr`` that does best on a share ``held_out`` of the training items."""
+
+    lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    epochs: Positive
+    batch_size: Positive
+    held_out: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Neighbours(Strict):
+    """The k-NN probe: a vote of the ``k`` nearest training items weighs exp(cosine / ``temperature``)."""
+
+    k: Positive
+    temperature: Annotated[float, Field(gt=0)]
+
+
+class AttentiveProbe(Features, Attentive):
+    """The same as a job has it."""
+
+    kind: Literal["attentive"]
+
+
+class NeighboursProbe(Features, Neighbours):
+    """The same as a job has it."""
+
+    kind: Literal["knn"]
+
+
+def _kind(recipe: Any) -> str:
+    return str(recipe.get("kind", "linear") if isinstance(recipe, dict) else getattr(recipe, "kind", "linear"))
+
+
+#: the recipe of a probe's job; the linear one has no key ``kind``
+ProbeRecipe = Annotated[
+    Annotated[Probe, Tag("linear")]
+    | Annotated[AttentiveProbe, Tag("attentive")]
+    | Annotated[NeighboursProbe, Tag("knn")],
+    Discriminator(_kind),
+]
 
 
 class ProbeRuntime(Strict):
@@ -51,9 +97,19 @@ class ProbeRuntime(Strict):
 
 
 class Probing(Probe):
-    """A scale's section ``probe``: what decides the probes of every encoder, and what does not."""
+    """A scale's section ``probe``: the linear probe's recipe, those of the other heads that tables ask for, and what decides no
+    result."""
 
+    attentive: Attentive | None = None
+    knn: Neighbours | None = None
     runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
+
+    def recipe(self, head: str) -> dict[str, Any]:
+        """Of a job, by one of its heads."""
+        if head == "linear":
+            return self.model_dump(exclude={"runtime", "attentive", "knn"})
+        common: dict[str, Any] = self.model_dump(include=set(Features.model_fields))
+        return {"kind": head, **common, **getattr(self, head).model_dump()}
 
 
 class Scale(Strict):
@@ -112,6 +168,10 @@ class Scale(Strict):
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
         if (names := list(self.tables.of_captions())) and not self.shown_in_part():
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
+        for name, table in self.tables.probing().items():
+            for head in table.asked:
+                if head != "linear" and getattr(self.probe, head) is None:
+                    raise ValueError(f"probe.{head}: this key is missing; needed by {name}")
         return self
 
     def corpus_of(self, name: str) -> str:

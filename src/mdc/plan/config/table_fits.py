@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
@@ -12,6 +13,7 @@ from mdc.plan.config.score import estimators_of
 from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import (
     ChoiceTable,
+    HeadTable,
     LossFigure,
     PositionFigure,
     ProbeTable,
@@ -40,6 +42,8 @@ def check_tables(params: Params) -> None:
         if isinstance(table, ProbeTable):
             for side in (side for pair in table.contrasts for side in pair):
                 check_reference(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
+        if isinstance(table, HeadTable):
+            _can_be_asked(params, table, place)
         if isinstance(table, ProbeTable | ScoreTable):
             _told_apart(params, methods, table, place)
         if isinstance(table, ScoreTable):
@@ -110,6 +114,28 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
         there = estimators_of(method.objective, method.t_range)
         if estimator not in there:
             raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
+
+
+def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
+    """Attention needs patch tokens, and k neighbours as many training items."""
+    if "attentive" in table.heads:
+        counts = {name: scale.encoders[name].tokens for name in table.encoders}
+        for name in table.backbones:
+            backbone = scale.training.backbones[name]
+            if isinstance(backbone, Backbone):
+                counts[name] = (backbone.image_size // backbone.patch_size) ** 2
+        for name, count in counts.items():
+            if count < 2:
+                raise ValueError(
+                    f"{where}.heads: attentive: {name} gives one vector an image, no patch tokens; allowed: linear, knn"
+                )
+    knn = scale.probe.knn if scale.probe is not None and "knn" in table.heads else None
+    for name in table.shown if knn is not None else ():
+        train = getattr(scale.data.probes[name].source, "train", None)
+        if isinstance(train, int) and knn is not None and train < knn.k:
+            raise ValueError(
+                f"{where}.heads: knn: {name} has {train} training items, and k = {knn.k} neighbours are asked for (probe.knn.k)"
+            )
 
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:

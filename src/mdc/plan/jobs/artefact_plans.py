@@ -11,6 +11,7 @@ from mdc.plan.config.data import Corpus, TextSet
 from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.tables import (
     Figure3,
+    HeadTable,
     LicenceTable,
     PairsFigure,
     ProbeTable,
@@ -21,7 +22,7 @@ from mdc.plan.config.tables import (
     ScheduleTable,
 )
 from mdc.plan.jobs.context import Context, Encoder
-from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Untrained, probe_of
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, Licence
 from mdc.plan.registry.datasets import REGISTRY
@@ -33,6 +34,23 @@ _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
     "not ranked."
 )
+#: a head → what it is called, and what it is, by the values of its recipe
+_HEADS = {
+    "linear": (
+        "linear probe",
+        "Linear probe: one linear layer on the feature that the method is probed with, {epochs} epochs.",
+    ),
+    "attentive": (
+        "attentive probe",
+        "Attentive probe: one learnt query attends over [CLS] and the patch tokens, then a linear layer; {epochs} epochs. Of the "
+        "learning rates {lr} the best on a held-out share {held_out:g} of the training items; then fitted on all.",
+    ),
+    "knn": (
+        "nearest neighbours",
+        "Nearest neighbours: votes of the {k} nearest training items by cosine of the linear probe's feature, weighted by "
+        "exp(cosine / {temperature}).",
+    ),
+}
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
@@ -63,11 +81,13 @@ def _labelled(key: str, label: str) -> dict[str, str]:
 
 
 def probing(plan: Context, name: str) -> Values:
-    """A table or figure of linear probes: its systems are methods, each with all its seeds, and their controls."""
+    """A table or figure of probes: its systems are methods, each with all its seeds, and their controls."""
     scale = plan.scale
     table = scale.tables.at(name, ProbeTable)
     systems = _systems(plan, name, table)
-    records = {record: plan.probe(encoder) for encoder in _encoders(plan, table) for record in [f"probe/{encoder.id}"]}
+    if isinstance(table, HeadTable):
+        systems = [_by(head, row) for head in table.asked for row in systems]
+    probes = [plan.probe(encoder, head) for head in table.asked for encoder in _encoders(plan, table)]
     named = {system["key"] for system in systems}
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
@@ -78,17 +98,37 @@ def probing(plan: Context, name: str) -> Values:
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
     alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
     return {
-        "jobs": {**records, **{run.job: run for run in runs}},
+        "jobs": {job.job: job for job in (*probes, *runs)},
         "systems": systems,
         "columns": [_labelled(key, scale.data.probes[key].label) for key in table.shown],
         "reported_separately": table.reported_separately,
-        "notes": [note for key in table.shown if (note := scale.data.probes[key].note)],
+        "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         "contrasts": contrasts,
         "primary": primary,
         "primary_column": table.claimed or ("average" if averaged else alone),
         "trends": table.trends if isinstance(table, PairsFigure) else [],
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),
+    }
+
+
+def _heads(plan: Context, table: ProbeTable) -> list[str]:
+    """What the heads of a table of several are, a sentence each."""
+    assert plan.scale.probe is not None  # the schema sees to it
+    recipe = plan.scale.probe.recipe
+    return [_HEADS[head][1].format(**recipe(head)) for head in table.asked] if isinstance(table, HeadTable) else []
+
+
+def _by(head: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a system in a table of several heads."""
+    estimator, control = _HEADS[head][0], row.get("control")
+    return {
+        **row,
+        "key": f"{row['key']}/{head}",
+        "method": _labelled(row["method"]["key"], f"{row['method']['label']} · {estimator}"),
+        "records": [probe_of(run, head) for run in row["runs"]],
+        "estimator": estimator,
+        "control": None if control is None else f"{control}/{head}",
     }
 
 
@@ -163,17 +203,18 @@ def _label(table: ProbeTable, method: Method) -> str:
 
 
 def _system(side: str, backbone: str) -> str:
-    """The key of ``corpus/method`` on a backbone."""
-    corpus, _, method = side.rpartition("/")
-    return f"{corpus}/{backbone}/{method}"
+    """The key of ``corpus/method`` or ``corpus/method/head`` on a backbone."""
+    corpus, *rest = side.split("/")
+    return "/".join((corpus, backbone, *rest))
 
 
 def _pairs(table: ProbeTable) -> list[list[str]]:
     """The comparisons that ``contrasts`` asks for, whether both sides stand in the table or not."""
     within = [
-        [_system(f"{corpus}/{first}", backbone), _system(f"{corpus}/{second}", backbone)]
+        [_system(f"{corpus}/{first}{head}", backbone), _system(f"{corpus}/{second}{head}", backbone)]
         for backbone in table.backbones
         for corpus in table.corpora
+        for head in ([f"/{head}" for head in table.asked] if isinstance(table, HeadTable) else [""])
         for first, second in table.contrasts
         if "/" not in first
     ]

@@ -7,6 +7,7 @@ as the job's input, so editing a value reruns the jobs whose configuration chang
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_reads
-from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Untrained, probe_of
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
     ChoiceSetJob,
@@ -55,7 +56,7 @@ class Plan(Context):
         listed += [self.pretrain(run) for run in self.runs if run not in frozen]
         listed += encoder_jobs.wanted(self)
         listed += [self.pretrain(run) for run in frozen]
-        listed += [self.probe(encoder) for encoder in self.probed]
+        listed += [self.probe(encoder, head) for encoder, head in self.probes_of]
         listed += score_jobs.scored(self)
         listed += caption_jobs.captioned(self)
         listed += [artefact_job(self, name) for name in self.scale.tables]
@@ -80,29 +81,22 @@ class Plan(Context):
         return list(found)
 
     @cached_property
-    def probes_of(self) -> dict[Encoder, list[str]]:
-        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls."""
-        asked: dict[Encoder, set[str]] = {}
+    def probes_of(self) -> dict[tuple[Encoder, str], list[str]]:
+        """The probes that the tables ask of each encoder by each head, in the scale's order; runs first, then their controls."""
+        asked: dict[tuple[Encoder, str], set[str]] = {}
         for table in self.scale.tables.probing().values():
-            for run in self.runs_of(table):
-                asked.setdefault(run, set()).update(table.shown)
-                asked.setdefault(self.control(run), set()).update(table.shown)
-            for name in table.encoders:
-                asked.setdefault(Frozen(name), set()).update(table.shown)
-        trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
-        encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
-        encoders += [encoder for encoder in asked if isinstance(encoder, Frozen)]
-        return {e: [name for name in self.scale.data.probes if name in asked[e]] for e in encoders}
+            runs = self.runs_of(table)
+            encoders: list[Encoder] = [*runs, *map(self.control, runs), *map(Frozen, table.encoders)]
+            for key in itertools.product(encoders, table.asked):
+                asked.setdefault(key, set()).update(table.shown)
+        place: dict[Encoder, int] = {run: number - len(self.runs) for number, run in enumerate(self.runs)}
+        order = sorted(asked, key=lambda key: place.get(key[0], isinstance(key[0], Frozen)))
+        return {key: [name for name in self.scale.data.probes if name in asked[key]] for key in order}
 
     @property
     def frozen(self) -> list[Frozen]:
         """The encoders of others that are probed."""
-        return [encoder for encoder in self.probed if isinstance(encoder, Frozen)]
-
-    @property
-    def probed(self) -> list[Encoder]:
-        """Every encoder that is probed."""
-        return list(self.probes_of)
+        return list(dict.fromkeys(encoder for encoder, _ in self.probes_of if isinstance(encoder, Frozen)))
 
     def _no_twins(self, wanted: Iterable[Run]) -> None:
         names = ("job", "inputs", "corpus", "backbone_name", "method_name")
@@ -233,18 +227,18 @@ class Plan(Context):
         )
 
     @once
-    def probe(self, encoder: Encoder) -> ProbeJob:
+    def probe(self, encoder: Encoder, head: str) -> ProbeJob:
         probe = self.scale.probe
         assert probe is not None  # tables of probes cannot do without
-        probes = self.probes_of[encoder]
+        probes = self.probes_of[encoder, head]
         values = self._frozen(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
         return self.make(
             ProbeJob,
-            f"probe/{encoder.id}",
+            probe_of(encoder.id, head),
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
-            [parts.ABILITIES["encode"], *values.pop("modules")],
+            [parts.ABILITIES["encode"], parts.HEADS[head], *values.pop("modules")],
             probes=probes,
-            recipe=probe.model_dump(exclude={"runtime"}),
+            recipe=probe.recipe(head),
             protocol=self.params.protocol.probe,
             **values,
         )
