@@ -90,9 +90,9 @@ def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(pape
 def test_paper_grid_of_table_1(paper: Plan) -> None:
     runs = trained(probing(paper, "table1"))
     assert len(runs) == len(set(runs)) == 21
-    shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0)).probes
+    shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0), "linear").probes
     assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
-    assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0)).probes == ["imagenet1k"]
+    assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0), "linear").probes == ["imagenet1k"]
     for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
         for corpus, methods in (("cc12m", "clip arc mdc"), ("recap10m", "clip_lb clip arc mdc")):
             assert {f"{corpus}/{backbone}/{method}/s0" for method in methods.split()} <= set(runs)
