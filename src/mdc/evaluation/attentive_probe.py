@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.plan.config.backbones import FrozenTokens, ResNet
-from mdc.plan.config.scale import AttentiveProbe
+from mdc.plan.config.scale import Attentive
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 from mdc.report.statistics.metrics import mean_average_precision, per_item_top1
@@ -47,22 +47,21 @@ def fit(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Logits (N, K) float32 on the CPU of ``test`` (N, 1 + M, D); and to tell, the learning rate that was chosen, ``lr``, and
     ``held_out``: what each of them reached, in per cent."""
-    recipe = job.recipe
-    assert isinstance(recipe, AttentiveProbe)
-    told = recipe.epochs, recipe.batch_size, job.protocol.weight_decay, recipe.seed
-    how = Fitting(classes, heads_of(job), *told)
+    head, seed = job.head, job.recipe.seed
+    assert isinstance(head, Attentive)
+    how = Fitting(classes, heads_of(job), head.epochs, head.batch_size, job.protocol.weight_decay, seed)
     tokens, labels = train.to(device), targets.to(device)
     if not torch.isfinite(tokens.sum(dtype=torch.float64)):
         raise UserError("probe tokens: a value is not finite in half precision")
-    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(recipe.seed))
-    away = math.ceil(recipe.held_out * len(tokens))
+    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed))
+    away = math.ceil(head.held_out * len(tokens))
     if away >= len(tokens):
         raise UserError(
             f"{len(tokens)} training items: with {away} held out none is left to train an attentive probe on"
         )
-    tried = trained(tokens, labels, order[away:], recipe.lr, how)
+    tried = trained(tokens, labels, order[away:], head.lr, how)
     reached = [_right(scores, targets[order[:away]]) for scores in predict(tried, tokens[order[:away].to(device)], how)]
-    best = recipe.lr[max(range(len(reached)), key=reached.__getitem__)]
+    best = head.lr[max(range(len(reached)), key=reached.__getitem__)]
     final = trained(tokens, labels, torch.arange(len(tokens)), [best], how)
     return predict(final, test.to(device), how)[0], {"lr": best, "held_out": [100 * one for one in reached]}
 

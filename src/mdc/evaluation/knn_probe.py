@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.scale import NeighboursProbe
+from mdc.plan.config.scale import Neighbours
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 
@@ -25,9 +25,9 @@ def fit(
     job: ProbeJob, train: Tensor, targets: Tensor, classes: int, test: Tensor, device: torch.device
 ) -> tuple[Tensor, dict[str, Any]]:
     """Shares of the votes, and nothing more to tell; see :func:`votes`."""
-    recipe = job.recipe
-    assert isinstance(recipe, NeighboursProbe)
-    return votes(train.to(device), targets, test.to(device), classes, recipe.k, recipe.temperature), {}
+    head = job.head
+    assert isinstance(head, Neighbours)
+    return votes(train.to(device), targets, test.to(device), classes, head.k, head.temperature), {}
 
 
 @torch.no_grad()
@@ -38,7 +38,7 @@ def votes(train: Tensor, targets: Tensor, test: Tensor, classes: int, k: int, te
     UserError if there are fewer than ``k`` training items.
     """
     if len(train) < k:
-        raise UserError(f"{len(train)} training items, and k = {k} neighbours are asked for (probe.knn.k)")
+        raise UserError(f"{len(train)} training items, and k = {k} neighbours are asked for")
     bank = F.normalize(train, dim=1).t()
     found = torch.zeros(len(test), classes)
     rows = min(_ROWS, max(1, _COSINES // len(train)))

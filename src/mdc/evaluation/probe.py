@@ -54,7 +54,7 @@ def main(call: Call) -> None:
     encoding = load(ABILITIES, "encode")
     encoder, weights_sha256, training = _encoder(job, encoding, call.input)
     store = Store(call.cache, int(runtime.cache_gb * 1e9))
-    head = load(HEADS, getattr(job.recipe, "kind", "linear"))
+    head = load(HEADS, job.head.kind if job.head else "linear")
     pooling = "tokens" if head.TOKENS else job.pooling
     cache = FeatureCache(
         encoding.ImageEncoder(encoder, pooling, job.recipe.precision, device),

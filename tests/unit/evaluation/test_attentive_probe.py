@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from mdc.evaluation import attentive_probe
 from mdc.evaluation.attentive_probe import Fitting, heads_of, initial, predict, trained
 from mdc.plan.config.backbones import FrozenTokens
-from mdc.plan.config.scale import AttentiveProbe
+from mdc.plan.config.scale import Attentive
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 
@@ -115,10 +115,11 @@ def test_in_single_precision_it_is_the_same_probe() -> None:
     assert torch.allclose(found.double(), peer(tokens.double()), rtol=0, atol=1e-4)
 
 
+HEAD = Attentive(label="", kind="attentive", lr=[1e-5, 1e-2], epochs=8, batch_size=16, held_out=0.1)
+
+
 def job(**changes: Any) -> ProbeJob:
-    recipe = {"kind": "attentive", "lr": [1e-5, 1e-2], "epochs": 8, "batch_size": 16, "held_out": 0.1, "seed": 0}
-    recipe |= {"feature_batch": 32, "precision": "fp32", "threads": 1, "device": "cpu"}
-    return toy.probe_job(recipe=AttentiveProbe(**{**recipe, **changes.pop("recipe", {})}), **changes)
+    return toy.probe_job(head=HEAD, **changes)
 
 
 def fit(job: ProbeJob, count: int = 300) -> tuple[Tensor, dict[str, Any]]:

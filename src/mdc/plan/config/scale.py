@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from mdc.plan.config.caption import Captioning, Finetune
 from mdc.plan.config.caption_table import CaptionTable
@@ -41,45 +41,47 @@ class Probe(Features):
     fused: bool = False
 
 
-class Attentive(Strict):
-    """The attentive probe's recipe: the one of ``lr`` that does best on a share ``held_out`` of the training items."""
+class _Head(Strict):
+    """How an encoder is probed, where not linearly. ``label``: what tables call it."""
 
+    label: str
+
+
+class Attentive(_Head):
+    """One query attends over all tokens, then a linear layer: by the one of ``lr`` that does best on a share ``held_out`` of the
+    training items."""
+
+    kind: Literal["attentive"]
     lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
     epochs: Positive
     batch_size: Positive
     held_out: Annotated[float, Field(gt=0, lt=1)]
 
+    def text(self) -> str:
+        """What it is, as a table says it."""
+        rates = ", ".join(f"{lr:g}" for lr in self.lr)
+        return (
+            f"one learnt query attends over [CLS] and the patch tokens, then a linear layer; {self.epochs} epochs; of the "
+            f"learning rates {rates} the best on a held-out share {self.held_out:g} of the training items, fitted again on all"
+        )
 
-class Neighbours(Strict):
-    """The k-NN probe: a vote of the ``k`` nearest training items weighs exp(cosine / ``temperature``)."""
 
+class Neighbours(_Head):
+    """A vote of the ``k`` nearest training items weighs exp(cosine / ``temperature``)."""
+
+    kind: Literal["knn"]
     k: Positive
     temperature: Annotated[float, Field(gt=0)]
 
-
-class AttentiveProbe(Features, Attentive):
-    """The same as a job has it."""
-
-    kind: Literal["attentive"]
-
-
-class NeighboursProbe(Features, Neighbours):
-    """The same as a job has it."""
-
-    kind: Literal["knn"]
+    def text(self) -> str:
+        """What it is, as a table says it."""
+        return (
+            f"votes of the {self.k} nearest training items by cosine of the linear probe's feature, weighted by exp(cosine / "
+            f"{self.temperature:g})"
+        )
 
 
-def _kind(recipe: Any) -> str:
-    return str(recipe.get("kind", "linear") if isinstance(recipe, dict) else getattr(recipe, "kind", "linear"))
-
-
-#: the recipe of a probe's job; the linear one has no key ``kind``
-ProbeRecipe = Annotated[
-    Annotated[Probe, Tag("linear")]
-    | Annotated[AttentiveProbe, Tag("attentive")]
-    | Annotated[NeighboursProbe, Tag("knn")],
-    Discriminator(_kind),
-]
+Head = Annotated[Attentive | Neighbours, Field(discriminator="kind")]
 
 
 class ProbeRuntime(Strict):
@@ -97,19 +99,21 @@ class ProbeRuntime(Strict):
 
 
 class Probing(Probe):
-    """A scale's section ``probe``: the linear probe's recipe, those of the other heads that tables ask for, and what decides no
-    result."""
+    """A scale's section ``probe``: the linear probe's recipe, other ``heads`` that tables may name, and what decides nothing."""
 
-    attentive: Attentive | None = None
-    knn: Neighbours | None = None
+    heads: dict[Name, Head] = Field(default_factory=dict)
     runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
 
-    def recipe(self, head: str) -> dict[str, Any]:
-        """Of a job, by one of its heads."""
-        if head == "linear":
-            return self.model_dump(exclude={"runtime", "attentive", "knn"})
-        common: dict[str, Any] = self.model_dump(include=set(Features.model_fields))
-        return {"kind": head, **common, **getattr(self, head).model_dump()}
+    @property
+    def every(self) -> dict[str, Head | None]:
+        """All heads that tables may name."""
+        return {"linear": None, **self.heads}
+
+    @model_validator(mode="after")
+    def _linear(self) -> Self:
+        if "linear" in self.heads:
+            raise ValueError("heads: linear is the probe whose recipe stands beside them; use another name")
+        return self
 
 
 class Scale(Strict):
@@ -168,10 +172,6 @@ class Scale(Strict):
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
         if (names := list(self.tables.of_captions())) and not self.shown_in_part():
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
-        for name, table in self.tables.probing().items():
-            for head in table.asked:
-                if head != "linear" and getattr(self.probe, head) is None:
-                    raise ValueError(f"probe.{head}: this key is missing; needed by {name}")
         return self
 
     def corpus_of(self, name: str) -> str:

@@ -8,7 +8,7 @@ from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
-from mdc.plan.config.scale import Scale
+from mdc.plan.config.scale import Attentive, Neighbours, Scale
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import (
@@ -118,7 +118,11 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
 
 def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
     """Attention needs patch tokens, and k neighbours as many training items."""
-    if "attentive" in table.heads:
+    heads = {name: head for name, head in (scale.probe.every if scale.probe else {}).items() if name in table.heads}
+    check_unique_labels(
+        f"{where}.heads", {name: head.label if head else "linear probe" for name, head in heads.items()}
+    )
+    if any(isinstance(head, Attentive) for head in heads.values()):
         counts = {name: scale.encoders[name].tokens for name in table.encoders}
         for name in table.backbones:
             backbone = scale.training.backbones[name]
@@ -127,15 +131,15 @@ def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
         for name, count in counts.items():
             if count < 2:
                 raise ValueError(
-                    f"{where}.heads: attentive: {name} gives one vector an image, no patch tokens; allowed: linear, knn"
+                    f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
                 )
-    knn = scale.probe.knn if scale.probe is not None and "knn" in table.heads else None
-    for name in table.shown if knn is not None else ():
-        train = getattr(scale.data.probes[name].source, "train", None)
-        if isinstance(train, int) and knn is not None and train < knn.k:
-            raise ValueError(
-                f"{where}.heads: knn: {name} has {train} training items, and k = {knn.k} neighbours are asked for (probe.knn.k)"
-            )
+    for key, head in heads.items():
+        for name in table.shown if isinstance(head, Neighbours) else ():
+            train = getattr(scale.data.probes[name].source, "train", None)
+            if isinstance(head, Neighbours) and isinstance(train, int) and train < head.k:
+                raise ValueError(
+                    f"{where}.heads: {key}: {name} has {train} training items, and k = {head.k} neighbours are asked for"
+                )
 
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:

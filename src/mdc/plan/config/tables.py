@@ -26,6 +26,7 @@ from mdc.plan.config.references import (
     ChoicesNames,
     CorpusName,
     EncoderName,
+    HeadName,
     MethodName,
     MethodNames,
     Methods,
@@ -149,11 +150,11 @@ class ProbeTable(OfMethods):
 
 
 class HeadTable(ProbeTable):
-    """A table of one backbone by several ``heads``: what an encoder knows, by how it is asked. ``contrasts``: pairs of methods,
-    within a corpus and by each head. ``primary``: pairs of corpus/method/head."""
+    """A table of one backbone by ``heads``, ``linear`` or those of the scale's ``probe``: what an encoder knows, by how it is
+    asked. ``contrasts``: pairs of methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head."""
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
-    heads: Annotated[list[Literal["linear", "attentive", "knn"]], Field(min_length=1), AfterValidator(each_once)]
+    heads: Annotated[list[HeadName], Field(min_length=1), AfterValidator(each_once)]
     primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
     @property

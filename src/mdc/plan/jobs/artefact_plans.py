@@ -34,23 +34,7 @@ _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
     "not ranked."
 )
-#: a head → what it is called, and what it is, by the values of its recipe
-_HEADS = {
-    "linear": (
-        "linear probe",
-        "Linear probe: one linear layer on the feature that the method is probed with, {epochs} epochs.",
-    ),
-    "attentive": (
-        "attentive probe",
-        "Attentive probe: one learnt query attends over [CLS] and the patch tokens, then a linear layer; {epochs} epochs. Of the "
-        "learning rates {lr} the best on a held-out share {held_out:g} of the training items; then fitted on all.",
-    ),
-    "knn": (
-        "nearest neighbours",
-        "Nearest neighbours: votes of the {k} nearest training items by cosine of the linear probe's feature, weighted by "
-        "exp(cosine / {temperature}).",
-    ),
-}
+_LINEAR = "linear probe"
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
@@ -86,7 +70,7 @@ def probing(plan: Context, name: str) -> Values:
     table = scale.tables.at(name, ProbeTable)
     systems = _systems(plan, name, table)
     if isinstance(table, HeadTable):
-        systems = [_by(head, row) for head in table.asked for row in systems]
+        systems = [_by(plan, head, row) for head in table.asked for row in systems]
     probes = [plan.probe(encoder, head) for head in table.asked for encoder in _encoders(plan, table)]
     named = {system["key"] for system in systems}
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
@@ -115,20 +99,22 @@ def probing(plan: Context, name: str) -> Values:
 def _heads(plan: Context, table: ProbeTable) -> list[str]:
     """What the heads of a table of several are, a sentence each."""
     assert plan.scale.probe is not None  # the schema sees to it
-    recipe = plan.scale.probe.recipe
-    return [_HEADS[head][1].format(**recipe(head)) for head in table.asked] if isinstance(table, HeadTable) else []
+    every = [plan.scale.probe.every[name] for name in table.asked] if isinstance(table, HeadTable) else []
+    return [f"{head.label[0].upper()}{head.label[1:]}: {head.text()}." for head in every if head]
 
 
-def _by(head: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The row of a system in a table of several heads."""
-    estimator, control = _HEADS[head][0], row.get("control")
+def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a system in a table of several heads, by the one of this ``name``."""
+    assert plan.scale.probe is not None
+    head, control = plan.scale.probe.every[name], row.get("control")
+    estimator = head.label if head else _LINEAR
     return {
         **row,
-        "key": f"{row['key']}/{head}",
+        "key": f"{row['key']}/{name}",
         "method": _labelled(row["method"]["key"], f"{row['method']['label']} · {estimator}"),
-        "records": [probe_of(run, head) for run in row["runs"]],
+        "records": [probe_of(run, name) for run in row["runs"]],
         "estimator": estimator,
-        "control": None if control is None else f"{control}/{head}",
+        "control": None if control is None else f"{control}/{name}",
     }
 
 

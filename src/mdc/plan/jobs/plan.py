@@ -14,6 +14,7 @@ from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
+from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.tables import LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
@@ -230,15 +231,16 @@ class Plan(Context):
     def probe(self, encoder: Encoder, head: str) -> ProbeJob:
         probe = self.scale.probe
         assert probe is not None  # tables of probes cannot do without
-        probes = self.probes_of[encoder, head]
+        probes, entry = self.probes_of[encoder, head], probe.every[head]
         values = self._frozen(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
         return self.make(
             ProbeJob,
             probe_of(encoder.id, head),
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
-            [parts.ABILITIES["encode"], parts.HEADS[head], *values.pop("modules")],
+            [parts.ABILITIES["encode"], parts.HEADS[entry.kind if entry else "linear"], *values.pop("modules")],
             probes=probes,
-            recipe=probe.recipe(head),
+            recipe=probe.model_dump(include=set((Features if entry else Probe).model_fields)),
+            head=entry and entry.model_copy(update={"label": ""}),
             protocol=self.params.protocol.probe,
             **values,
         )
