@@ -57,7 +57,7 @@ class Attentive(_Head):
     batch_size: Positive
     held_out: Annotated[float, Field(gt=0, lt=1)]
 
-    def text(self) -> str:
+    def sentence(self) -> str:
         """What it is, as a table says it."""
         rates = ", ".join(f"{lr:g}" for lr in self.lr)
         return (
@@ -73,7 +73,7 @@ class Neighbours(_Head):
     k: Positive
     temperature: Annotated[float, Field(gt=0)]
 
-    def text(self) -> str:
+    def sentence(self) -> str:
         """What it is, as a table says it."""
         return (
             f"votes of the {self.k} nearest training items by cosine of the linear probe's feature, weighted by exp(cosine / "

@@ -100,7 +100,7 @@ def _heads(plan: Context, table: ProbeTable) -> list[str]:
     """What the heads of a table of several are, a sentence each."""
     assert plan.scale.probe is not None  # the schema sees to it
     every = [plan.scale.probe.every[name] for name in table.asked] if isinstance(table, HeadTable) else []
-    return [f"{head.label[0].upper()}{head.label[1:]}: {head.text()}." for head in every if head]
+    return [f"{head.label[0].upper()}{head.label[1:]}: {head.sentence()}." for head in every if head]
 
 
 def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
