@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +14,7 @@ from pathlib import Path
 from mdc.checks.place import Broken, Place
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
+from mdc.plan.host import usable_cores
 from mdc.plan.jobs.read import as_job
 from mdc.plan.processes.interrupts import end_with_parent, leave_to_parent
 from mdc.plan.records import UserError, read_json, sha256_file, versions
@@ -31,9 +31,7 @@ def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
     """
     place = walk.place
     # forked: processes that are started anew would import everything again
-    pool = ProcessPoolExecutor(
-        max(1, min(len(os.sched_getaffinity(0)), len(artefacts))), get_context("fork"), initializer=_worker
-    )
+    pool = ProcessPoolExecutor(max(1, min(usable_cores(), len(artefacts))), get_context("fork"), initializer=_worker)
     try:
         begun = {
             name: pool.submit(_rebuild, place.record(name), {other: place.manifest(other) for other in inputs})

@@ -16,6 +16,12 @@ from typing import Any
 from mdc.plan.records import sha256_file, write_json
 
 
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS has not
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def command_line(arguments: Sequence[str]) -> str:
     """The call ``mdc ARGUMENTS`` as a line for a shell in the project's folder, with MDC_DATA if it was set.
 

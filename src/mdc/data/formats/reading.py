@@ -5,13 +5,13 @@ What comes out, and what is said to be left out, is as if one thread had done it
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from mdc.data.formats.samples import Encoded, LeftOut, Skipped
+from mdc.plan.host import usable_cores
 
 MOST_THREADS = 16  # more would wait for the one that writes
 _AHEAD = 4  # images for each thread that are in memory at once
@@ -31,12 +31,6 @@ class Found(NamedTuple):
     label: Any = None
 
 
-def usable_cores() -> int:
-    """The cores that this process may use, ``MOST_THREADS`` at most."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS has not
-    return min(MOST_THREADS, len(affinity(0)) if affinity else os.cpu_count() or 1)
-
-
 def with_images(
     items: Iterable[Found], skipped: Skipped, image_size: int | None, threads: int | None = None
 ) -> Iterator[tuple[Found, bytes, str]]:
@@ -45,7 +39,7 @@ def with_images(
     The others stand in ``skipped`` in the same order, whose ``split`` is an item's while it is given out. With ``image_size``,
     larger images are made smaller.
     """
-    threads = threads or usable_cores()
+    threads = threads or min(MOST_THREADS, usable_cores())
     waiting: deque[tuple[Found, Future[Encoded]]] = deque()
 
     def told() -> Iterator[tuple[Found, bytes, str]]:
