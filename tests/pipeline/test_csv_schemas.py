@@ -116,7 +116,7 @@ def test_what_was_named_has_a_direction_and_all_else_has_none(r: Path) -> None:
 
 def test_keys_lead_from_a_difference_to_its_sides(r: Path) -> None:
     """Of tables: both sides are systems of the levels, and the value is the difference of their values."""
-    for table in ("table1", "table2", "table3", "table4", "table_ratio", "table_retrieval"):
+    for table in ("table1", "table2", "table3", "table4", "table_neighbours", "table_ratio", "table_retrieval"):
         of = {path.name: rows for path, _, rows in files(r) if path.parent.name == table}
         levels = {(row["system"], row["column"]): float(row["value"]) for row in of[f"{table}_long.csv"]}
         assert len(levels) == len(of[f"{table}_long.csv"]), "a system and a column are a key"

@@ -25,14 +25,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mdc.plan.config.scale import Probe
+from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 
+TOKENS = False
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8  # torch.optim.AdamW's defaults, which CLIP-benchmark leaves alone
 
 
@@ -58,6 +62,23 @@ class LinearProbe:
     weight: Tensor
     bias: Tensor
     normalize: bool
+
+
+def fit(
+    job: ProbeJob, train: Tensor, targets: Tensor, classes: int, test: Tensor, device: torch.device
+) -> tuple[Tensor, dict[str, Any]]:
+    """Logits of ``test`` (N, D), and nothing more to tell; see :func:`train_linear_probe`."""
+    asked = job.recipe
+    assert isinstance(asked, Probe)
+    recipe = ProbeRecipe(
+        lr=asked.lr,
+        epochs=asked.epochs,
+        batch_size=asked.batch_size,
+        weight_decay=job.protocol.weight_decay,
+        normalize=job.protocol.normalise,
+        fused=asked.fused,
+    )
+    return predict(train_linear_probe(train, targets, classes, recipe, seed=asked.seed, device=device), test), {}
 
 
 def train_linear_probe(

@@ -1,8 +1,8 @@
-"""The job ``mdc probe``: all linear probes of one encoder (paper, section 4.2 and appendix B).
+"""The job ``mdc probe``: all probes of one encoder by one head: linear (paper, section 4.2 and appendix B), attentive or k-NN.
 
-Features are computed once per image set and encoder, a linear probe is trained on the training split with
-CLIP-benchmark's recipe, and tested on the test split. Writes ``items.parquet`` (what each test item got, so that
-methods can be compared on the same items) and last ``probe.json``.
+Features are computed once per image set and encoder, a head (``parts.HEADS``) is fitted on the training split and tested on
+the test split. It has ``TOKENS``, whether it reads tokens and not the pooled feature, and ``fit``. Writes
+``items.parquet`` (what each test item got, so that methods can be compared on the same items) and last ``probe.json``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from mdc.data.shards.index import read_index
+from mdc.evaluation import features
 from mdc.evaluation.features import FeatureCache
-from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower
 from mdc.models.runs import read_run
@@ -29,9 +29,10 @@ from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import Backbone, FrozenTokens
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import ProbeRuntime
+from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ProbeJob
-from mdc.plan.parts import ABILITIES, load
+from mdc.plan.parts import ABILITIES, HEADS, TOWERS, load
 from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
@@ -54,27 +55,33 @@ def main(call: Call) -> None:
     encoding = load(ABILITIES, "encode")
     encoder, weights_sha256, training = _encoder(job, encoding, call.input)
     store = Store(call.cache, int(runtime.cache_gb * 1e9))
+    head = load(HEADS, job.head.kind if job.head else "linear")
+    pooling = "tokens" if head.TOKENS else job.pooling
     cache = FeatureCache(
-        encoding.ImageEncoder(encoder, job.pooling, job.recipe.precision, device),
+        encoding.ImageEncoder(encoder, pooling, job.recipe.precision, device),
         store,
         image_size=job.backbone.image_size,
         batch_size=job.recipe.feature_batch,
         identity={
             "weights": weights_sha256,
-            "pooling": job.pooling,
+            "pooling": pooling,
             "precision": job.recipe.precision,
             "device": device.type,
             "threads": job.recipe.threads,
             "torch": torch.__version__,
         },
-        pixels={"code": job.fingerprint, "pillow": PIL.__version__},
+        # not the job's fingerprint, which covers a head: features are the same for all
+        pixels={
+            "code": fingerprint(features.__name__, ABILITIES["encode"], *TOWERS.values()),
+            "pillow": PIL.__version__,
+        },
         workers=runtime.workers,
     )
     results: dict[str, Any] = {}
     tables: list[dict[str, list[Any]]] = []
     with store.in_use():
         for name in progress(job.probes, desc=job.job, unit="probe"):
-            results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, device)
+            results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, head, device)
             tables.append(table)
     clear_leftovers(call.out)
     items = call.out / "items.parquet"
@@ -121,23 +128,19 @@ def _encoder(
 
 
 def _one(
-    name: str, path: Path, cache: FeatureCache, job: ProbeJob, device: torch.device
+    name: str, path: Path, cache: FeatureCache, job: ProbeJob, head: Any, device: torch.device
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """One probe: its result in per cent, and the test items."""
     index = read_index(path, verify="auto", kind="probe")
+    stored = _token_bytes(name, job, index, cache.store.limit) if head.TOKENS else None
     train, train_targets, _ = cache.features(path, index, "train")
     test, test_targets, keys = cache.features(path, index, "test")
     classes = len(index["classes"])
-    recipe = ProbeRecipe(
-        lr=job.recipe.lr,
-        epochs=job.recipe.epochs,
-        batch_size=job.recipe.batch_size,
-        weight_decay=job.protocol.weight_decay,
-        normalize=job.protocol.normalise,
-        fused=job.recipe.fused,
-    )
-    trained = train_linear_probe(train, train_targets, classes, recipe, seed=job.recipe.seed, device=device)
-    measured, table = _scored(name, index["task"], predict(trained, test), test_targets)
+    try:
+        scores, told = head.fit(job, train, train_targets, classes, test, device)
+    except UserError as error:
+        raise UserError(f"probe {name}: {error}") from None
+    measured, table = _scored(name, index["task"], scores, test_targets)
     result = {
         "task": index["task"],
         "n": len(keys),
@@ -147,7 +150,25 @@ def _one(
         "skipped": index["skipped"],
         **({"shortcuts": index["shortcuts"]} if "shortcuts" in index else {}),
     }
-    return {**result, **measured}, {"probe": [name] * len(keys), "item": keys, **table}
+    told |= {"token_bytes_per_image": stored} if stored else {}
+    return {**result, **measured, **told}, {"probe": [name] * len(keys), "item": keys, **table}
+
+
+def _token_bytes(name: str, job: ProbeJob, index: dict[str, Any], limit: int | None) -> int:
+    """What is stored of an image's tokens. UserError if there are none, or if a probe's do not fit the cache."""
+    backbone = job.backbone
+    frozen = isinstance(backbone, FrozenTokens)
+    count = backbone.tokens if frozen else (backbone.image_size // backbone.patch_size) ** 2  # type: ignore[union-attr]
+    if count < 2:
+        raise UserError(f"{job.job}: {job.backbone_name} gives no patch tokens, which an attentive probe attends to")
+    size = 2 * (1 + count) * backbone.width
+    whole = size * sum(index["splits"][split]["samples"] for split in ("train", "test"))
+    if limit is not None and whole > limit:
+        raise UserError(
+            f"probe {name}: its tokens take {whole / 1e9:.1f} GB ({size:,} bytes an image), more than probe.runtime.cache_gb = "
+            f"{limit / 1e9:g}; raise it, or probe this set by linear and knn alone"
+        )
+    return size
 
 
 def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[str, Any], dict[str, list[Any]]]:

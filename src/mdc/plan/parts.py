@@ -79,6 +79,13 @@ ABILITIES = {
     "generate": "mdc.evaluation.predictors.generate",
 }
 
+#: how an encoder is probed → its module (TOKENS, fit)
+HEADS = {
+    "linear": "mdc.evaluation.linear_probe",
+    "attentive": "mdc.evaluation.attentive_probe",
+    "knn": "mdc.evaluation.knn_probe",
+}
+
 #: captioners of others → the script that runs in their own environment
 OTHERS = {"coca": "mdc.evaluation.others.coca"}
 

@@ -232,7 +232,7 @@ VERBS = {
         options={"runtime": "probe.runtime", "cache": "features"},
         computes="recipe",
         reads=("checkpoint.safetensors",),
-        text="train and test linear probes on one encoder's features",
+        text="probe one encoder by one head: linear, attentive or k-NN",
         counted="probe records, with their per-item results",
     ),
     "score-choices": Verb(

@@ -8,6 +8,9 @@ import pytest
 import torch
 import toy
 
+from mdc.evaluation import attentive_probe
+from mdc.evaluation.attentive_probe import Fitting
+from mdc.evaluation.knn_probe import votes
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
 from mdc.evaluation.predictors.draws import draws_of
@@ -46,6 +49,22 @@ def test_features_and_what_a_probe_learns_of_them(name: str, pooling: str) -> No
         predict(train_linear_probe(found[0], classes, 3, recipe, device=device), found[0]) for device in ("cpu", name)
     ]
     assert torch.allclose(*logits, rtol=1e-2, atol=1e-2)
+
+
+@DEVICES
+def test_other_heads(name: str) -> None:
+    tokens = ImageEncoder(toy.model("mdc").encoder, "tokens", "fp32", CPU).encode(BATCH.images)
+    classes, how = torch.arange(12) % 3, Fitting(3, 2, 3, 4, 0.0, 0)
+    logits = [
+        attentive_probe.predict(
+            attentive_probe.trained(tokens.to(one), classes.to(one), torch.arange(12), [1e-3], how), tokens.to(one), how
+        )
+        for one in ("cpu", name)
+    ]
+    assert torch.allclose(*logits, rtol=1e-2, atol=1e-2)
+    pooled = tokens.float().mean(1)
+    shares = [votes(pooled.to(one), classes, pooled.to(one), 3, 4, 0.07) for one in ("cpu", name)]
+    assert torch.allclose(*shares, rtol=1e-3, atol=1e-3)
 
 
 @DEVICES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from mdc.evaluation.predictors.encode import ImageEncoder, untrained_encoder
 from mdc.evaluation.probe import main
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.params import ProtocolProbe
-from mdc.plan.config.scale import Probe
+from mdc.plan.config.scale import Attentive, Neighbours, Probe
 from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError, sha256_file, write_json
@@ -104,21 +105,82 @@ def test_record_and_items(light: Path, tmp_path: Path) -> None:
     assert before == ((tmp_path / "again/probe.json").read_bytes(), (tmp_path / "again/items.parquet").read_bytes())
 
 
-def test_features_are_cached_by_content(light: Path, tmp_path: Path, calls: list[int]) -> None:
+def test_features_are_cached_by_content(
+    light: Path, tmp_path: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache, out = tmp_path / "cache", tmp_path / "out"
     probe(toy.probe_job(), light, cache, out)
     assert sum(calls) == 120
     calls.clear()
     probe(toy.probe_job(lr=0.2), light, cache, out)
     assert calls == [], "another probe on the same features computes none"
-    for changes in ({"pooling": "cls"}, {"seed": 1}, {"fingerprint": "g"}):
+    probe(toy.probe_job(head=KNN, fingerprint="g"), light, cache, out)
+    assert calls == [], "… and none that has another head"
+    for changes in ({"pooling": "cls"}, {"seed": 1}, {"head": ATTENTIVE}):
         probe(toy.probe_job(**changes), light, cache, out)
         assert sum(calls) == 120, f"{changes} gives other features"
+        calls.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("mdc.evaluation.probe.fingerprint", lambda *modules: "other code")
+        probe(toy.probe_job(), light, cache, out)
+        assert sum(calls) == 120, "other code gives other features"
         calls.clear()
     for path in cache.rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:100])
     probe(toy.probe_job(), light, cache, out)
     assert sum(calls) == 120, "a damaged file is made again"
+
+
+KNN = Neighbours(label="", kind="knn", k=5, temperature=0.07)
+ATTENTIVE = Attentive(label="", kind="attentive", lr=[1e-3, 1e-2], epochs=5, batch_size=16, held_out=0.1)
+
+
+@pytest.mark.parametrize("head", [KNN, ATTENTIVE], ids=["knn", "attentive"])
+def test_other_heads_leave_the_same_files(head: Any, light: Path, tmp_path: Path) -> None:
+    job = toy.probe_job(head=head)
+    assert read_job_of(job) == job, "its configuration is read as it was written"
+    record = probe(job, light, tmp_path / "cache", tmp_path / "out")
+    result, rows = record["probes"]["light"], pq.read_table(tmp_path / "out/items.parquet").to_pylist()
+    assert result["value"] == pytest.approx(100 * np.mean([row["value"] for row in rows])) and result["value"] > 90
+    before = (tmp_path / "out/probe.json").read_bytes(), (tmp_path / "out/items.parquet").read_bytes()
+    probe(job, light, tmp_path / "cache", tmp_path / "again")
+    assert before == ((tmp_path / "again/probe.json").read_bytes(), (tmp_path / "again/items.parquet").read_bytes())
+    if head is ATTENTIVE:
+        patches = (toy.BACKBONE.image_size // toy.BACKBONE.patch_size) ** 2
+        assert result["lr"] in head.lr and len(result["held_out"]) == 2
+        assert result["token_bytes_per_image"] == 2 * (1 + patches) * toy.BACKBONE.width
+
+
+def read_job_of(job: ProbeJob) -> ProbeJob:
+    return ProbeJob.model_validate(json.loads(json.dumps(job.config())))
+
+
+def test_tokens_are_those_of_the_encoder_in_half_precision() -> None:
+    encoder = untrained_encoder(toy.BACKBONE, 3)
+    images = torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    found = ImageEncoder(encoder, "tokens", "fp32", torch.device("cpu")).encode(images)
+    with torch.no_grad():
+        cls, patches = encoder(encoder.prepared(images))
+    assert (
+        found.dtype == torch.float16
+        and torch.equal(found[:, 0], cls.half())
+        and torch.equal(found[:, 1:], patches.half())
+    )
+
+
+def test_what_a_head_cannot_do(light: Path, tmp_path: Path) -> None:
+    few = toy.probe_job(head=KNN.model_copy(update={"k": 81}))
+    with pytest.raises(UserError, match=r"^probe light: 80 training items, and k = 81 neighbours are asked for"):
+        probe(few, light, tmp_path / "c", tmp_path / "o")
+    one = toy.BACKBONE.model_copy(update={"patch_size": toy.BACKBONE.image_size})
+    with pytest.raises(UserError, match="toy gives no patch tokens, which an attentive probe attends to"):
+        probe(toy.probe_job(head=ATTENTIVE, backbone=one), light, tmp_path / "c", tmp_path / "o")
+    write_json(tmp_path / "runtime.json", {"cache_gb": 1e-6})
+    call = Call(toy.probe_job(head=ATTENTIVE), tmp_path / "o", {"data/probes/light": light}, cache=tmp_path / "c")
+    with pytest.raises(
+        UserError, match=r"probe light: its tokens take .* bytes an image\), more than probe.runtime.cache_gb = "
+    ):
+        main(replace(call, runtime=tmp_path / "runtime.json"))
 
 
 def test_trained_encoder_is_its_checkpoint(light: Path, tmp_path: Path) -> None:

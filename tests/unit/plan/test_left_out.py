@@ -110,7 +110,16 @@ def computed(cls: type[BaseModel]) -> set[str]:
 
 def covered() -> list[str]:
     """Every module that some job's fingerprint covers."""
-    kinds = (parts.OBJECTIVES, parts.TOWERS, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
+    kinds = (
+        parts.OBJECTIVES,
+        parts.TOWERS,
+        parts.CORPORA,
+        parts.PROBES,
+        parts.CHOICES,
+        parts.TEXTS,
+        parts.ABILITIES,
+        parts.HEADS,
+    )
     loaded = [*(module for kind in (*kinds, parts.OTHERS) for module in kind.values())]
     loaded += [one.module for one in (*VERBS.values(), *ARTEFACTS.values())]
     return fp.closure(*sorted(set(loaded)))

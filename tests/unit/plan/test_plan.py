@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small_project
 from changed import with_other
 from read_table import read_table
 from scale_files import ROOT, scale_values
@@ -90,9 +91,9 @@ def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(pape
 def test_paper_grid_of_table_1(paper: Plan) -> None:
     runs = trained(probing(paper, "table1"))
     assert len(runs) == len(set(runs)) == 21
-    shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0)).probes
+    shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0), "linear").probes
     assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
-    assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0)).probes == ["imagenet1k"]
+    assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0), "linear").probes == ["imagenet1k"]
     for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
         for corpus, methods in (("cc12m", "clip arc mdc"), ("recap10m", "clip_lb clip arc mdc")):
             assert {f"{corpus}/{backbone}/{method}/s0" for method in methods.split()} <= set(runs)
@@ -470,3 +471,29 @@ def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is
     found = touched(mini, changed((("tables", "table3", "judge", "seed"), 7)))
     contests = {name for name in mini.jobs if name.startswith("judged/described/")}
     assert contests and contests <= found <= contests | {"table3", "figure6"}
+
+
+def test_a_table_of_heads_has_a_record_for_each_and_an_edit_of_one_is_its_own() -> None:
+    plan = small_project.plan()
+    job = probing(plan, "table_neighbours")
+    assert [system.estimator for system in job.systems[::7]] == [
+        "linear probe",
+        "attentive probe",
+        "nearest neighbours",
+    ]
+    rows = {system.key: system for system in job.systems}
+    row = rows["alt/ViT-T-12/mdc/attentive"]
+    assert row.records == ["probe/alt/ViT-T-12/mdc/s0/attentive"] and row.runs == ["alt/ViT-T-12/mdc/s0"]
+    assert row.control == "untrained/ViT-T-12/patch_mean/attentive" and rows[row.control].reference
+    assert rows["alt/ViT-T-12/mdc/linear"].records in [system.records for system in probing(plan, "table1").systems]
+    assert "head" not in plan.jobs["probe/alt/ViT-T-12/mdc/s0"].config()
+    assert "lr" not in plan.jobs["probe/alt/ViT-T-12/mdc/s0/knn"].config()["recipe"]
+    mdc = [f"alt/ViT-T-12/{method}/" for method in ("mdc", "clip")]
+    assert job.contrasts[:3] == [[side + head for side in mdc] for head in ("linear", "attentive", "knn")]
+    assert job.primary == [[side + "attentive" for side in mdc], ["alt/ViT-T-12/mdc/linear", "alt/ViT-T-12/arc/linear"]]
+    values = small_project.values()
+    values["probe"]["heads"]["knn"]["k"] = 6
+    found = touched(plan, Plan(validate(values)))
+    assert found == {"table_neighbours", *(name for name in plan.jobs if name.endswith("/knn"))}
+    values["probe"]["lr"] = 0.2
+    assert not [name for name in touched(Plan(validate(values)), plan) if name.endswith("/attentive")]

@@ -17,7 +17,7 @@ from mdc.plan.records import UserError
 
 
 class ImageEncoder:
-    """An encoder of ours, or a frozen one, with the pooling that it is probed with."""
+    """An encoder of ours, or a frozen one, with the pooling that it is probed with, or ``tokens``: all that it gives."""
 
     def __init__(self, encoder: PixelEncoder | Tower, pooling: str, precision: str, device: torch.device) -> None:
         self.encoder = encoder.to(device).eval()
@@ -25,10 +25,13 @@ class ImageEncoder:
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
-        """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU, not normalised."""
+        """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU, not normalised; ``tokens``: the feature and the M patch
+        tokens, (B, 1 + M, D) float16."""
         batch = images.to(self.device)
         with autocast(self.device, self.precision):
             cls, patches = self.encoder(self.encoder.prepared(batch))
+        if self.pooling == "tokens":
+            return torch.cat([cls[:, None], patches], dim=1).half().cpu()
         return pool(cls.float(), patches.float(), self.pooling).cpu()
 
 

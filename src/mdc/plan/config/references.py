@@ -41,6 +41,7 @@ BackboneName = Annotated[Name, Ref("pretrain.backbones", "backbone")]
 EncoderName = Annotated[Name, Ref("encoders", "encoder (encoders)")]
 TokenizerName = Annotated[Name, Ref("tokenizers", "tokenizer (tokenizers)")]
 WordsName = Annotated[Name, Ref("words", "entry of words")]
+HeadName = Annotated[Name, Ref("probe.every", "head (probe.heads)")]
 FinetuneName = Annotated[Name, Ref("finetune", "finetuning (finetune)")]
 SystemName = Annotated[Name, Ref("systems|sweeps", "system")]
 

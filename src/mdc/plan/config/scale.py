@@ -19,8 +19,18 @@ from mdc.plan.config.tokenizers import TokenizerEntry
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
 
 
-class Probe(Strict):
-    """How features are computed, and the probe's recipe, which is CLIP-benchmark's (paper, appendix B).
+class Features(Strict):
+    """How the features of any probe are computed, and its seed."""
+
+    seed: NonNegative
+    feature_batch: Positive
+    precision: Literal["fp32", "bf16"]
+    threads: Threads
+    device: Literal["auto", "cpu", "cuda"]
+
+
+class Probe(Features):
+    """The linear probe's recipe, which is CLIP-benchmark's (paper, appendix B).
 
     ``fused``: AdamW by PyTorch's fused kernel, which is faster and rounds differently from CLIP-benchmark's.
     """
@@ -28,12 +38,50 @@ class Probe(Strict):
     lr: Annotated[float, Field(gt=0)]
     epochs: Positive
     batch_size: Positive
-    seed: NonNegative
-    feature_batch: Positive
-    precision: Literal["fp32", "bf16"]
-    threads: Threads
-    device: Literal["auto", "cpu", "cuda"]
     fused: bool = False
+
+
+class _Head(Strict):
+    """How an encoder is probed, where not linearly. ``label``: what tables call it."""
+
+    label: str
+
+
+class Attentive(_Head):
+    """One query attends over all tokens, then a linear layer: by the one of ``lr`` that does best on a share ``held_out`` of the
+    training items."""
+
+    kind: Literal["attentive"]
+    lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    epochs: Positive
+    batch_size: Positive
+    held_out: Annotated[float, Field(gt=0, lt=1)]
+
+    def sentence(self) -> str:
+        """What it is, as a table says it."""
+        rates = ", ".join(f"{lr:g}" for lr in self.lr)
+        return (
+            f"one learnt query attends over [CLS] and the patch tokens, then a linear layer; {self.epochs} epochs; of the "
+            f"learning rates {rates} the best on a held-out share {self.held_out:g} of the training items, fitted again on all"
+        )
+
+
+class Neighbours(_Head):
+    """A vote of the ``k`` nearest training items weighs exp(cosine / ``temperature``)."""
+
+    kind: Literal["knn"]
+    k: Positive
+    temperature: Annotated[float, Field(gt=0)]
+
+    def sentence(self) -> str:
+        """What it is, as a table says it."""
+        return (
+            f"votes of the {self.k} nearest training items by cosine of the linear probe's feature, weighted by exp(cosine / "
+            f"{self.temperature:g})"
+        )
+
+
+Head = Annotated[Attentive | Neighbours, Field(discriminator="kind")]
 
 
 class ProbeRuntime(Strict):
@@ -51,9 +99,21 @@ class ProbeRuntime(Strict):
 
 
 class Probing(Probe):
-    """A scale's section ``probe``: what decides the probes of every encoder, and what does not."""
+    """A scale's section ``probe``: the linear probe's recipe, other ``heads`` that tables may name, and what decides nothing."""
 
+    heads: dict[Name, Head] = Field(default_factory=dict)
     runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
+
+    @property
+    def every(self) -> dict[str, Head | None]:
+        """All heads that tables may name."""
+        return {"linear": None, **self.heads}
+
+    @model_validator(mode="after")
+    def _linear(self) -> Self:
+        if "linear" in self.heads:
+            raise ValueError("heads: linear is the probe whose recipe stands beside them; use another name")
+        return self
 
 
 class Scale(Strict):

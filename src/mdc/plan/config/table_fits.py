@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
-from mdc.plan.config.scale import Scale
+from mdc.plan.config.scale import Attentive, Neighbours, Scale
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import (
     ChoiceTable,
     CostTable,
+    HeadTable,
     LossFigure,
     PositionFigure,
     ProbeTable,
@@ -41,6 +43,8 @@ def check_tables(params: Params) -> None:
         if isinstance(table, ProbeTable):
             for side in (side for pair in table.contrasts for side in pair):
                 check_reference(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
+        if isinstance(table, HeadTable):
+            _can_be_asked(params, table, place)
         if isinstance(table, ProbeTable | ScoreTable):
             _told_apart(params, methods, table, place)
         if isinstance(table, ScoreTable):
@@ -111,6 +115,32 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
         there = estimators_of(method.objective, method.t_range)
         if estimator not in there:
             raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
+
+
+def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
+    """Attention needs patch tokens, and k neighbours as many training items."""
+    heads = {name: head for name, head in (scale.probe.every if scale.probe else {}).items() if name in table.heads}
+    check_unique_labels(
+        f"{where}.heads", {name: head.label if head else "linear probe" for name, head in heads.items()}
+    )
+    if any(isinstance(head, Attentive) for head in heads.values()):
+        counts = {name: scale.encoders[name].tokens for name in table.encoders}
+        for name in table.backbones:
+            backbone = scale.training.backbones[name]
+            if isinstance(backbone, Backbone):
+                counts[name] = (backbone.image_size // backbone.patch_size) ** 2
+        for name, count in counts.items():
+            if count < 2:
+                raise ValueError(
+                    f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
+                )
+    for key, head in heads.items():
+        for name in table.shown if isinstance(head, Neighbours) else ():
+            train = getattr(scale.data.probes[name].source, "train", None)
+            if isinstance(head, Neighbours) and isinstance(train, int) and train < head.k:
+                raise ValueError(
+                    f"{where}.heads: {key}: {name} has {train} training items, and k = {head.k} neighbours are asked for"
+                )
 
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:

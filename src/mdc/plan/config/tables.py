@@ -26,6 +26,7 @@ from mdc.plan.config.references import (
     ChoicesNames,
     CorpusName,
     EncoderName,
+    HeadName,
     MethodName,
     MethodNames,
     Methods,
@@ -44,6 +45,7 @@ from mdc.plan.config.types import (
     SidePair,
     Strict,
     WithClaims,
+    check_scored,
     check_sides_exist,
     each_once,
     pairs_once,
@@ -124,19 +126,52 @@ class ProbeTable(OfMethods):
         """The probes of all columns."""
         return [*self.probes, *self.reported_separately]
 
+    @property
+    def asked(self) -> list[str]:
+        """By which heads the encoders are probed."""
+        return ["linear"]
+
     @model_validator(mode="after")
     def _sides_stand(self) -> Self:
         each_once(self.shown)
         if self.claimed is not None and self.claimed not in self.probes:
             raise ValueError(f"claimed: {self.claimed} is none of the probes; choose from {', '.join(self.probes)}")
         check_sides_exist("contrasts", self.contrasts, self.corpora)
-        check_sides_exist("primary", self.primary, self.corpora)
         pairs_once("contrasts", self.contrasts)
         pairs_once("primary", self.primary)
+        self._claims()
+        return self
+
+    def _claims(self) -> None:
+        check_sides_exist("primary", self.primary, self.corpora)
         for pair in self.primary:
             if "/" not in pair[0]:
                 raise ValueError(f"primary: [{', '.join(pair)}] must name both sides as corpus/method")
-        return self
+
+
+class HeadTable(ProbeTable):
+    """A table of one backbone by ``heads``, ``linear`` or those of the scale's ``probe``: what an encoder knows, by how it is
+    asked. ``contrasts``: pairs of methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head."""
+
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+    heads: Annotated[list[HeadName], Field(min_length=1), AfterValidator(each_once)]
+    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+
+    @property
+    def asked(self) -> list[str]:
+        """See :class:`ProbeTable`."""
+        return list(self.heads)
+
+    def _claims(self) -> None:
+        for pair in self.contrasts:
+            if "/" in "".join(pair):
+                raise ValueError(
+                    f"contrasts: [{', '.join(pair)}]: they stand on each corpus and for each head; name methods alone"
+                )
+        check_scored("primary", self.primary, self.corpora, f"one of its heads ({', '.join(self.heads)})")
+        for side in (side for pair in self.primary for side in pair):
+            if side.rpartition("/")[2] not in self.heads:
+                raise ValueError(f"primary: {side}: no head of this table; allowed: {', '.join(self.heads)}")
 
 
 class MethodTable(ProbeTable):
@@ -244,13 +279,7 @@ class _OfScores(OfMethods):
         pairs_once("contrasts", self.contrasts)
         pairs_once("primary", self.primary)
         for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
-            for side in (side for pair in pairs for side in pair):
-                corpus, method, _ = side.split("/")
-                if method not in self.corpora.get(corpus, []):
-                    there = ", ".join(f"{corpus}/{one}" for corpus, methods in self.corpora.items() for one in methods)
-                    raise ValueError(
-                        f"{key}: {side} does not stand in corpora; allowed: {there}, and an estimator behind it"
-                    )
+            check_scored(key, pairs, self.corpora, "an estimator")
         return self
 
 

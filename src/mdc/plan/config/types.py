@@ -137,6 +137,15 @@ def check_sides_exist(key: str, pairs: list[list[str]], corpora: Mapping[str, li
                 raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {allowed}")
 
 
+def check_scored(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]], behind: str) -> None:
+    """Check that each side, corpus/method/…, names a method that the table has for this corpus; ``behind``: what follows it."""
+    for side in (side for pair in pairs for side in pair):
+        corpus, method, _ = side.split("/")
+        if method not in corpora.get(corpus, []):
+            there = ", ".join(f"{corpus}/{one}" for corpus, methods in corpora.items() for one in methods)
+            raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {there}, and {behind} behind it")
+
+
 def pairs_once(key: str, pairs: list[list[str]]) -> None:
     """Refuse a comparison that stands twice, also as its reverse: it is one, and would be counted as two."""
     seen: set[frozenset[str]] = set()

@@ -12,6 +12,7 @@ from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.tables import (
     ConvergenceFigure,
     Figure3,
+    HeadTable,
     LicenceTable,
     PairsFigure,
     ProbeTable,
@@ -22,7 +23,7 @@ from mdc.plan.config.tables import (
     ScheduleTable,
 )
 from mdc.plan.jobs.context import Context, Encoder
-from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, Licence
 from mdc.plan.records import UserError
@@ -35,6 +36,7 @@ _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
     "not ranked."
 )
+_LINEAR = "linear probe"
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
@@ -65,11 +67,13 @@ def _labelled(key: str, label: str) -> dict[str, str]:
 
 
 def probing(plan: Context, name: str) -> Values:
-    """A table or figure of linear probes: its systems are methods, each with all its seeds, and their controls."""
+    """A table or figure of probes: its systems are methods, each with all its seeds, and their controls."""
     scale = plan.scale
     table = scale.tables.at(name, ProbeTable)
     systems = _systems(plan, name, table)
-    records = {record: plan.probe(encoder) for encoder in plan.encoders_of(table) for record in [f"probe/{encoder.id}"]}
+    if isinstance(table, HeadTable):
+        systems = [_by(plan, head, row) for head in table.asked for row in systems]
+    probes = [plan.probe(encoder, head) for head in table.asked for encoder in plan.encoders_of(table)]
     named = {system["key"] for system in systems}
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
@@ -80,11 +84,11 @@ def probing(plan: Context, name: str) -> Values:
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
     alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
     return {
-        "jobs": {**records, **{run.job: run for run in runs}},
+        "jobs": {job.job: job for job in (*probes, *runs)},
         "systems": systems,
         "columns": [_labelled(key, scale.data.probes[key].label) for key in table.shown],
         "reported_separately": table.reported_separately,
-        "notes": [note for key in table.shown if (note := scale.data.probes[key].note)],
+        "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         "contrasts": contrasts,
         "primary": primary,
         "primary_column": table.claimed or ("average" if averaged else alone),
@@ -117,6 +121,28 @@ def convergence(plan: Context, name: str) -> Values:
     contrasts = [both for pair in found["contrasts"] for share in every if set(both := at(pair, share)) <= set(shares)]
     primary = [at(pair, table.claimed_at) for pair in found["primary"]]
     return {**found, "contrasts": contrasts, "primary": primary, "shares": shares}
+
+
+def _heads(plan: Context, table: ProbeTable) -> list[str]:
+    """What the heads of a table of several are, a sentence each."""
+    assert plan.scale.probe is not None  # the schema sees to it
+    every = [plan.scale.probe.every[name] for name in table.asked] if isinstance(table, HeadTable) else []
+    return [f"{head.label[0].upper()}{head.label[1:]}: {head.sentence()}." for head in every if head]
+
+
+def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a system in a table of several heads, by the one of this ``name``."""
+    assert plan.scale.probe is not None
+    head, control = plan.scale.probe.every[name], row.get("control")
+    estimator = head.label if head else _LINEAR
+    return {
+        **row,
+        "key": f"{row['key']}/{name}",
+        "method": _labelled(row["method"]["key"], f"{row['method']['label']} · {estimator}"),
+        "records": [probe_of(run, name) for run in row["runs"]],
+        "estimator": estimator,
+        "control": None if control is None else f"{control}/{name}",
+    }
 
 
 def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]]:
@@ -189,17 +215,18 @@ def _label(table: ProbeTable, method: Method) -> str:
 
 
 def _system(side: str, backbone: str) -> str:
-    """The key of ``corpus/method`` on a backbone."""
-    corpus, _, method = side.rpartition("/")
-    return f"{corpus}/{backbone}/{method}"
+    """The key of ``corpus/method`` or ``corpus/method/head`` on a backbone."""
+    corpus, *rest = side.split("/")
+    return "/".join((corpus, backbone, *rest))
 
 
 def _pairs(table: ProbeTable) -> list[list[str]]:
     """The comparisons that ``contrasts`` asks for, whether both sides stand in the table or not."""
     within = [
-        [_system(f"{corpus}/{first}", backbone), _system(f"{corpus}/{second}", backbone)]
+        [_system(f"{corpus}/{first}{head}", backbone), _system(f"{corpus}/{second}{head}", backbone)]
         for backbone in table.backbones
         for corpus in table.corpora
+        for head in ([f"/{head}" for head in table.asked] if isinstance(table, HeadTable) else [""])
         for first, second in table.contrasts
         if "/" not in first
     ]

@@ -74,8 +74,8 @@ class Context(ABC):
         """The job of a run, made once."""
 
     @abstractmethod
-    def probe(self, encoder: Encoder) -> ProbeJob:
-        """The job of an encoder's probes, made once."""
+    def probe(self, encoder: Encoder, head: str) -> ProbeJob:
+        """The job of an encoder's probes by a head, made once."""
 
     @property
     @abstractmethod

@@ -1,4 +1,5 @@
-"""The names of encoders. An id is a path: ``runs/<id>`` and ``probe/<id>`` are the jobs that belong to it."""
+"""The names of encoders. An id is a path: ``runs/<id>`` and ``probe/<id>`` are the jobs that belong to it, and
+``probe/<id>/<head>`` of a head that is not linear."""
 
 from __future__ import annotations
 
@@ -84,3 +85,8 @@ class Frozen:
     @property
     def id(self) -> str:
         return self.system
+
+
+def probe_of(encoder: str, head: str) -> str:
+    """The job that probes the encoder of this id by a head."""
+    return f"probe/{encoder}" if head == "linear" else f"probe/{encoder}/{head}"

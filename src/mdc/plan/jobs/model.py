@@ -15,7 +15,7 @@ from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Method, Recipe
-from mdc.plan.config.scale import Probe
+from mdc.plan.config.scale import Features, Head, Probe
 from mdc.plan.config.score import OpenClipModel, Scoring
 from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
 from mdc.plan.config.types import Name, Names, NonNegative, Positive, Share, Strict
@@ -291,12 +291,14 @@ class JudgeJob(Job):
 
 
 class ProbeJob(Job):
-    """All probes of one encoder. Without a run it is the untrained control, ``seed``'s initial weights, or, if ``backbone`` says
-    so, a frozen encoder. ``snapshot``: not of the run's last weights, but of those after this share of its steps."""
+    """All probes of one encoder by one ``head``, without one linearly, whose ``recipe`` is longer. Without a run it is the
+    untrained control, ``seed``'s initial weights, or, if ``backbone`` says so, a frozen encoder. ``snapshot``: not of the run's
+    last weights, but of those after this share of its steps."""
 
     verb: Literal["probe"]
     probes: Names
-    recipe: Probe
+    recipe: Probe | Features
+    head: Head | None = None
     protocol: ProtocolProbe
     backbone_name: str
     backbone: TrainedBackbone | FrozenTokens

@@ -7,12 +7,14 @@ as the job's input, so editing a value reruns the jobs whose configuration chang
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
+from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
@@ -20,7 +22,7 @@ from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_reads
-from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
     ChoiceSetJob,
@@ -55,7 +57,7 @@ class Plan(Context):
         listed += [self.pretrain(run) for run in self.runs if run not in frozen]
         listed += encoder_jobs.wanted(self)
         listed += [self.pretrain(run) for run in frozen]
-        listed += [self.probe(encoder) for encoder in self.probed]
+        listed += [self.probe(encoder, head) for encoder, head in self.probes_of]
         listed += score_jobs.scored(self)
         listed += caption_jobs.captioned(self)
         listed += [artefact_job(self, name) for name in self.scale.tables]
@@ -81,27 +83,25 @@ class Plan(Context):
         return list(found)
 
     @cached_property
-    def probes_of(self) -> dict[Encoder, list[str]]:
-        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls, then their
-        snapshots."""
-        asked: dict[Encoder, set[str]] = {}
+    def probes_of(self) -> dict[tuple[Encoder, str], list[str]]:
+        """The probes that the tables ask of each encoder by each head, in the scale's order; runs first, then their controls,
+        then their snapshots."""
+        asked: dict[tuple[Encoder, str], set[str]] = {}
         for table in self.scale.tables.probing().values():
-            for encoder in self.encoders_of(table):
-                asked.setdefault(encoder, set()).update(table.shown)
-        trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
-        encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
-        encoders += [encoder for kind in (Snapshot, Frozen) for encoder in asked if isinstance(encoder, kind)]
-        return {e: [name for name in self.scale.data.probes if name in asked[e]] for e in encoders}
+            for key in itertools.product(self.encoders_of(table), table.asked):
+                asked.setdefault(key, set()).update(table.shown)
+        place: dict[Encoder, int] = {}
+        for number, run in enumerate(self.runs):
+            place[run] = number
+            place.setdefault(self.control(run), number)
+        kinds = (Run, Untrained, Snapshot, Frozen)
+        order = sorted(asked, key=lambda key: (kinds.index(type(key[0])), place.get(key[0], 0)))
+        return {key: [name for name in self.scale.data.probes if name in asked[key]] for key in order}
 
     @property
     def frozen(self) -> list[Frozen]:
         """The encoders of others that are probed."""
-        return [encoder for encoder in self.probed if isinstance(encoder, Frozen)]
-
-    @property
-    def probed(self) -> list[Encoder]:
-        """Every encoder that is probed."""
-        return list(self.probes_of)
+        return list(dict.fromkeys(encoder for encoder, _ in self.probes_of if isinstance(encoder, Frozen)))
 
     def _no_twins(self, wanted: Iterable[Run]) -> None:
         names = ("job", "inputs", "corpus", "backbone_name", "method_name")
@@ -232,18 +232,19 @@ class Plan(Context):
         )
 
     @once
-    def probe(self, encoder: Encoder) -> ProbeJob:
+    def probe(self, encoder: Encoder, head: str) -> ProbeJob:
         probe = self.scale.probe
         assert probe is not None  # tables of probes cannot do without
-        probes = self.probes_of[encoder]
+        probes, entry = self.probes_of[encoder, head], probe.every[head]
         values = self._frozen(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
         return self.make(
             ProbeJob,
-            f"probe/{encoder.id}",
+            probe_of(encoder.id, head),
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
-            [parts.ABILITIES["encode"], *values.pop("modules")],
+            [parts.ABILITIES["encode"], parts.HEADS[entry.kind if entry else "linear"], *values.pop("modules")],
             probes=probes,
-            recipe=probe.model_dump(exclude={"runtime"}),
+            recipe=probe.model_dump(include=set((Features if entry else Probe).model_fields)),
+            head=entry and entry.model_copy(update={"label": ""}),
             protocol=self.params.protocol.probe,
             **values,
         )

@@ -31,19 +31,20 @@ def rows(found: Results, numbers: Sequence[Number], systems: Sequence[System], b
     return mark_rows(lines)
 
 
-def levels(found: Results, labels: int = 3, times: int = 1) -> list[Row]:
+def levels(found: Results, labels: int = 3, times: int = 1, measures: Sequence[str] | None = None) -> list[Row]:
     """The rows of what guessing, the best known shortcut and a perfect scorer reach, below a table with so many
-    ``labels`` whose columns stand there so many ``times``."""
+    ``labels`` whose columns, by default all ``measures``, stand there so many ``times``."""
+    shown = found.measures if measures is None else measures
     reached = {"chance": found.chance, "best shortcut": found.shortcut, "perfect scorer": found.ceiling}
     return [
         Row(
             (*("any",) * (labels - 1), name),
-            tuple(Cell(level.get(measure)) for measure in found.measures) * times,
+            tuple(Cell(level.get(measure)) for measure in shown) * times,
             "chance",
             reference=True,
         )
         for name, level in reached.items()
-        if any(value is not None for value in level.values())
+        if any(level.get(measure) is not None for measure in shown)
     ]
 
 
