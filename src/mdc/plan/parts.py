@@ -17,7 +17,14 @@ OBJECTIVES = {
     "contrastive": "mdc.training.objectives.contrastive",
     "mask_and_replace": "mdc.training.objectives.mask_and_replace",
     "recurrent": "mdc.training.objectives.recurrent",
+    "cappa": "mdc.training.objectives.cappa",
+    "bicaptioning": "mdc.training.objectives.bicaptioning",
+    "complementary": "mdc.training.objectives.complementary",
+    "superclass": "mdc.training.objectives.superclass",
 }
+
+#: objective → the one as whose models its own score and write, if that is another
+FAMILIES = {"cappa": "autoregressive", "bicaptioning": "autoregressive", "complementary": "masked"}
 
 #: kind of a frozen encoder → its module (build, fetched)
 TOWERS = {

@@ -271,6 +271,7 @@ def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
     size, backbone = job.recipe.batch_size // job.recipe.processes, job.backbone
     width = trimmed(tokens, job.protocol.data.context_length)
     frozen = backbone.frozen if isinstance(backbone, OnTokens) else None
+    draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)
     one = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
     shape = (3, backbone.image_size, backbone.image_size) if frozen is None else (frozen.tokens, frozen.width)
     # equally spread draws: as many tokens are masked as in the mean
@@ -285,7 +286,7 @@ def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
         place=torch.arange(size) * job.recipe.processes,
         caption_hash=torch.arange(size),
         replacement=spread.expand(size, width).clone() if _fills_up(job) else None,
-        condition=torch.zeros(size, 1 + frozen.tokens) if _fills_up(job) and frozen is not None else None,
+        condition=torch.zeros(size, 1 + backbone.tokens) if draws_patches else None,
     )
 
 
