@@ -56,9 +56,22 @@ METHODS = {
     "lstm": Method(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
 }
 
+#: methods of the paper's neighbours
+NEIGHBOURS = {
+    "cappa": Method(label="", objective="cappa", pooling="patch_mean"),
+    "bicaptioning": Method(label="", objective="bicaptioning", pooling="patch_mean"),
+    "superclass": Method(label="", objective="superclass", pooling="patch_mean"),
+    "complementary": METHODS["mdc"].model_copy(update={"objective": "complementary", "t_range": (0.0, 1.0)}),
+    "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.35}),
+    "timed": METHODS["mdc"].model_copy(update={"timed": True}),
+    "suffix": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "suffix"}),
+    "next": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "next"}),
+}
+
 #: a caption of a toy batch has 15 places after SOT, which this one fills up
 ALL_METHODS = {
     **METHODS,
+    **NEIGHBOURS,
     "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
 }
 
@@ -231,7 +244,7 @@ def trained(
     by: Recipe | None = None,
     *,
     kill_at: int | None = None,
-    batch_of: Callable[[int, Any], CaptionBatch] = lambda step, _: batch(8, seed=step),
+    batch_of: Callable[[int, Any], CaptionBatch] = lambda step, _: batch(8, seed=step, draws=True),
     validate: Callable[[], dict[str, float]] | None = None,
     runtime: Runtime = RUNTIME,
     profile: Any = None,
@@ -273,7 +286,8 @@ def trained(
 
 
 def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draws: bool = False) -> CaptionBatch:
-    """A random batch as the loader yields it: captions of different lengths, none twice; ``draws``: also of replacement."""
+    """A random batch as the loader yields it: captions of different lengths, none twice; ``draws``: also those that the loader
+    makes for some methods alone."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(4, longest + 1, (size,), generator=generator)
     tokens = torch.randint(0, SOT, (size, width), generator=generator)
@@ -290,6 +304,7 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draw
         place=torch.arange(size),
         caption_hash=torch.arange(size),
         replacement=torch.rand(size, width, generator=generator) if draws else None,
+        condition=torch.rand(size, 1 + BACKBONE.tokens, generator=generator) if draws else None,
     )
 
 

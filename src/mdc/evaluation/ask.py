@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> None:
     weights = args.weights or weights_of(folder)
     run, manifest = open_run(folder, weights)
     job = run.job
-    names = estimators_of(job.method.objective, job.method.t_range)
+    names = estimators_of(job.method.family, job.method.t_range)
     if not names:
         raise UserError(f"{args.run}: a run of {job.method_name} ({job.method.objective}) cannot score captions")
     estimator = args.estimator or names[0]

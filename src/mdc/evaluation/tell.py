@@ -100,10 +100,9 @@ _ASKED = {
 
 
 def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Diffusing:
-    objective = job.method.objective
-    if objective not in WRITES:
-        raise UserError(f"{job.job}: a method with the objective {objective} writes no captions")
-    writes = WRITES[objective]
+    if job.method.family not in WRITES:
+        raise UserError(f"{job.job}: a method with the objective {job.method.objective} writes no captions")
+    writes = WRITES[job.method.family]
     policies, options = _ASKED[writes]
     for option in dict.fromkeys(one for _, listed in _ASKED.values() for one in listed):
         if option not in options and getattr(args, option) is not None:

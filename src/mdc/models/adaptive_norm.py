@@ -26,10 +26,10 @@ class Time(NamedTuple):
 
 
 def sinusoids(t: Tensor, width: int) -> Tensor:
-    """t (B,) in [0, 1] → (B, width) float32: cosines, then sines, of ⌊width / 2⌋ frequencies each."""
+    """t (B,) in [0, 1] → (B, width) float64: cosines, then sines, of ⌊width / 2⌋ frequencies each."""
     half = width // 2
-    frequencies = torch.exp(-math.log(_PERIOD) * torch.arange(half, device=t.device, dtype=torch.float32) / half)
-    angles = _SCALE * t.float()[:, None] * frequencies
+    frequencies = torch.exp(-math.log(_PERIOD) * torch.arange(half, device=t.device, dtype=torch.float64) / half)
+    angles = _SCALE * t.double()[:, None] * frequencies
     return F.pad(torch.cat([angles.cos(), angles.sin()], dim=1), (0, width % 2))
 
 

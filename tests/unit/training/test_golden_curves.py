@@ -37,7 +37,7 @@ def curve(folder: Path, method: str) -> list[float]:
             method,
             STEPS,
             by,
-            batch_of=lambda step, _: batch(step % 8, method == "mcd"),
+            batch_of=lambda step, _: batch(step % 8, method in ("mcd", "dropped")),
             begins=weighted,
         )
     return [line["loss"] for line in read_json_lines(folder / "log.jsonl") if line["step"] % EVERY == 0]

@@ -71,7 +71,7 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
 def estimators(plan: Context, run: Run) -> list[str]:
     """The estimators of a run's method."""
     method = plan.params.methods[run.method]
-    return list(estimators_of(method.objective, method.t_range))
+    return list(estimators_of(method.family, method.t_range))
 
 
 @once

@@ -111,7 +111,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
                     "key": f"{corpus}/{method}",
                     "corpus": labelled(corpus, scale.label_of(corpus)),
                     "method": labelled(method, entry.label),
-                    "t_range": entry.t_range if entry.objective == "masked" else None,
+                    "t_range": entry.t_range if entry.family == "masked" else None,
                     "reverse": entry.direction is not None,
                     "records": [job.job for job in made],
                 }
