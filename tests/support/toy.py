@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
+from mdc.models.pixel_encoder import PixelEncoder
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Method, Recipe, Runtime
@@ -306,6 +308,17 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draw
         replacement=torch.rand(size, width, generator=generator) if draws else None,
         condition=torch.rand(size, 1 + BACKBONE.tokens, generator=generator) if draws else None,
     )
+
+
+@contextmanager
+def in_double() -> Iterator[None]:
+    """Pixels in float64."""
+
+    def prepared(self: PixelEncoder, images: torch.Tensor) -> torch.Tensor:
+        return images.double() * self.pixel_scale - self.pixel_shift
+
+    with patch.object(PixelEncoder, "prepared", prepared):
+        yield
 
 
 def same_tensors(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
