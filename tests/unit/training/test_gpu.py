@@ -33,7 +33,7 @@ pytestmark = [
 ]
 # with a number, as tensors there say it
 CUDA = torch.device("cuda", 0)
-EVERY = pytest.mark.parametrize("method", ["clip", "arc", "mdc", "mcd"])
+EVERY = pytest.mark.parametrize("method", ["clip", "arc", "mdc", "mcd", *toy.NEIGHBOURS])
 
 
 @pytest.fixture(autouse=True)

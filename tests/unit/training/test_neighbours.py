@@ -18,6 +18,7 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.evaluation.predictors.folded import hidden_states, remember
+from mdc.models.adaptive_norm import Time
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
@@ -26,6 +27,7 @@ from mdc.plan.records import UserError, write_json
 from mdc.training.objectives import cappa, left_to_right, masked
 from mdc.training.objectives.complementary import supervise as twice
 from mdc.training.objectives.superclass import read_idf, targets
+from mdc.training.optimizer import build_optimizer
 
 CONTEXT = 77
 IDF = torch.linspace(0.0, 2.0, toy.V - 2)
@@ -363,8 +365,6 @@ def test_at_evaluation_the_time_is_the_share_of_masks() -> None:
 
 
 def _time(model: Any, t: Tensor) -> Any:
-    from mdc.models.adaptive_norm import Time
-
     return Time(model.text.time_embedding(t))
 
 
@@ -375,7 +375,7 @@ def test_both_directions_share_their_embeddings_in_one_file(tmp_path: Path) -> N
     other.load_state_dict(load_weights(tmp_path / "w.safetensors"))
     assert toy.same_tensors(model.state_dict(), other.state_dict())
     assert len(model.text.blocks) == len(model.text_backward.blocks) == 1
-    assert len(toy.model("half" if "half" in toy.ALL_METHODS else METHODS["half"]).text.blocks) == 1
+    assert len(toy.model(METHODS["half"]).text.blocks) == 1
 
 
 # --- SuperClass's targets -----------------------------------------------------------------------------------------------
@@ -403,8 +403,6 @@ def test_superclass_learns_the_pieces_of_its_captions() -> None:
     torch.set_num_threads(1)
     batch = toy.batch(8, longest=8, width=8)
     by = toy.recipe(lr=5e-3, weight_decay=0.0)
-    from mdc.training.optimizer import build_optimizer
-
     model = toy.model("superclass")
     objective = toy.objective("superclass", model)
     _, _, weights = targets(batch.tokens, torch.ones(toy.V - 2))
