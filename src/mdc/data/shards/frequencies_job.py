@@ -7,6 +7,8 @@ does not cut. Captions are read one by one, so a corpus may be larger than memor
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 from mdc.data.shards.index import ShardReader
 from mdc.models.text import clip_pieces
@@ -20,13 +22,18 @@ FREQUENCIES = "frequencies.json"
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.FrequenciesJob`."""
     (corpus,) = call.given.values()
-    reader, most = ShardReader(corpus, "train"), call.job.protocol.context_length - 2
+    path = call.out / FREQUENCIES
+    write_json(path, document_frequencies(corpus, call.job.protocol.context_length))
+    write_made(call, [path])
+
+
+def document_frequencies(corpus: Path, context_length: int) -> dict[str, Any]:
+    """What ``frequencies.json`` says of the corpus whose index is ``corpus``."""
+    reader, most = ShardReader(corpus, "train"), context_length - 2
     captions, found = 0, Counter[int]()
-    for number in progress(range(len(reader)), desc=call.job.job, unit="samples"):
+    for number in progress(range(len(reader)), desc="captions counted", unit="samples"):
         _, _, record = reader.read(number)
         captions += len(record["captions"])
         for caption in record["captions"]:
             found.update(set(clip_pieces(caption)[:most]))
-    path = call.out / FREQUENCIES
-    write_json(path, {"captions": captions, "pieces": {str(piece): found[piece] for piece in sorted(found)}})
-    write_made(call, [path])
+    return {"captions": captions, "pieces": {str(piece): found[piece] for piece in sorted(found)}}

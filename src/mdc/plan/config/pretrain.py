@@ -58,9 +58,10 @@ class Method(Strict):
     replaced at T (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the
     ``doubly_stochastic`` term.
 
-    ``masking: suffix``: a masked method hides every token from a random place on and shows those before it; ``next``: it learns
-    the first of the hidden ones alone. ``timed``: its decoder is told t. ``patches_kept``: the share of patch tokens that a
-    decoder reads in training. ``layers: half``: an autoregressive decoder of half the layers. ``steps: half``: half the epochs.
+    ``masking``: ``suffix`` hides every token from a random place on and shows those before it; ``next`` learns the first of the
+    hidden ones alone. ``timed``: a masked method's decoder is told t. ``patches_kept``: the share of patch tokens that a decoder
+    reads in training. ``layers``: ``half`` is an autoregressive decoder of half the layers. ``steps``: ``half`` is half the
+    epochs.
     """
 
     label: str
