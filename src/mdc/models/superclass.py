@@ -1,4 +1,4 @@
-"""SuperClass: an encoder that tells which word pieces a caption has, and no decoder (Huang et al., 2024)."""
+"""SuperClass: an encoder that tells which tokens a caption has, and no decoder (Huang et al., 2024)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdc.plan.config.backbones import Backbone, OnTokens
 
 
 class SuperClass(ImageText):
-    """The mean of the visual tokens → a norm → an MLP four times as wide → logits of V word pieces; SOT and EOT are none."""
+    """The mean of the visual tokens → a norm → an MLP four times as wide → logits of V tokens; SOT and EOT are none."""
 
     def __init__(self, backbone: Backbone | OnTokens, vocabulary_size: int, seed: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class SuperClass(ImageText):
         self.head = word_head(width, self.classes, seed)
 
     def log_probabilities(self, images: Tensor) -> Tensor:
-        """images as the encoder's ``prepared`` gives them → log softmax over word pieces (B, V), at least float32."""
+        """images as the encoder's ``prepared`` gives them → log softmax over tokens (B, V), at least float32."""
         _, tokens = self.encoder(images)
         return at_least_float32(self.head(self.text(tokens.mean(dim=1)))).log_softmax(dim=-1)
 

@@ -153,7 +153,7 @@ VERBS = {
         job="FrequenciesJob",
         module="mdc.data.shards.frequencies_job",
         manifest="frequencies.json",
-        text="count in how many training captions of a corpus each word piece stands",
+        text="count in how many training captions of a corpus each token occurs",
         counted="document frequencies",
     ),
     "tokenizer": Verb(

@@ -39,7 +39,7 @@ class Corpus:
         frequencies: Path | None = None,
     ) -> None:
         """``encoded``: the manifest of a frozen encoder's tokens of this corpus, which stand in the images' place;
-        ``frequencies``: in how many of its captions each word piece stands."""
+        ``frequencies``: in how many of its captions each token occurs."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
         self.workers, self.group, self.encoded, self.frequencies = workers, group, encoded, frequencies
         self.index: dict[str, Any] = read_index(manifest, verify="auto", kind="corpus")

@@ -1,4 +1,4 @@
-"""The job ``mdc frequencies``: in how many training captions of a corpus each word piece stands (its document frequency).
+"""The job ``mdc frequencies``: in how many training captions of a corpus each token occurs (its document frequency).
 
 Writes ``frequencies.json``: ``captions``, how many there are, and ``pieces`` {CLIP id: captions}, of pieces that the context
 does not cut. Captions are read one by one, so a corpus may be larger than memory.

@@ -1,4 +1,4 @@
-"""Scores of SuperClass runs: how likely the set of a caption's word pieces is, whatever their order and number."""
+"""Scores of SuperClass runs: how likely the set of a caption's tokens is, whatever their order and number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BagOfWords:
 
     @torch.no_grad()
     def look(self, images: Tensor) -> Tensor:
-        """images (I, 3, S, S) uint8 → log probabilities of the word pieces, (I, V) float32."""
+        """images (I, 3, S, S) uint8 → log probabilities of the tokens, (I, V) float32."""
         with autocast(self.device, self.precision):
             return self.model.log_probabilities(self.model.encoder.prepared(images.to(self.device))).float()
 

@@ -205,7 +205,7 @@ class Plan(Context):
         )
 
     def _counts(self, run: Run) -> bool:
-        """Whether a run weights word pieces by how many of its corpus's captions have them."""
+        """Whether a run weights tokens by how many of its corpus's captions have them."""
         return self.params.methods[run.method].objective == "superclass"
 
     def frequencies(self, corpus: str) -> Job:

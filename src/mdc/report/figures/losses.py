@@ -37,7 +37,7 @@ SHOWN = {
 #: family -> what its panels are called; in the order drawn
 _FAMILIES = {
     "contrastive": "contrastive",
-    "superclass": "sets of word pieces",
+    "superclass": "sets of tokens",
     "captioning": "captioning",
     "schedules": "other weights and ranges of t",
     "ratios": "fixed mask ratios",

@@ -1,4 +1,4 @@
-"""The objective ``superclass``: predict the set of a caption's word pieces from the image (Huang et al., 2024, SuperClass).
+"""The objective ``superclass``: predict the set of a caption's tokens from the image (Huang et al., 2024, SuperClass).
 
 A caption's target gives each piece that it has the weight idf = log((N + 1) / (df + 1)), normalised to sum 1: df of the corpus's
 N training captions have the piece. The loss is −Σ target · log softmax, the mean over the captions of the global batch; one whose
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 class SuperClassObjective(CaptioningObjective):
-    """``idf`` (V,) float32: of each word piece."""
+    """``idf`` (V,) float32: of each token."""
 
     def __init__(self, model: SuperClass, idf: Tensor, batch_size: int, precision: str, group: Group) -> None:
         super().__init__(model, None, batch_size, precision, group)
@@ -75,7 +75,7 @@ def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
     try:
         captions, counts = int(told["captions"]), {int(piece): int(count) for piece, count in told["pieces"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{path}: not document frequencies of word pieces; delete it and run again") from None
+        raise UserError(f"{path}: not document frequencies of tokens; delete it and run again") from None
     pieces = vocabulary.clip_ids(range(vocabulary.size - 2))
     found = torch.tensor([counts.get(piece, 0) for piece in pieces], dtype=torch.float64)
     return torch.log((captions + 1) / (found + 1)).float()
