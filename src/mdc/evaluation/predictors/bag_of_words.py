@@ -33,5 +33,6 @@ class BagOfWords:
             first = [piece not in pieces[:place] for place, piece in enumerate(pieces)]
             each = seen[pair.image, list(pieces)].double().cpu() * torch.tensor(first)
             tokens = torch.cat([each, torch.zeros(1, dtype=torch.float64)])
-            found.append(Scored(float(tokens.sum()), 0.0, tokens))
+            # in one order whatever the caption's, so that rounding tells no two orders apart
+            found.append(Scored(float(tokens.sort().values.sum()), 0.0, tokens))
         return found
