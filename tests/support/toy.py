@@ -64,7 +64,7 @@ NEIGHBOURS = {
     "bicaptioning": Method(label="", objective="bicaptioning", pooling="patch_mean"),
     "superclass": Method(label="", objective="superclass", pooling="patch_mean"),
     "complementary": METHODS["mdc"].model_copy(update={"objective": "complementary", "t_range": (0.0, 1.0)}),
-    "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.35}),
+    "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.5}),
     "timed": METHODS["mdc"].model_copy(update={"timed": True}),
     "suffix": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "suffix"}),
     "next": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "next"}),
