@@ -41,7 +41,7 @@ BACKBONE = Backbone(
 )
 
 CONVOLUTIONAL = ResNet(
-    label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=1, heads=2), block="basic", blocks=[1, 1]
+    label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=2, heads=2), block="basic", blocks=[1, 1]
 )
 
 METHODS = {
