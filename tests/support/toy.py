@@ -14,6 +14,7 @@ import torch
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
+from mdc.models.reads import count_of_tokens
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Method, Recipe, Runtime
@@ -306,7 +307,7 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draw
         place=torch.arange(size),
         caption_hash=torch.arange(size),
         replacement=torch.rand(size, width, generator=generator) if draws else None,
-        condition=torch.rand(size, 1 + BACKBONE.tokens, generator=generator) if draws else None,
+        condition=torch.rand(size, 1 + count_of_tokens(BACKBONE), generator=generator) if draws else None,
     )
 
 

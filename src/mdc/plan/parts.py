@@ -90,6 +90,11 @@ ABILITIES = {
 OTHERS = {"coca": "mdc.evaluation.others.coca"}
 
 
+def family_of(objective: str) -> str:
+    """The objective as whose models an objective's own score and write."""
+    return FAMILIES.get(objective, objective)
+
+
 def load(parts: Mapping[str, str], name: str) -> Any:
     """The module of one of ``parts``, imported now."""
     return importlib.import_module(parts[name])

@@ -14,6 +14,7 @@ from mdc.data.loader.batches import CaptionBatches, validation_batches
 from mdc.data.loader.draws import FewMasks, MoreDraws
 from mdc.data.loader.stored import Stored, open_stored
 from mdc.data.shards.index import read_index
+from mdc.models.reads import count_of_tokens
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.pretrain import Blocks
@@ -96,7 +97,7 @@ class Corpus:
         if (masks := self.job.method.masks) is not None:
             return FewMasks(self.job.protocol.data.context_length, masks)
         backbone, kept = self.job.backbone, self.job.method.patches_kept is not None
-        vectors = backbone.tokens if kept or isinstance(backbone, OnTokens) else 0
+        vectors = count_of_tokens(backbone) if kept or isinstance(backbone, OnTokens) else 0
         return MoreDraws(self.job.protocol.data.context_length, vectors) if kept or self.length is not None else None
 
     @property

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import logits
+from mdc.models.reads import count_of_tokens
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
@@ -286,7 +287,7 @@ def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
         place=torch.arange(size) * job.recipe.processes,
         caption_hash=torch.arange(size),
         replacement=spread.expand(size, width).clone() if _fills_up(job) else None,
-        condition=torch.zeros(size, 1 + backbone.tokens) if draws_patches else None,
+        condition=torch.zeros(size, 1 + count_of_tokens(backbone)) if draws_patches else None,
     )
 
 

@@ -429,7 +429,7 @@ def test_idf_is_of_the_pieces_of_the_vocabulary(tmp_path: Path) -> None:
 def test_only_a_method_of_the_masked_objective_takes_its_keys() -> None:
     mdc: dict[str, Any] = toy.METHODS["mdc"].model_dump()
     whole = {"t_range": (0.0, 1.0)}
-    assert Method(**{**mdc, **whole, "masking": "next"}).family == "masked"
+    assert Method(**{**mdc, **whole, "masking": "next"}).masking == "next"
     for changed, said in (
         ({"masking": "suffix"}, "masking suffix needs t_range"),
         ({"objective": "complementary"}, "objective complementary needs t_range"),

@@ -24,6 +24,7 @@ from mdc.models.runs import RunModel
 from mdc.plan.config.caption import WRITES
 from mdc.plan.config.score import Scoring, estimators_of
 from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 _SHOWN = 256  # pixels of a picture with what a word looks at
@@ -55,7 +56,7 @@ class Demo:
     """A run that answers; UserError for one that neither writes nor scores captions."""
 
     def __init__(self, run: RunModel, device: torch.device) -> None:
-        self.job, self.family = run.job, run.job.method.family
+        self.job, self.family = run.job, family_of(run.job.method.objective)
         self.vocabulary = run.vocabulary
         estimators = estimators_of(self.family, run.job.method.t_range)
         self.estimator = estimators[0] if estimators else None

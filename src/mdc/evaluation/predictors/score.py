@@ -22,6 +22,7 @@ from mdc.models.runs import RunModel
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.score import estimators_of
 from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 
@@ -75,18 +76,18 @@ class RunScorer:
         self, run: RunModel, *, samples: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
-        self.name = run.job.method_name
+        self.name, self.family = run.job.method_name, family_of(self.method.objective)
         self.image_size, self.samples = run.job.backbone.image_size, samples
-        self.estimators = estimators_of(self.method.family, self.method.t_range)
+        self.estimators = estimators_of(self.family, self.method.t_range)
         if not self.estimators:
             raise UserError(
                 f"{run.checkpoint}: a method with the objective {self.method.objective} cannot score captions"
             )
         self.model = run.load()
         self._asked: Similarity | BagOfWords | CaptionScorer
-        if self.method.family == "contrastive":
+        if self.family == "contrastive":
             self._asked = Similarity(self.model, precision, device)
-        elif self.method.family == "superclass":
+        elif self.family == "superclass":
             self._asked = BagOfWords(self.model, precision, device)
         else:
             self._asked = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)

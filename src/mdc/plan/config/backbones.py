@@ -59,11 +59,6 @@ class Backbone(Strict):
             raise ValueError(f"reads {self.reads}: there are {side} patches a side, fewer than the grid has cells")
         return self
 
-    @property
-    def tokens(self) -> int:
-        """How many patch tokens an image has."""
-        return (self.image_size // self.patch_size) ** 2
-
 
 class ResNet(Backbone):
     """A residual network (He et al., 2016) of torchvision and the decoder that goes with it: ``blocks`` residual blocks in
@@ -146,11 +141,6 @@ class OnTokens(Strict):
     frozen: FrozenTokens
     decoder: Decoder
     words: FrozenWords | None = None
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens an image has."""
-        return self.frozen.tokens
 
 
 _OnFrozen = FrozenBackbone | OnTokens | FrozenTokens

@@ -20,7 +20,7 @@ from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
 from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads
-from mdc.plan.parts import FAMILIES, OBJECTIVES
+from mdc.plan.parts import OBJECTIVES, family_of
 
 
 def _objective(name: str) -> str:
@@ -101,7 +101,7 @@ class Method(Strict):
         }
         for objective, values in own.items():
             for key, value in values.items():
-                if (self.family == objective) != (value is not None):
+                if (family_of(self.objective) == objective) != (value is not None):
                     need = "needs" if value is None else "does not take"
                     raise ValueError(f"objective {self.objective} {need} {key}")
         takes: dict[str, tuple[object, tuple[str, ...]]] = {
@@ -132,11 +132,6 @@ class Method(Strict):
         if self.masks is not None and self.fixed_ratio is None:
             raise ValueError(f"masks: {self.masks}: only a masked method with one mask ratio (t_range [r, r]) takes it")
         return self
-
-    @property
-    def family(self) -> str:
-        """The objective as whose models its own score and write."""
-        return FAMILIES.get(self.objective, self.objective)
 
     @property
     def fixed_ratio(self) -> float | None:
