@@ -25,13 +25,13 @@ from mdc.plan.config.read import load
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes.group import ALONE, Group
-from mdc.training.feed import Fed, fed
 from mdc.training.memory import Captions, operations
+from mdc.training.metrics import DeferredMetrics
 from mdc.training.optimizer import build_optimizer
 from mdc.training.peaks import peak_here
+from mdc.training.prefetch import DeviceBatch, prefetch_to_device
 from mdc.training.run import prepare
-from mdc.training.trainer import _step
-from mdc.training.watch import Watch
+from mdc.training.trainer import optimizer_step
 
 ROOT = Path(__file__).resolve().parents[1]
 Found = dict[str, Any]
@@ -114,10 +114,10 @@ class Run:
         self.training.model.train()
         self.parameters = [p for p in self.training.model.parameters() if p.requires_grad]
         self.optimizer = build_optimizer(self.training.model, job.recipe, job.protocol.pretrain)
-        self.watch = Watch(here.device, group)
+        self.metrics = DeferredMetrics(here.device, group)
         self.number, self.losses, objective = 0, list[float](), self.training.objective
         self.prepared = [objective.prepare(one, job.recipe.accumulation) for one in data.made]
-        self.batches: Iterator[Fed] = fed(
+        self.batches: Iterator[DeviceBatch] = prefetch_to_device(
             data.batches(0), lambda one: objective.prepare(one, job.recipe.accumulation), here.device
         )
 
@@ -126,7 +126,7 @@ class Run:
         synchronise(self.device)
         began = time.perf_counter()
         for batch in islice(self.batches, count):
-            measured = _step(self.training, self.optimizer, self.number, batch, self.watch)
+            measured = optimizer_step(self.training, self.optimizer, self.number, batch, self.metrics)
             self.losses += [values["loss"] for _, values in measured]
             self.number += 1
         synchronise(self.device)
@@ -134,7 +134,7 @@ class Run:
 
     def settled(self) -> list[float]:
         """The losses of all steps."""
-        self.losses += [values["loss"] for _, values in self.watch.settled()]
+        self.losses += [values["loss"] for _, values in self.metrics.flush()]
         return self.losses
 
     def resident(self) -> None:

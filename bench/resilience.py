@@ -27,6 +27,7 @@ import torch
 import mdc.training.corpus as corpus
 import mdc.training.results as results
 import mdc.training.run as run
+import mdc.training.saver as saver
 from mdc.app.work import do
 from mdc.plan.config.read import load
 from mdc.plan.jobs.call import Call
@@ -34,13 +35,12 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import json_text, write_text
-from mdc.training.saver import Saver
 from mdc.training.state import LATEST, States
 
 # what is timed: (module or class, function) → part
 PARTS = {
-    (States, "snapshot"): "states copied on the way",
-    (Saver, "settle"): "states waited for",
+    (saver, "copied"): "states copied on the way",
+    (saver.Saver, "wait"): "states waited for",
     (results, "save_weights"): "final weights saved",
     (corpus, "read_index"): "shards hashed before training",
     (results, "sha256_file"): "results hashed",

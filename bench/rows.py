@@ -33,6 +33,7 @@ UNITS = {
     "processor s": False,
     "processor s/million samples": False,
     "processor µs/sample": False,
+    "MB": False,
     "ms": False,
     "ms/pass": False,
     "nats²": False,

@@ -1,11 +1,13 @@
 """Pairs a core-second into shards: a downloaded list of synthetic photos, cut by one job with one process and with two.
 
-With ``--against REV`` the sources of that commit do the same before, in turns, round by round: until parts came, one process
-wrote a whole corpus, decoded each image again, and split each caption into pieces twice. A corpus that takes half of the pairs
-is written beside the whole one, as nested corpora are. Processor time counts the processes that a job starts. Every way runs in
-a process of its own; the samples that come out are held against each other.
+With ``--against REV`` the sources of that commit do the same before, in turns, round by round: until images stayed in the tars
+that they came in, they were written anew; until parts came, one process wrote a whole corpus, decoded each image again, and split
+each caption into pieces twice. A corpus that takes half of the pairs is written beside the whole one, as nested corpora are.
+``--mirror`` takes the tars as a mirror's, whose images are decoded. Processor time counts the processes that a job starts. Every
+way runs in a process of its own; the samples that come out are held against each other. The bytes are those of the set, downloads
+not counted.
 
-    python bench/shards.py --parts 8 --rows 1000 --against bcb5b49
+    python bench/shards.py --parts 8 --rows 1000 --against 754eb10
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rows
+
+from mdc.data.shards.index import ShardReader
+from mdc.plan.records import sha256_file
 
 SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.01}
 SOURCE |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
@@ -62,9 +68,11 @@ def whole(name, source):
     join_parts(name, opened, out / "corpora" / name, [index], max_skipped=0.05, context_length=77, splits=splits)
 whole("all", source)
 once = sum(used()) - before, time.perf_counter() - began
-whole("half", {**source, "pairs": int(sys.argv[6])})
+stored = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+if source["from"] == "urls":
+    whole("half", {**source, "pairs": int(sys.argv[6])})
 peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-print(json.dumps({"cpu": once[0], "wall": once[1], "both": sum(used()) - before, "peak": peak / 1024}))
+print(json.dumps({"cpu": once[0], "wall": once[1], "both": sum(used()) - before, "peak": peak / 1024, "MB": stored / 1e6}))
 """
 
 
@@ -112,13 +120,16 @@ def downloaded(folder: Path, parts: int, rows: int) -> None:
                     tar.addfile(info, io.BytesIO(content))
         status = path.stat()
         account = {"sha256": "0" * 64, "files": {path.name: [status.st_size, status.st_mtime_ns]}}
+        account["tar"] = sha256_file(path)
         (folder / f"d/accounts/{part:05d}.json").write_text(json.dumps(account))
 
 
-def measured(src: Path, how: str, data: Path, out: Path, processes: int, pairs: int) -> dict[str, float]:
+def measured(
+    src: Path, how: str, data: Path, out: Path, processes: int, pairs: int, source: dict[str, Any]
+) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, how, str(data), str(out), str(processes), json.dumps(SOURCE), str(pairs // 2)],
-        env={**os.environ, "PYTHONPATH": str(src), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", CHILD, how, str(data), str(out), str(processes), json.dumps(source), str(pairs // 2)],
+        env={**os.environ, "PYTHONPATH": str(src), "OMP_NUM_THREADS": "1", "MDC_DATA": str(data)},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -129,12 +140,10 @@ def measured(src: Path, how: str, data: Path, out: Path, processes: int, pairs: 
 
 def samples(corpus: Path, split: str) -> str:
     """sha256 over the samples of a split, whatever shards they lie in."""
-    digest = hashlib.sha256()
-    for shard in json.loads((corpus / "index.json").read_text())["splits"][split]["shards"]:
-        with tarfile.open(corpus / shard["file"]) as tar:
-            for member in tar:
-                content = tar.extractfile(member)
-                digest.update(member.name.encode() + (content.read() if content else b""))
+    digest, reader = hashlib.sha256(), ShardReader(corpus, split)
+    for number in range(len(reader)):
+        key, image, record = reader.read(number)
+        digest.update(key.encode() + image + json.dumps(record, sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -143,9 +152,11 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--rows", type=int, default=1000, help="of each part; seven in ten have an image")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mirror", action="store_true", help="tars of others, whose images are decoded")
     parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
     args = rows.arguments(parser, parts=4, rows=200, rounds=1)
     here = Path(__file__).parents[1]
+    source, corpora = (SOURCE, ("all", "half")) if not args.mirror else ({**SOURCE, "from": "mirror"}, ("all",))
     ways: dict[str, tuple[Path, str, int]] = {
         "1 process": (here / "src", "parts", 1),
         "2 processes": (here / "src", "parts", 2),
@@ -158,8 +169,12 @@ def main() -> None:
             )
             with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
                 tar.extractall(folder / "before", filter="data")
-            ways = {"before": (folder / "before/src", "corpus", 1), **ways}
+            how = "parts" if (folder / "before/src/mdc/data/shards/parts.py").is_file() else "corpus"
+            ways = {"before": (folder / "before/src", how, 1), **ways}
         downloaded(folder / "data", args.parts, args.rows)
+        os.environ["MDC_DATA"] = str(folder / "data")
+        if args.mirror:
+            (folder / "data/d/shards").rename(folder / "data/d/mirror")
         pairs = args.parts * int(0.7 * args.rows)
         rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         digests: set[tuple[str, ...]] = set()
@@ -167,12 +182,11 @@ def main() -> None:
             for name, (src, how, processes) in ways.items():
                 out = folder / f"out-{turn}-{name}"
                 began = time.perf_counter()
-                rounds[name].append(measured(src, how, folder / "data", out, processes, args.parts * args.rows))
+                all_rows = args.parts * args.rows
+                rounds[name].append(measured(src, how, folder / "data", out, processes, all_rows, source))
                 print(f"round {turn + 1}, {name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
                 digests.add(
-                    tuple(
-                        samples(out / "corpora" / one, split) for one in ("all", "half") for split in ("train", "val")
-                    )
+                    tuple(samples(out / "corpora" / one, split) for one in corpora for split in ("train", "val"))
                 )
                 subprocess.run(["rm", "-rf", str(out)], check=True)
     assert len(digests) == 1, "the ways wrote other samples"
@@ -183,16 +197,21 @@ def main() -> None:
         middle = {key: statistics.median(one[key] for one in found) for key in found[0]}
         print(
             f"{name}: {pairs / middle['cpu']:,.0f} pairs a core-second, {pairs / middle['wall']:,.0f} pairs a second, "
-            f"with a corpus of half of them {middle['both']:.1f} core-seconds, peak {middle['peak']:.0f} MiB"
+            f"with a corpus of half of them {middle['both']:.1f} core-seconds, peak {middle['peak']:.0f} MiB, "
+            f"{middle['MB']:.2f} MB on disk"
         )
-    what, setting = f"cutting {pairs:,} downloaded pairs into shards", f"{args.parts} parts of {args.rows} rows"
+    tars = "pairs of a mirror" if args.mirror else "downloaded pairs"
+    what, setting = f"cutting {pairs:,} {tars} into shards", f"{args.parts} parts of {args.rows} rows"
     took = {name: {key: [one[key] for one in found] for key in found[0]} for name, found in rounds.items()}
     one, two = took["1 process"], took["2 processes"]
     kept = [rows.compared(f"{what}, 2 processes", "1 process", "s", two["wall"], one["wall"], setting)]
     if args.against:
         peer, half = f"this project at {args.against}", "with a corpus of half of them beside it"
         kept.append(rows.compared(what, peer, "processor s", one["cpu"], took["before"]["cpu"], setting))
-        kept.append(rows.compared(f"{what}, {half}", peer, "processor s", one["both"], took["before"]["both"], setting))
+        if not args.mirror:
+            both = one["both"], took["before"]["both"]
+            kept.append(rows.compared(f"{what}, {half}", peer, "processor s", *both, setting))
+        kept.append(rows.compared(f"{what}, on disk", peer, "MB", one["MB"], took["before"]["MB"], setting))
     else:
         kept.append(rows.alone(what, "processor s", one["cpu"], setting))
     rows.write("shards", kept, args.results)

@@ -30,7 +30,7 @@ from mdc.plan.config.read import read_yaml
 from mdc.plan.config.sources import ProbeSource
 from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
 from mdc.training.optimizer import build_optimizer
-from mdc.training.state import LATEST, Position
+from mdc.training.state import LATEST, Position, copied
 
 # --- parquet ----------------------------------------------------------------------------------------------------------
 
@@ -185,14 +185,14 @@ def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_model_is_passed_over_and_changes_nothing(tmp_path: Path) -> None:
-    models = [arc(), arc(method="clip")]
+    models = [arc(), arc(method="clip", seed=1)]
     optimizers = [build_optimizer(model, toy.recipe(), toy.PROTOCOL) for model in models]
     states = toy.states(tmp_path, toy.job(toy.METHODS["arc"], toy.recipe()))
-    states.write(states.snapshot(models[0], optimizers[0], Position(3)))
+    states.write(copied(models[0], optimizers[0]), Position(3))
     before = {name: tensor.clone() for name, tensor in models[1].state_dict().items()}
     assert states.load(models[1], optimizers[1]) is None
     assert all(torch.equal(before[name], tensor) for name, tensor in models[1].state_dict().items())
-    states.write(states.snapshot(models[0], optimizers[0], Position(3)))
+    states.write(copied(models[0], optimizers[0]), Position(3))
     assert states.load(models[0], optimizers[0]) == Position(3)
 
 

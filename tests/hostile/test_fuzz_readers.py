@@ -18,6 +18,7 @@ from data_samples import encoded, iter_corpus, iter_probe, scenes, use_scenes, w
 from fuzzing import ANY, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
+from made_in_parts import group_of, join
 from PIL import Image
 from probing_world import ProbingWorld
 from shown import STATISTICS
@@ -36,7 +37,7 @@ from mdc.report.figures import losses
 from mdc.report.given import run_log
 from mdc.report.results import Results
 from mdc.training.optimizer import build_optimizer
-from mdc.training.state import LATEST, Position
+from mdc.training.state import LATEST, Position, copied
 
 
 @contextlib.contextmanager
@@ -200,6 +201,29 @@ def test_our_shards(corpus: Path) -> None:
     _read_all(corpus)
 
 
+def test_lines_of_images_in_tars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDC_DATA", str(tmp_path))
+    (tmp_path / "a.tar").write_bytes(tar_of(downloaded(["a", "b", "c", "d"])))
+    source = {"kind": "webdataset", "path": "a.tar", "val_share": 0.0}
+    index = join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], source=source)
+    path = tmp_path / "parts/d/train-00000.jsonl"
+    whole = path.read_bytes()
+    (shard,) = index["splits"]["train"]["shards"]
+
+    @fuzz(120)
+    @given(changed_bytes(whole, lambda data: None))
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        shard.update(bytes=len(data), sha256=sha256_file(path))
+        write_json(tmp_path / "corpora/c/index.json", index)
+        with one_line_at_most():
+            read_index(tmp_path / "corpora/c", verify=True)
+        with one_line_at_most():
+            _read_all(tmp_path / "corpora/c")
+
+    check()
+
+
 @pytest.mark.parametrize("name", ["corpus", "set"])
 def test_manifests_of_sets(corpus: Path, name: str) -> None:
     path = corpus.parent / name / "index.json"
@@ -235,7 +259,7 @@ def run(folder: Path) -> Path:
     write_json(place / "run.json", {**record, "outputs": outputs})
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
     states = toy.states(folder / "state", toy.job(toy.METHODS["arc"], toy.recipe()))
-    states.write(states.snapshot(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3)))
+    states.write(copied(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)), Position(3))
     write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
     return place
 

@@ -325,7 +325,7 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
     """Weights, their average, and the draws of what is replaced and lost."""
     job = f"runs/described/on-codes/{name}/s0"
     Path("often.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
-    real = trainer._step
+    real = trainer.optimizer_step
 
     def stop(training: Any, optimizer: Any, step: int, *rest: Any) -> Any:
         if step == 1:
@@ -333,10 +333,10 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
         return real(training, optimizer, step, *rest)
 
     call = _call(r, job, "pretrain", Path("again"), runtime=Path("often.json"), state=Path("state"))
-    monkeypatch.setattr(trainer, "_step", stop)
+    monkeypatch.setattr(trainer, "optimizer_step", stop)
     with pytest.raises(KeyboardInterrupt):
         run.main(call)
-    monkeypatch.setattr(trainer, "_step", real)
+    monkeypatch.setattr(trainer, "optimizer_step", real)
     run.main(call)
     for file in ("checkpoint.safetensors", "best.safetensors"):
         assert sha256_file(Path("again") / file) == sha256_file(r / job / file)

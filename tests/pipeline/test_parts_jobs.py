@@ -20,10 +20,10 @@ from mdc.data.sources.cleaned import InParts
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes.lock import locked
-from mdc.plan.records import UserError, json_text, sha256_file
+from mdc.plan.records import UserError, json_text
 from mdc.plan.verbs import VERBS
 
-SCALE, ROWS = "web", 110
+SCALE, ROWS, SPLITS = "web", 110, ("train", "val")
 
 
 def values(jobs: int) -> dict[str, Any]:
@@ -85,17 +85,6 @@ def listed(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
-def files(folder: Path) -> dict[str, str]:
-    """Of the corpora and their parts, whatever a job of its own says of itself left out."""
-    data = folder / "results" / SCALE / "data"
-    found = [*(data / "corpora").rglob("*"), *(data / "parts").glob("*/*.*")]
-    return {
-        str(path.relative_to(data)): sha256_file(path)
-        for path in found
-        if path.is_file() and path.name not in ("made.json", "host.json")
-    }
-
-
 @pytest.mark.slow
 def test_one_job_or_two_the_same_corpora(
     listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -113,7 +102,7 @@ def test_one_job_or_two_the_same_corpora(
         return real(source, group, splits, folder, state, *rest, **more)
 
     monkeypatch.setattr(parts_job, "write_parts", held)
-    made = []
+    made: list[dict[str, Any]] = []
     for jobs in (1, 2):
         folder = listed / str(jobs)
         folder.mkdir()
@@ -124,17 +113,21 @@ def test_one_job_or_two_the_same_corpora(
         verbs = [job.verb for job in plan.jobs.values()]
         assert verbs.count("corpus-parts") == 2 * jobs  # `all` and `half` share theirs, `cut` has captions of its own
         assert verbs.count("plan-download") == (jobs > 1) and verbs.count("download") == jobs * (jobs > 1)
-        made.append(files(folder))
+        corpora = Path("results", SCALE, "data/corpora")
+        made.append({name: [sample(corpora / name, split) for split in SPLITS] for name in ("all", "half", "cut")})
         capsys.readouterr()
         assert cli.main(["verify"]) == 0
         assert f"{2 * jobs} groups of corpora's parts: good" in capsys.readouterr().out
-    assert made[0] == made[1]
-    corpora = Path("results", SCALE, "data/corpora")
-    samples = {name: [sample(corpora / name, split) for split in ("train", "val")] for name in ("all", "half")}
-    for (few, _), (many, _) in zip(samples["half"], samples["all"], strict=True):
+    assert made[0] == made[1]  # the tars of two downloads are never equal to the byte, so no more is to be had
+    for few, many in zip(made[1]["half"], made[1]["all"], strict=True):
         assert few == many[: len(few)] and 0 < len(few) < len(many)
+
+    # the images are on this disk once, where they were downloaded to
+    everything = b"".join(path.read_bytes() for path in Path("results", SCALE).rglob("*") if path.is_file())
+    images = {image for split in made[1]["all"] for _, image, _ in split}
+    assert len(images) > 50 and not any(image in everything for image in images)
     shared = {shard["file"] for shard in read_index(corpora / "half")["splits"]["train"]["shards"]}
-    assert {name for name in shared if name.startswith("../../parts/mine-")} == shared - {"train-00002.tar"} != shared
+    assert {name for name in shared if name.startswith("../../parts/mine-")} == shared - {"train-00002.jsonl"} != shared
 
     # and a changed part is found
     captions = min(Path("results", SCALE, "data/parts").glob("mine-*/captions-00001.safetensors"))
@@ -145,8 +138,24 @@ def test_one_job_or_two_the_same_corpora(
     said = capsys.readouterr().err
     assert "captions-00001.safetensors: its sha256 is" in said and "to mend: snakemake" in said
 
+    # and so is a tar that is not the one that was downloaded
+    content[-1] ^= 1
+    captions.write_bytes(bytes(content))
+    tar = Path(folder, "data/mine/shards/00001.tar")
+    whole = tar.read_bytes()
+    for other, told in (
+        (whole[:-512], "its size is"),
+        (bytes([whole[0] ^ 1]) + whole[1:], "its sha256 is"),
+        (None, "missing;"),
+    ):
+        tar.unlink() if other is None else tar.write_bytes(other)
+        assert cli.main(["verify"]) == 3
+        said = capsys.readouterr().err
+        assert f"00001.tar: {told}" in said and "-00001.jsonl " in said and "to mend: snakemake" in said
+    tar.write_bytes(whole)
+    assert cli.main(["verify"]) == 0
 
-def sample(corpus: Path, split: str) -> tuple[list[str], list[Any]]:
+
+def sample(corpus: Path, split: str) -> list[tuple[str, bytes, Any]]:
     reader = ShardReader(corpus, split)
-    read = [reader.read(number) for number in range(len(reader))]
-    return [key for key, _, _ in read], [record for _, _, record in read]
+    return [reader.read(number) for number in range(len(reader))]

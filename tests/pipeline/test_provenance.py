@@ -229,6 +229,18 @@ def test_drawings_of_other_libraries_are_not_compared(r: Path, capsys: pytest.Ca
     assert code == 3 and re.search(_differs("figure5/figure5.csv"), err)
 
 
+def test_times_of_another_call_are_not_compared(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A host file may be another one, or gone; what is counted beside its times is compared still."""
+    _only(r, "table_cost")
+    edit(r / "runs" / MDC / "host.json", lambda host: host.update(processor_seconds=99.0))
+    (r / "runs" / CLIP / "host.json").unlink()
+    assert verify(capsys)[0] == 0
+    cell(r / "table_cost/table_cost_long.csv", "value")
+    seal(r, r / "table_cost")
+    code, _, err = verify(capsys)
+    assert code == 3 and re.search(_differs("table_cost/table_cost_long.csv"), err)
+
+
 @pytest.mark.slow
 def test_any_changed_file_of_the_chain_is_found(r: Path) -> None:
     """One digit or bit of every file in turn, walked from its job and from all that reads this; of equal folders one."""

@@ -29,12 +29,12 @@ if "RANK" in os.environ:
     torch.distributed.destroy_process_group = torch.distributed.barrier
     from mdc.plan.records import UserError
     from mdc.training import trainer
-    step = trainer._step
+    step = trainer.optimizer_step
     def failing(training, optimizer, number, *rest):
         if training.group.rank == 1 and number == 5:
             {failure}
         return step(training, optimizer, number, *rest)
-    trainer._step = failing
+    trainer.optimizer_step = failing
 """
 
 

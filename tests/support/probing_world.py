@@ -235,3 +235,43 @@ class RepeatedWorld(ProbingWorld):
             config = {"method": {"objective": "contrastive" if "/clip/" in run else "masked"}}
             given[f"runs/{run}"] = write_manifest(folder, f"runs/{run}", config=config, validation_loss=loss)
         return given
+
+
+#: how good a method is after a share of its steps
+CONVERGING = {
+    "mdc": {0.25: 0.5, 0.5: 0.65, 1.0: 0.8},
+    "parallel": {0.25: 0.35, 0.5: 0.5, 1.0: 0.8},
+}
+
+
+class ConvergingWorld(ProbingWorld):
+    """Snapshots of two methods on each of ``corpora``, and their ends; claimed is MDC over parallel decoding after a quarter."""
+
+    def __init__(self, seeds: tuple[int, ...] = (0,), corpora: Sequence[str] = ("dense",)) -> None:
+        share = 1.0
+
+        def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
+            return 0.3 if corpus is None else CONVERGING[method][share]
+
+        super().__init__(
+            {corpus: list(CONVERGING) for corpus in corpora}, skill, probes=("shape", "count"), seeds=seeds,
+            artefact="figure_convergence",
+        )  # fmt: skip
+        shares, ends = {}, [system for system in self.systems if system["corpus"]]
+        for system in ends:
+            key, corpus, method = system["key"], system["corpus"]["key"], system["method"]["key"]
+            shares[key] = 1.0
+            for share in (0.25, 0.5):
+                told = {"pairs": 800, "steps": int(200 * share), "samples_seen": int(1600 * share)}
+                runs = [f"{run}/at-{share:g}" for run in system["runs"]]
+                more = {"control": system["control"], "pooling": system["pooling"]}
+                self.add(f"{key}/at-{share:g}", corpus, method, told, runs, **more)
+                label = f"{system['method']['label']} · {100 * share:g} %"
+                self.systems[-1]["method"] = {"key": method, "label": label}
+                shares[f"{key}/at-{share:g}"] = share
+        pairs = [
+            [f"{corpus}/B/{method}{at}" for method in CONVERGING]
+            for corpus in corpora
+            for at in ("/at-0.25", "/at-0.5", "")
+        ]
+        self.fields = {"shares": shares, "contrasts": pairs, "primary": pairs[::3], "primary_column": "average"}

@@ -23,8 +23,8 @@ from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import Group, process_group
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError
-from mdc.training import watch
-from mdc.training.segments import Segment
+from mdc.training import metrics
+from mdc.training.state import Segment
 from mdc.training.trainer import Training, train
 
 STEPS, BATCH = 20, 8
@@ -110,7 +110,7 @@ def run_case(
     training = Training(job, model, objective, toy.Data(STEPS, batches), torch.device("cpu"), None, group)
     with (
         patch("mdc.training.trainer.Saver", toy.FifthSteps),
-        patch.dict(vars(watch), {"behind": lambda device: behind}),
+        patch.dict(vars(metrics), {"max_lag": lambda device: behind}),
     ):
         found = train(training, toy.states(state, job), toy.RUNTIME)
     if segments is not None:

@@ -21,10 +21,11 @@ from mdc.plan.config.pretrain import Method, Recipe, Runtime
 from mdc.plan.config.scale import Probe
 from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.processes.group import NOTHING
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Objective
 from mdc.training.saver import Saver
-from mdc.training.state import Owner, States
+from mdc.training.state import States, decisive
 
 CPU = torch.device("cpu")
 V = 40  # predictable tokens; SOT and EOT are the last two of them
@@ -215,7 +216,7 @@ def probe_job(lr: float = 0.1, **changes: Any) -> ProbeJob:
 
 def states(folder: Path, of: PretrainJob) -> States:
     """The states of a run whose inputs nobody reads."""
-    return States(folder, Owner.of(of, dict.fromkeys(of.inputs, "0" * 64)))
+    return States(folder, {"config": decisive(of.config()), "inputs": dict.fromkeys(of.inputs, "0" * 64)})
 
 
 @dataclass(frozen=True)
@@ -250,10 +251,10 @@ def trained(
     batch_of: Callable[[int, Any], CaptionBatch] = lambda step, _: batch(8, seed=step, draws=True),
     validate: Callable[[], dict[str, float]] | None = None,
     runtime: Runtime = RUNTIME,
-    profile: Any = None,
+    profile: Any = NOTHING,
     device: torch.device = CPU,
     begins: Callable[[torch.nn.Module], object] = id,
-    operations: int | None = None,
+    least_seconds: float | None = None,
     **changes: Any,
 ) -> Trained:
     """A run of so many steps by the recipe ``by``, whose states and log lie in ``state``; ``changes`` are of its job.
@@ -280,7 +281,7 @@ def trained(
     kept = states(state, asked_of)
     with patch("mdc.training.trainer.Saver", FifthSteps):
         done = train(
-            Training(asked_of, net, made, Data(steps, batches), device, validate, operations=operations),
+            Training(asked_of, net, made, Data(steps, batches), device, validate, least_seconds=least_seconds),
             kept,
             runtime,
             profile=profile,

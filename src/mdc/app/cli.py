@@ -46,9 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         launch.say(args.verb, str(error))
         return error.exit_code
-    except launch.Failed as error:
-        launch.say(args.verb, str(error))
-        return error.code
     except LostPeer as error:
         return launch.lost_peer(args.verb, str(error))
     except BrokenPipeError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +14,7 @@ from pathlib import Path
 from mdc.checks.place import Broken, Place
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
+from mdc.plan.host import usable_cores
 from mdc.plan.jobs.read import as_job
 from mdc.plan.processes.interrupts import end_with_parent, leave_to_parent
 from mdc.plan.records import UserError, read_json, sha256_file, versions
@@ -25,15 +25,13 @@ _DRAWN = (".png", ".svg", ".pdf")
 def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
     """Rebuild ``artefacts``, whose chains were found good; yields of each how many files are equal to the byte.
 
-    Drawings are compared where the libraries are those that drew them: another version may draw another line. Raises Broken at
-    the first file that differs. A run's log holds clocks, so no record names it by hash: if a log is not the one that its host
-    file names, it is what differs.
+    Drawings are compared where the libraries are those that drew them: another version may draw another line. What holds times is
+    not compared. Raises Broken at the first file that differs. A run's log holds clocks, so no record names it by hash: if a log
+    is not the one that its host file names, it is what differs.
     """
     place = walk.place
     # forked: processes that are started anew would import everything again
-    pool = ProcessPoolExecutor(
-        max(1, min(len(os.sched_getaffinity(0)), len(artefacts))), get_context("fork"), initializer=_worker
-    )
+    pool = ProcessPoolExecutor(max(1, min(usable_cores(), len(artefacts))), get_context("fork"), initializer=_worker)
     try:
         begun = {
             name: pool.submit(_rebuild, place.record(name), {other: place.manifest(other) for other in inputs})
@@ -49,7 +47,10 @@ def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
                     _logs(walk, record["inputs"])
                     raise
                 same = record["versions"] == versions()
+                shown = place.shown[name]
+                measured = declared(shown.artefact, shown.kind).measured
                 kept = [file for file in record["outputs"] if same or Path(file).suffix not in _DRAWN]
+                kept = [file for file in kept if file not in measured]
                 for file in kept:
                     if hashes[file] != record["outputs"][file]:
                         _logs(walk, record["inputs"])

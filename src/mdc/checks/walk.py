@@ -2,8 +2,9 @@
 
 A job's record says what was asked (``config``), from what it was made (``inputs`` {job: sha256 of its manifest}) and what it
 left (``outputs`` {file: sha256}). The manifest of a set names its shards or arrays, each with its size and sha256 (``lists`` of
-:class:`mdc.plan.verbs.Verb`). A link holds if the record is the job's, asks what is asked now, each input is the one that it
-names, and so is each file. Files come last, so that damage is reported at the job that wrote the file.
+:class:`mdc.plan.verbs.Verb`), and shards of lines the tars of their images. A link holds if the record is the job's, asks what is
+asked now, each input is the one that it names, and so is each file. Files come last, so that damage is reported at the job that
+wrote the file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from mdc.checks.differences import what_changed
 from mdc.checks.place import Broken, Place
+from mdc.data.shards.lines import is_lines, source_tar
 from mdc.plan.jobs.accepted import FILE, Edit
 from mdc.plan.records import UserError, read_json, sha256_file, sha256_json
 from mdc.plan.verbs import VERBS
@@ -136,11 +138,15 @@ class Walk:
         found = [Named(by.with_name(name), sha256, by) for name, sha256 in self.record(job)["outputs"].items()]
         folder = VERBS[self.place.jobs[job].verb].lists
         if folder:
-            listed = list(_listed(read_json(manifest)))
-            hashed = self.deep or sum(one["bytes"] for one in listed) <= QUICK
-            for one in listed:
+            listed: dict[Path, tuple[str, Path, int]] = {}
+            for one in _listed(read_json(manifest)):
                 path = Path(os.path.normpath(manifest.parent / folder / one["file"]))
-                found.append(Named(path, one["sha256"], manifest, one["bytes"], hashed))
+                listed[path] = one["sha256"], manifest, one["bytes"]
+                if "offsets" in one and is_lines(path) and path.is_file():
+                    tar = source_tar(path)
+                    listed[tar.path] = tar.sha256, path, tar.size
+            hashed = self.deep or sum(size for _, _, size in listed.values()) <= QUICK
+            found += [Named(path, *told, hashed) for path, told in listed.items()]
         return found
 
     def _whole(self, job: str) -> None:

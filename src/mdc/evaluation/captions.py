@@ -44,8 +44,9 @@ Row = dict[str, Any]
 def main(call: Call) -> dict[str, Any] | None:
     """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.CaptionsJob`.
 
-    Returns what its host file tells besides, ``writing``: {system: {captions, seconds}} where a run of ours wrote. Seconds are
-    summed over processes; reading the images is not among them, since all systems of a run share it.
+    Returns what its host file tells besides where a run of ours wrote: its device, and ``writing``: {system: {captions, seconds,
+    processor_seconds}}. Seconds are summed over processes; reading the images is not among them, since all systems of a run share
+    it.
     """
     job: CaptionsJob = call.job
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
@@ -55,9 +56,7 @@ def main(call: Call) -> dict[str, Any] | None:
     elif job.run is None:
         rows, told = _floor(call, job, images), _NO_RUN
     else:
-        rows, told, seconds = _by_run(call, job, images)
-        each = {name: {"captions": len(images), "seconds": round(seconds[name], 3)} for name in job.policies}
-        facts = {"writing": each}
+        rows, told, facts = _by_run(call, job, images)
     if global_rank():
         return None
     clear_leftovers(call.out)
@@ -67,8 +66,8 @@ def main(call: Call) -> dict[str, Any] | None:
     return facts
 
 
-def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row], dict[str, Any], dict[str, float]]:
-    """The captions, what the record tells of the run, and the seconds that each system wrote."""
+def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row], dict[str, Any], dict[str, Any]]:
+    """The captions, what the record tells of the run, and what the host file does."""
     how = job.captioning
     torch.set_num_threads(how.threads)
     device = choose_device(how.device, local_rank())
@@ -94,14 +93,19 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
             job.job,
         )
     rows = [row for part in found for row in part["rows"]]
-    seconds = {name: sum(part["seconds"][name] for part in found) for name in job.policies}
+    took = {
+        name: {key: round(sum(part["took"][name][key] for part in found), 3) for key in found[0]["took"][name]}
+        for name in job.policies
+    }
+    named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    facts = {"device": named, "writing": {name: {"captions": len(images), **one} for name, one in took.items()}}
     rows.sort(key=lambda row: list(job.policies).index(row["system"]))  # stable: images stay in their order
     told = {"training": run.training, "weights_step": run.weights_step}
-    return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}, seconds
+    return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}, facts
 
 
 def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> dict[str, Any]:
-    """A part: ``rows``, a caption of each image by each system, and ``seconds`` that each system wrote."""
+    """A part: ``rows``, a caption of each image by each system, and what writing ``took`` each system, {system: seconds}."""
 
     @cache
     def shown(which: str) -> list[tuple[str, Image.Image]]:
@@ -113,16 +117,16 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
         made = [one if distortion is None else distort(one, distortion, key, job.seed) for key, one in shown(which)]
         return model.look(torch.stack([model.picture(one) for one in made]))
 
-    seconds: dict[str, float] = {}
+    took: dict[str, dict[str, float]] = {}
 
     def written(name: str, policy: Policy) -> list[Any]:
         seen = seen_by(writer, policy.images, policy.distortion)
         guided = isinstance(policy.write, Unmasking) and policy.write.guide is not None
         # the guide sees what the captioner sees
         guiding = writer.guiding(clip, seen_by(clip, policy.images, policy.distortion)) if guided else None
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         found: list[Any] = writer.write(seen, policy.write, keys, guiding)
-        seconds[name] = time.perf_counter() - began
+        took[name] = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - busy}
         return found
 
     keys = [images.keys[n] for n in numbers]
@@ -140,7 +144,7 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
         for name, policy in job.policies.items()
         for key, one in zip(keys, written(name, policy), strict=True)
     ]
-    return {"rows": rows, "seconds": seconds}
+    return {"rows": rows, "took": took}
 
 
 def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:

@@ -24,7 +24,7 @@ from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower
-from mdc.models.runs import CHECKPOINT, read_run
+from mdc.models.runs import read_run
 from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import Backbone, FrozenTokens
 from mdc.plan.config.problems import first_problem
@@ -36,6 +36,7 @@ from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
+from mdc.training.kept import snapshot_steps
 
 #: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
 _TOLD = ("pairs", "steps", "samples_seen")
@@ -112,7 +113,11 @@ def _encoder(
     if missing := [name for name in _TOLD if name not in manifest]:
         raise UserError(f"{path}: lacks {', '.join(missing)}; retrain the run")
     training = {name: manifest[name] for name in _TOLD}
-    return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][CHECKPOINT], training
+    if job.snapshot is not None:
+        (step,) = snapshot_steps([job.snapshot], training["steps"])
+        checkpoint, _ = read_run(path, f"snapshot-{step:08d}.safetensors")
+        training |= {"steps": step, "samples_seen": step * (training["samples_seen"] // training["steps"])}
+    return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][checkpoint.name], training
 
 
 def _one(

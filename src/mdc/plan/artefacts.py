@@ -28,7 +28,8 @@ class Artefact:
     its own; "" if there can be no other. ``files``: what it writes into its folder besides its record, NAME.json, as endings
     behind its name or as whole names; the first is the one to ask the workflow for. ``caption``: what the report says below it;
     ``{scale}`` is filled in, and ``{what}`` by ``what``. ``more``: of the files, what the workflow's report shows besides the
-    page of a table or the picture of a figure, each with its title there.
+    page of a table or the picture of a figure, each with its title there. ``measured``: of the files, those that also hold what
+    host files say of times, so that the same records need not give the same bytes.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Artefact:
     kind: str = ""
     what: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
 
     @property
     def target(self) -> str:
@@ -92,7 +94,7 @@ def _artefact(name: str, module: str, values: Mapping[str, Any]) -> Artefact:
     def whole(text: str) -> str:
         return f"{name}{text}" if text[0] in "._" else text
 
-    told = {**values, "files": tuple(map(whole, values["files"].split()))}
+    told = {**values, **{key: tuple(map(whole, values.get(key, "").split())) for key in ("files", "measured")}}
     told["more"] = {
         whole(file): text.replace("{title}", told["title"]) for file, text in values.get("more", {}).items()
     }

@@ -16,6 +16,17 @@ from typing import Any
 from mdc.plan.records import sha256_file, write_json
 
 
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS has not
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def processor_seconds() -> float:
+    """Of this process so far, in all its threads, and of those that it has started and waited for."""
+    return sum(os.times()[:4])
+
+
 def command_line(arguments: Sequence[str]) -> str:
     """The call ``mdc ARGUMENTS`` as a line for a shell in the project's folder, with MDC_DATA if it was set.
 
@@ -38,12 +49,19 @@ def _parents_words() -> list[str]:
 
 
 def write_host(
-    path: Path, manifest: Path, command: str, seconds: float, facts: Mapping[str, Any] | None = None
+    path: Path,
+    manifest: Path,
+    command: str,
+    seconds: float,
+    facts: Mapping[str, Any] | None = None,
+    processor: float | None = None,
 ) -> None:
-    """Write the host file ``path`` of the job that left ``manifest``, done by a process that took ``seconds``.
+    """Write the host file ``path`` of the job that left ``manifest``, done by a process that took ``seconds``, and ``processor``
+    seconds of its cores.
 
     ``facts``: what else the job reports. Its ``seconds_before`` are the seconds of earlier processes whose work this one
-    resumed; they are added. If a job has several processes, only the first one writes.
+    resumed; they are added, and what these took of the cores is not known. If a job has several processes, only the first one
+    writes.
     """
     if os.environ.get("RANK", "0") != "0":
         return
@@ -55,6 +73,7 @@ def write_host(
             "manifest_sha256": sha256_file(manifest),
             "command": command,
             "seconds": round(seconds + facts.get("seconds_before", 0.0), 3),
+            "processor_seconds": None if processor is None or facts.get("seconds_before") else round(processor, 2),
             "log": _log(),
             "machine": platform.machine(),
             "processor": _processor(),

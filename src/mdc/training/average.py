@@ -13,18 +13,20 @@ from mdc.plan.config.pretrain import Average
 
 class AveragedWeights:
     """After every ``every`` steps the average keeps the share ``decay`` of itself; in the beginning less, (1 + n) / (10 + n)
-    after n updates, so that the initial weights are forgotten (as in TensorFlow's ExponentialMovingAverage)."""
+    after n updates, so that the initial weights are forgotten (as in TensorFlow's ExponentialMovingAverage).
 
-    def __init__(self, model: nn.Module, how: Average) -> None:
+    ``how`` None: there is no average, and the model's weights stay what they are."""
+
+    def __init__(self, model: nn.Module, how: Average | None) -> None:
         self._model, self._how = model, how
-        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()} if how is not None else {}
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
         """``step``: how many are done."""
-        number, rest = divmod(step, self._how.every)
-        if rest:
+        if self._how is None or step % self._how.every:
             return
+        number = step // self._how.every
         decay = min(self._how.decay, (1 + number) / (10 + number))
         for name, parameter in self._model.named_parameters():
             self.weights[name].lerp_(parameter, 1 - decay)
@@ -32,23 +34,19 @@ class AveragedWeights:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """The model with the average in the place of its weights."""
-        own = {name: p.detach().clone() for name, p in self._model.named_parameters()}
+        own = {name: p.detach().clone() for name, p in self._model.named_parameters() if name in self.weights}
         self._fill(self.weights)
         try:
             yield
         finally:
             self._fill(own)
 
-    def restore(self, weights: Mapping[str, Tensor]) -> None:
-        """Go on from an average that was saved."""
-        for name, value in self.weights.items():
-            value.copy_(weights[name])
-
-    def settle(self) -> None:
+    def apply(self) -> None:
         """Give the model the average for good."""
         self._fill(self.weights)
 
     @torch.no_grad()
     def _fill(self, weights: Mapping[str, Tensor]) -> None:
         for name, parameter in self._model.named_parameters():
-            parameter.copy_(weights[name])
+            if name in weights:
+                parameter.copy_(weights[name])

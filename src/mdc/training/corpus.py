@@ -21,9 +21,9 @@ from mdc.plan.config.pretrain import Blocks
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError
-from mdc.training.feed import fed
 from mdc.training.filled import filled_length
 from mdc.training.objectives.objective import Objective
+from mdc.training.prefetch import prefetch_to_device
 
 
 class Corpus:
@@ -173,7 +173,8 @@ class Validation:
     def __call__(self) -> dict[str, float]:
         """``loss``: the mean in nats."""
         total, count = 0.0, 0.0
-        for batch in fed(self.corpus.validation(), lambda one: self.objective.prepare(one, held_out=True), self.device):
+        batches = self.corpus.validation()
+        for batch in prefetch_to_device(batches, lambda one: self.objective.prepare(one, held_out=True), self.device):
             part, number = self.objective.evaluate(batch.prepared)
             total, count = total + float(part), count + float(number)
         sums = torch.tensor([total, count], dtype=torch.float64, device=self.device)

@@ -8,6 +8,7 @@ process also ends its workers, even SIGKILL. PyTorch is imported only if workers
 from __future__ import annotations
 
 import ctypes
+import json
 import logging
 import os
 import signal
@@ -25,9 +26,12 @@ from mdc.plan.jobs.needs import computing
 from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.processes.lock import WAITED, locked
+from mdc.plan.records import UserError, atomic_path
 
-# set for a worker: the process that started it, and the folder for its messages
-LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
+LAUNCHER = "MDC_LAUNCHER"  # set for a worker: the process that started it
+_ERROR_FILE = (
+    "TORCHELASTIC_ERROR_FILE"  # set by torchrun: where a worker leaves its message, beside those of the others
+)
 LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
 _LOOK = 1.0  # seconds between a worker's looks for a message of another one
@@ -35,12 +39,12 @@ _LEAVE = 120  # seconds in which workers that a signal reached end their step, a
 _PR_SET_PDEATHSIG = 1
 
 
-class Failed(Exception):
-    """A worker failed. ``code`` is the exit code to end with; the message, if there is one, is for the person."""
+class Failed(UserError):
+    """A worker failed, which ends this process with ``exit_code``."""
 
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(*message.splitlines())
+        self.exit_code = exit_code
 
 
 def started_by_torchrun() -> bool:
@@ -74,12 +78,9 @@ def enter(verb: str, call: Call) -> bool:
 
 def say(verb: str, message: str) -> None:
     """Print a message for the person. A worker leaves it to its launcher, which prints the first message of its workers."""
-    folder = os.environ.get(ERRORS)
-    if folder:
-        place = Path(folder) / f"{time.time_ns()}-{os.environ.get('RANK', '0')}"
-        temporary = place.with_name(f".{place.name}")
-        temporary.write_text(message, encoding="utf-8")
-        temporary.replace(place)
+    if LAUNCHER in os.environ and _ERROR_FILE in os.environ:
+        with atomic_path(os.environ[_ERROR_FILE]) as temporary:  # torchrun reads this, too
+            temporary.write_text(json.dumps({"message": message, "timestamp": int(time.time())}), encoding="utf-8")
     else:
         for line in message.splitlines():
             print(f"mdc {verb}: {line}", file=sys.stderr)
@@ -120,21 +121,11 @@ def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
     os.environ[LAUNCHER] = str(os.getpid())
     with tempfile.TemporaryDirectory(prefix="mdc-workers-") as folder:
-        errors = Path(folder) / "errors"
-        errors.mkdir()
-        os.environ[ERRORS] = str(errors)
-        here = [
-            "--standalone",
-            "--shutdown-timeout",
-            str(_LEAVE),
-            "--local-addr",
-            "127.0.0.1",
-            "--log-dir",
-            str(Path(folder) / "torchrun"),
-        ]
-        ended = _torchrun([*here, "--nproc-per-node", str(processes), "-m", "mdc.app.cli", *arguments])
-        del os.environ[ERRORS]
-        said = [path.read_text(encoding="utf-8") for path in sorted(errors.glob("[0-9]*"))]
+        here = ["--standalone", f"--nproc-per-node={processes}", "--local-addr=127.0.0.1"]
+        here += [f"--shutdown-timeout={_LEAVE}", f"--log-dir={folder}"]
+        ended = _torchrun([*here, "-m", "mdc.app.cli", *arguments])
+        files = sorted(Path(folder).rglob("error.json"), key=lambda path: path.stat().st_mtime_ns)
+        said = [json.loads(path.read_text(encoding="utf-8"))["message"] for path in files]
     if isinstance(ended, signal.Signals):
         if said:
             raise Interrupted(said[0], ended)
@@ -191,13 +182,14 @@ def _follow_launcher() -> None:
     launcher = os.environ.get(LAUNCHER)
     if launcher is not None and os.getppid() != int(launcher):  # it was gone before we asked
         os._exit(LOST)
-    if ERRORS in os.environ:
-        threading.Thread(target=_leave_with_others, args=[Path(os.environ[ERRORS])], daemon=True).start()
+    if launcher is not None and _ERROR_FILE in os.environ:
+        workers = Path(os.environ[_ERROR_FILE]).parents[1]
+        threading.Thread(target=_leave_with_others, args=[workers], daemon=True).start()
 
 
-def _leave_with_others(messages: Path) -> None:
+def _leave_with_others(workers: Path) -> None:
     """End this worker some time after another one has said why it ended: one that waits for it on a GPU takes no signal."""
-    while not any(messages.glob("[0-9]*")):
+    while not any(workers.glob("*/error.json")):
         time.sleep(_LOOK)
     time.sleep(_PATIENCE)
     os._exit(LOST)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from mdc.plan.records import read_json_lines, write_text
+from mdc.training.metrics import Measured
 
 
-class NoLog:
-    """In the place of a log, on all processes of a run but the first."""
+class RunLog(AbstractContextManager["RunLog"]):
+    """Appends to ``log.jsonl``; after a resume it first drops what lies beyond the position resumed from.
 
-    def write(self, step: int, values: dict[str, Any]) -> None:
-        pass
+    ``every``: so many steps have one line, ``images``: of a step, ``least_seconds``: in which the device would make a step at its
+    peak, if that is known; then the share of the peak is told too (model FLOPs utilisation).
+    """
 
-    def advance(self, loss: float, images_per_second: float, mfu: float | None = None) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class RunLog:
-    """Appends to ``log.jsonl``; after a resume it first drops what lies beyond the position resumed from."""
-
-    def __init__(self, folder: Path, start_step: int, steps: int, title: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        start_step: int,
+        steps: int,
+        title: str,
+        every: int = 1,
+        images: int = 1,
+        least_seconds: float | None = None,
+    ) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         from mdc.plan.progress import progress
@@ -40,22 +43,40 @@ class RunLog:
         self._file = self.path.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step)
         self._bar = progress(total=steps, initial=start_step, desc=title, unit="step")
+        self._last, self._every, self._images, self._least = steps, every, images, least_seconds
+        self._restart_clock()
 
-    def write(self, step: int, values: dict[str, Any]) -> None:
-        """One line and one TensorBoard point a value."""
+    def steps(self, measured: list[Measured]) -> None:
+        """Tell of steps that were measured, in their order: on the bar, and every few steps in the log."""
+        for step, values in measured:
+            self._steps += 1
+            seconds = max(time.perf_counter() - self._began, 1e-9) / self._steps
+            speed = {"images_per_second": self._images / seconds}
+            if self._least is not None:
+                speed["mfu"] = self._least / seconds
+            shown = {"loss": f"{values['loss']:.3f}", "images/s": f"{speed['images_per_second']:.0f}"}
+            self._bar.set_postfix(shown | {k: f"{v:.1%}" for k, v in speed.items() if k == "mfu"}, refresh=False)
+            self._bar.update()
+            done = step + 1
+            if done % self._every == 0 or done == self._last:
+                self._write(done, values | speed)
+                self._restart_clock()
+
+    def validation(self, step: int, values: dict[str, float]) -> None:
+        """Tell of held-out data after ``step``, the last thing before training goes on: speeds are counted anew."""
+        self._write(step, {f"validation_{name}": value for name, value in values.items()})
+        self._restart_clock()
+
+    def _write(self, step: int, values: dict[str, Any]) -> None:
         self._file.write(json.dumps({"step": step, **values}) + "\n")
         self._file.flush()
         for name, value in values.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(name, value, step)
+            self._board.add_scalar(name, value, step)
 
-    def advance(self, loss: float, images_per_second: float, mfu: float | None = None) -> None:
-        """Move the bar by one step. ``mfu``: the share of the device's peak, if that is known."""
-        shown = {"loss": f"{loss:.3f}", "images/s": f"{images_per_second:.0f}"}
-        self._bar.set_postfix(shown if mfu is None else {**shown, "mfu": f"{mfu:.1%}"}, refresh=False)
-        self._bar.update()
+    def _restart_clock(self) -> None:
+        self._began, self._steps = time.perf_counter(), 0
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
         self._board.close()
         self._file.close()

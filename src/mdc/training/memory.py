@@ -40,13 +40,13 @@ _FP32 = 4
 
 
 @dataclass(frozen=True)
-class Held:
+class StepMemory:
     """Bytes on each device.
 
     ``adam``: its two moments and its counts of steps; ``average``: of the weights, 0 without one; ``batch``: one that is there,
-    and the next one is as large; ``activations``: what autograd keeps of a micro-batch; ``passing``: the most that forward and
-    backward pass hold at a time, gradients and activations included; ``sums``: rounded copies of the gradients on their way to
-    other processes.
+    and the next one is as large; ``activations``: what autograd keeps of a micro-batch; ``peak_transient``: the most that forward
+    and backward pass hold at a time, gradients and activations included; ``sums``: rounded copies of the gradients on their way
+    to other processes.
     """
 
     weights: int
@@ -55,14 +55,14 @@ class Held:
     average: int
     batch: int
     activations: int
-    passing: int
+    peak_transient: int
     sums: int
 
     @property
     def all(self) -> int:
         """The most that a step holds at a time."""
         there = self.weights + self.adam + self.average + 2 * self.batch
-        return there + max(self.passing, self.gradients + self.sums)
+        return there + max(self.peak_transient, self.gradients + self.sums)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabular
     return Captions(vocabulary, max(mean, 3), f"captions of {max(mean, 3)} tokens, the mean of {job.corpus}")
 
 
-def held(job: PretrainJob, captions: Captions) -> Held:
+def held(job: PretrainJob, captions: Captions) -> StepMemory:
     """What a step of a run holds on each of its devices; nothing is allocated."""
     step = _Step(job, captions)
     batch, parameters = _tensors(step.prepared), list(step.model.parameters())
@@ -133,14 +133,14 @@ def held(job: PretrainJob, captions: Captions) -> Held:
         live = Live([*parameters, *step.model.buffers(), *batch])
         with live, torch.autograd.graph.saved_tensors_hooks(live.keep, lambda tensor: tensor):
             step.objective.backward(step.prepared)
-    return Held(
+    return StepMemory(
         weights=_bytes([*parameters, *step.model.buffers()]),
         gradients=_bytes(trained),
         adam=2 * _bytes(trained) + _FP32 * len(trained),
         average=_bytes(parameters) if job.recipe.average is not None else 0,
         batch=_bytes(batch),
         activations=live.kept // job.recipe.accumulation,
-        passing=live.peak,
+        peak_transient=live.peak,
         sums=sum(p.numel() for p in trained) * (2 if job.recipe.reduce == "bf16" and job.recipe.processes > 1 else 0),
     )
 
@@ -296,7 +296,7 @@ def _fills_up(job: PretrainJob) -> bool:
     return job.method.objective == "mask_and_replace"
 
 
-def in_words(job: PretrainJob, captions: Captions, held: Held) -> str:
+def in_words(job: PretrainJob, captions: Captions, held: StepMemory) -> str:
     """One line of plain words."""
     recipe = job.recipe
     size = recipe.batch_size // recipe.processes // recipe.accumulation

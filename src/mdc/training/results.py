@@ -13,8 +13,8 @@ from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
-from mdc.training.kept import KeptWeights, best_validation, snapshot_steps
-from mdc.training.segments import Segment
+from mdc.training.kept import KeptWeights, best_step, snapshot_steps, validation_losses
+from mdc.training.state import Segment
 from mdc.training.trainer import Training
 
 CHECKPOINT, LOG, MANIFEST = "checkpoint.safetensors", "log.jsonl", "run.json"
@@ -26,7 +26,6 @@ def write_results(
     corpus: Corpus,
     inputs: dict[str, str],
     segments: list[Segment],
-    kept: KeptWeights,
     state: Path,
 ) -> list[dict[str, Any]]:
     """Write the trained model and its log, which lies in ``state``, into ``call.out``, then the manifest; the log's lines.
@@ -38,10 +37,12 @@ def write_results(
     steps = segments[-1]["last_step"]  # fewer than the corpus's if patience ended
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
-    weights = [out / CHECKPOINT, *kept.deliver(out)]
+    snapshots = [step for step in snapshot_steps(job.recipe.snapshots, corpus.steps) if step <= steps]
+    weights = [out / CHECKPOINT, *KeptWeights(state, job.sha256).deliver(out, snapshots)]
     _copy_log(state, out)
     log = read_json_lines(out / LOG)
-    best = best_validation(log)
+    losses = validation_losses(out)
+    best = best_step(losses)
     told = {
         "inputs": inputs,
         "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder), **_frozen(model)},
@@ -55,8 +56,8 @@ def write_results(
         "loss": _last(log, "loss"),
         "validation_loss": _last(log, "validation_loss"),
         # of best.safetensors
-        "best": {"step": best[0], "validation_loss": best[1]} if best else None,
-        "snapshots": snapshot_steps(job.recipe.snapshots, corpus.steps),
+        "best": {"step": best, "validation_loss": losses[best]} if best is not None else None,
+        "snapshots": snapshots,
         "segments": segments,
     }
     write_json(out / MANIFEST, record(call, "run", weights) | told)

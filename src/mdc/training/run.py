@@ -31,17 +31,16 @@ from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.parts import OBJECTIVES, load
-from mdc.plan.processes.group import Group, global_rank, local_rank, process_group
+from mdc.plan.processes.group import NOTHING, Group, global_rank, local_rank, process_group
 from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
-from mdc.training.kept import KeptWeights
 from mdc.training.objectives.objective import ObjectiveModule
 from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile
 from mdc.training.results import LOG, is_whole, write_results
-from mdc.training.state import Owner, States
+from mdc.training.state import States, decisive
 from mdc.training.trainer import Training, train
 
 
@@ -53,7 +52,7 @@ def main(call: Call) -> dict[str, Any]:
     job: PretrainJob = call.job
     runtime = _runtime(call)
     inputs = {name: sha256_file(call.input(name)) for name in job.inputs}
-    states = States.among(call.state, Owner.of(job, inputs))
+    states = States.among(call.state, decisive(job.config()), inputs)
     torch.set_num_threads(job.recipe.threads)
     device = choose_device(job.recipe.device, local_rank())
     # the first process holds the state for all; the others meet it only after that
@@ -90,21 +89,21 @@ def pretrain(
         frequencies=_made_of_corpus(call, "data/frequencies/"),
     )
     training = prepare(job, corpus, device, _words(call, vocabulary))
-    if peak_here(device, job.recipe.precision) is not None:
+    if (peak := peak_here(device, job.recipe.precision)) is not None:
         from mdc.training.memory import captions_like, operations  # PyTorch's counters take seconds to import
 
-        training = replace(training, operations=operations(job, captions_like(job, corpus.index, vocabulary)))
+        made = operations(job, captions_like(job, corpus.index, vocabulary))
+        training = replace(training, least_seconds=made / peak)
     if job.start is not None:
         training.model.load_state_dict(starting_weights(call, job.start))
-    kept = KeptWeights(states.folder, job, corpus.steps) if group.rank == 0 else None
-    profile = None
-    if call.profile is not None and group.rank == 0:
-        profile = StepProfile(call.state / "profile", call.profile, device)
-    done = train(training, states, runtime, kept, profile)
-    if kept is None:
+    profile = NOTHING
+    if (looked_at := call.profile) is not None:
+        profile = group.first_only(lambda: StepProfile(call.state / "profile", looked_at, device))
+    done = train(training, states, runtime, profile)
+    if group.rank != 0:
         return {}
     segments = done.segments
-    log = write_results(call, training, corpus, inputs, segments, kept, states.folder)
+    log = write_results(call, training, corpus, inputs, segments, states.folder)
     states.clear()
     return {
         "device": segments[-1]["device"],

@@ -23,41 +23,30 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from mdc.models.weights import saving
-from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.config.pretrain import Recipe
 from mdc.plan.records import atomic_path, sha256_json
 from mdc.training.average import AveragedWeights
-from mdc.training.segments import EXECUTION_ONLY_KEYS, Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
-_DAMAGED_ENDING = ".damaged"
 _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
+#: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
+EXECUTION_ONLY_KEYS = ("processes", "accumulation", "threads", "device", "compile", "recompute", "kernel")
+#: {first_step, last_step (both counted from 1, inclusive), and what ``setting`` says}
+Segment = dict[str, Any]
 
 
 def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resumable state belongs to: a :class:`PretrainJob`'s configuration without ``EXECUTION_ONLY_KEYS``."""
-    return {
-        **config,
-        "recipe": {key: value for key, value in config["recipe"].items() if key not in EXECUTION_ONLY_KEYS},
-    }
+    """What a resumable state belongs to: a ``PretrainJob``'s configuration without ``EXECUTION_ONLY_KEYS``."""
+    recipe = {key: value for key, value in config["recipe"].items() if key not in EXECUTION_ONLY_KEYS}
+    return {**config, "recipe": recipe}
 
 
-@dataclass(frozen=True)
-class Owner:
-    """What decides a run's result: its configuration as :func:`decisive` has it, and its inputs' sha256."""
-
-    config: Mapping[str, Any]
-    inputs: Mapping[str, str]
-
-    @classmethod
-    def of(cls, job: PretrainJob, inputs: Mapping[str, str]) -> Owner:
-        return cls(decisive(job.config()), inputs)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"config": self.config, "inputs": self.inputs}
-
-    @property
-    def sha256(self) -> str:
-        return sha256_json(self.to_json())
+def setting(recipe: Recipe, device: torch.device) -> dict[str, Any]:
+    """What this process computes with: those of the recipe's keys that change a result by rounding at most (the device by the
+    name of what was found), and PyTorch."""
+    named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    keys = {key: value for key in EXECUTION_ONLY_KEYS if (value := getattr(recipe, key)) is not None}
+    return {**keys, "device": named, "torch": torch.__version__}
 
 
 @dataclass(frozen=True)
@@ -71,54 +60,36 @@ class Position:
     segments: list[Segment] = field(default_factory=list)
     seconds: float = 0.0
 
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A state that is not written yet: tensors by name, and where the run stands."""
-
-    tensors: dict[str, Tensor]
-    told: dict[str, Any]
+    def moved_to(self, step: int, computed_with: dict[str, Any], seconds: float = 0.0) -> Position:
+        """After ``step``, and so many more ``seconds``: in a segment of its own, unless the last had the same setting."""
+        segments = list(self.segments)
+        if step > self.step:
+            if not segments or segments[-1] != {**segments[-1], **computed_with}:
+                segments.append({"first_step": self.step + 1, "last_step": step, **computed_with})
+            segments[-1] = {**segments[-1], "last_step": step}
+        return Position(step, segments, self.seconds + seconds)
 
 
 class States:
-    """The states of one run in its ``folder``, and its log while it lasts."""
+    """The states of one run in its ``folder``, and its log while it lasts. ``owner``: what decides the run's result."""
 
-    def __init__(self, folder: Path, owner: Owner) -> None:
-        self.folder, self.owner = folder, owner
+    def __init__(self, folder: Path, owner: Mapping[str, Any]) -> None:
+        self.folder, self._owner = folder, dict(owner)
 
     @classmethod
-    def among(cls, folder: Path, owner: Owner) -> States:
-        """Those in the owner's part of a folder for all that was ever asked of a run."""
-        return cls(folder / owner.sha256[:16], owner)
+    def among(cls, folder: Path, config: Mapping[str, Any], inputs: Mapping[str, str]) -> States:
+        """Those of the run that ``config`` and its inputs' sha256 decide, in a folder for all that was ever asked of a run."""
+        owner = {"config": config, "inputs": inputs}
+        return cls(folder / sha256_json(owner)[:16], owner)
 
-    def snapshot(
-        self,
-        model: nn.Module,
-        optimizer: AdamW,
-        position: Position,
-        average: AveragedWeights | None = None,
-    ) -> Snapshot:
-        """A copy, in this machine's memory, of everything that a resumed run needs to end in the same bits."""
-        tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
-        for name, parameter in model.named_parameters():
-            for key, value in optimizer.state.get(parameter, {}).items():
-                tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
-        if average is not None:
-            tensors |= {f"average.{name}": value for name, value in average.weights.items()}
-        tensors["rng.cpu"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors["rng.cuda"] = torch.cuda.get_rng_state()
-        copies = {name: torch.empty(t.shape, dtype=t.dtype).copy_(t) for name, t in tensors.items()}
-        return Snapshot(copies, asdict(position))
-
-    def write(self, snapshot: Snapshot) -> None:
-        """Write a snapshot, with a hash of it, so that a flipped bit is noticed; the state before it stays as the one before."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def write(self, tensors: dict[str, Tensor], position: Position) -> None:
+        """Write what :func:`copied` made, with a hash of it, so that a flipped bit is noticed; the state before it stays as
+        the one before. UserError if the disk does not take it."""
         latest = self.folder / LATEST
-        told = {"owner": self.owner.to_json(), **snapshot.told}
-        told["sha256"] = _content_sha256(told, snapshot.tensors)
+        told = {"owner": self._owner, **asdict(position)}
+        told["sha256"] = _content_sha256(told, tensors)
         with saving(latest), atomic_path(latest) as temporary:
-            save_file(snapshot.tensors, str(temporary), metadata={"mdc": json.dumps(told, sort_keys=True)})
+            save_file(tensors, str(temporary), metadata={"mdc": json.dumps(told, sort_keys=True)})
             if latest.exists():
                 latest.replace(self.folder / PREVIOUS)
 
@@ -134,21 +105,21 @@ class States:
             try:
                 with safe_open(str(path), framework="pt") as file:
                     told = json.loads(file.metadata()["mdc"])
-                    if told.get("owner") != self.owner.to_json() or step not in (None, told.get("step")):
+                    if told.get("owner") != self._owner or step not in (None, told.get("step")):
                         continue
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-                if told.pop("sha256") != _content_sha256(told, tensors) or not _complete(tensors, model, average):
-                    raise ValueError("damaged, or another model's")
-                position = Position(told["step"], told["segments"], told["seconds"])
+                if told.pop("sha256") != _content_sha256(told, tensors):
+                    raise ValueError("its content is not what was written")
+                del told["owner"]
+                position = Position(**told)
+                _restore(tensors, model, optimizer, average)
+                return position
             except FileNotFoundError:
                 continue
             except _DAMAGED as error:
-                _rename_damaged(path, error)
-                continue
-            _restore(tensors, model, optimizer)
-            if average is not None:
-                average.restore(_of(tensors, "average."))
-            return position
+                # out of the way: otherwise the next save would keep it in the good one's place
+                damaged = path.replace(path.with_suffix(".damaged"))
+                print(f"{path}: damaged ({error}); it now lies at {damaged}", file=sys.stderr, flush=True)
         return None
 
     def clear(self) -> None:
@@ -156,11 +127,42 @@ class States:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _rename_damaged(path: Path, error: Exception) -> None:
-    """Out of the way: otherwise the next save would keep it in the good one's place."""
-    damaged = path.with_suffix(_DAMAGED_ENDING)
-    path.replace(damaged)
-    print(f"{path}: damaged ({error}); it now lies at {damaged}", file=sys.stderr, flush=True)
+def copied(model: nn.Module, optimizer: AdamW, average: AveragedWeights | None = None) -> dict[str, Tensor]:
+    """A copy, in this machine's memory, of everything that a resumed run needs to end in the same bits."""
+    tensors = _weights(model, average)
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+    tensors["rng.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["rng.cuda"] = torch.cuda.get_rng_state()
+    return {name: torch.empty(t.shape, dtype=t.dtype).copy_(t) for name, t in tensors.items()}
+
+
+def _weights(model: nn.Module, average: AveragedWeights | None) -> dict[str, Tensor]:
+    """The memory of the model's weights and of their average."""
+    tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
+    return tensors | {f"average.{name}": t for name, t in (average.weights if average is not None else {}).items()}
+
+
+@torch.no_grad()
+def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW, average: AveragedWeights | None) -> None:
+    """ValueError, and nothing is changed, if these are another model's."""
+    into = _weights(model, average)
+    found = {name: t.shape for name, t in tensors.items() if not name.startswith(("optimizer.", "rng."))}
+    if found != {name: t.shape for name, t in into.items()}:
+        raise ValueError("it is another model's")
+    torch.set_rng_state(tensors["rng.cpu"])
+    if "rng.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["rng.cuda"])
+    for name, tensor in into.items():
+        tensor.copy_(tensors[name])
+    for name, parameter in model.named_parameters():
+        prefix = f"optimizer.{name}."
+        # fused AdamW keeps its step counter on the parameter's device
+        saved = {k.removeprefix(prefix): t.to(parameter.device) for k, t in tensors.items() if k.startswith(prefix)}
+        if saved:
+            optimizer.state[parameter] = saved
 
 
 def _content_sha256(told: dict[str, Any], tensors: dict[str, Tensor]) -> str:
@@ -170,42 +172,3 @@ def _content_sha256(told: dict[str, Any], tensors: dict[str, Tensor]) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _of(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-
-
-def _complete(tensors: dict[str, Tensor], model: nn.Module, average: AveragedWeights | None) -> bool:
-    """Whether a state has all that is restored, in the right shapes."""
-    averaged = average.weights if average is not None else {}
-    for prefix, expected in (("model.", model.state_dict()), ("average.", averaged)):
-        found = {name: t.shape for name, t in _of(tensors, prefix).items()}
-        if found != {name: t.shape for name, t in expected.items()}:
-            return False
-    slots = {
-        frozenset(name.rpartition(".")[2] for name in tensors if name.rpartition(".")[0] == f"optimizer.{parameter}")
-        for parameter, _ in model.named_parameters()
-    }
-    now = torch.get_rng_state()
-    return len(slots - {frozenset()}) <= 1 and (tensors["rng.cpu"].shape, tensors["rng.cpu"].dtype) == (
-        now.shape,
-        now.dtype,
-    )
-
-
-def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW) -> None:
-    model.load_state_dict(_of(tensors, "model."))
-    for name, parameter in model.named_parameters():
-        prefix = f"optimizer.{name}."
-        state: dict[str, Any] = {}
-        for key, value in tensors.items():
-            if key.startswith(prefix):
-                short = key.removeprefix(prefix)
-                # fused AdamW keeps its step counter on the parameter's device
-                state[short] = value.to(parameter.device)
-        if state:
-            optimizer.state[parameter] = state
-    torch.set_rng_state(tensors["rng.cpu"])
-    if "rng.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["rng.cuda"])

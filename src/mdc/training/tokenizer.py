@@ -34,7 +34,7 @@ from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.training.device import choose_device
 from mdc.training.saver import Saver
-from mdc.training.state import Owner, Position, States
+from mdc.training.state import Position, States
 
 TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"
 _SHOWN = 8  # images in the picture
@@ -58,7 +58,7 @@ def main(call: Call) -> None:
         value.numel() for value in tokenizer.state_dict().values()
     )  # the codebook is no parameter of its own
     write_json(call.out / "tokenizer.json", record(call, "tokenizer", outputs) | {"parameters": parameters} | told)
-    States.among(call.out / "state", _owner(call)).clear()
+    _states(call).clear()
 
 
 def _imported(entry: GumbelVqgan, name: str) -> nn.Module:
@@ -126,13 +126,13 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
     """To the last epoch. A killed training goes on from its last state; SIGINT and SIGTERM end it with one, as they do a run."""
     recipe = entry.recipe
     optimizer = torch.optim.AdamW(model.parameters(), recipe.lr, weight_decay=0.0, fused=True)
-    states = States.among(call.out / "state", _owner(call))
+    states = _states(call)
     per_epoch = len(reader) // recipe.batch_size
     found = states.load(model, optimizer)
     first, steps = found.step if found is not None else 0, recipe.epochs * per_epoch
     model.train()
     shown = progress(total=steps, initial=first, desc=call.job.job, unit="step")
-    with Interrupts() as interrupts, Saver(states, None, _SAVE_EVERY) as saver, shown as bar:
+    with Interrupts() as interrupts, Saver(states, _SAVE_EVERY) as saver, shown as bar:
         for done in range(first, steps):
             epoch, place = divmod(done, per_epoch)
             if not place or done == first:
@@ -153,7 +153,7 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
             if number or done + 1 == steps or saver.due():
                 saver.begin(model, optimizer, Position(done + 1))
             if number:
-                saver.settle()
+                saver.wait()
                 raise Interrupted.saved(number, done + 1, steps)
 
 
@@ -197,5 +197,6 @@ def _picture(path: Path, rows: list[Tensor]) -> None:
         )
 
 
-def _owner(call: Call) -> Owner:
-    return Owner(call.job.config(), {name: sha256_file(path) for name, path in call.given.items()})
+def _states(call: Call) -> States:
+    inputs = {name: sha256_file(path) for name, path in call.given.items()}
+    return States.among(call.out / "state", call.job.config(), inputs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol as Interface
 
 import torch
@@ -16,22 +16,19 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.plan.config.pretrain import Runtime
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, Group, peers
+from mdc.plan.processes.group import ALONE, NOTHING, Group, peers
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.records import UserError
 from mdc.training.average import AveragedWeights
-from mdc.training.feed import Fed, fed
-from mdc.training.kept import KeptWeights, snapshot_steps
-from mdc.training.log import NoLog, RunLog
+from mdc.training.kept import KeptWeights, best_step, out_of_patience, snapshot_steps, validation_losses
+from mdc.training.log import RunLog
+from mdc.training.metrics import DeferredMetrics, Measured
 from mdc.training.objectives.objective import Objective
 from mdc.training.optimizer import build_optimizer, learning_rate
-from mdc.training.patience import Patience, losses_until
-from mdc.training.peaks import peak_here
+from mdc.training.prefetch import DeviceBatch, prefetch_to_device
 from mdc.training.profile import StepProfile
 from mdc.training.saver import Saver
-from mdc.training.segments import extended, setting
-from mdc.training.state import Position, States
-from mdc.training.watch import Measured, Watch
+from mdc.training.state import Position, States, setting
 
 SAVE = 1  # what the first process asks for when a state is due; a process that is to leave asks for its signal's number
 
@@ -66,24 +63,18 @@ class Training:
     device: torch.device
     validate: Validate | None = None
     group: Group = ALONE
-    #: floating-point operations of this process in a step of captions of mean length, if its device's peak is known
-    operations: int | None = None
+    #: in which this process's device would make a step of captions of mean length at its peak, if that is known
+    least_seconds: float | None = None
 
 
-def train(
-    training: Training,
-    states: States,
-    runtime: Runtime,
-    kept: KeptWeights | None = None,
-    profile: StepProfile | None = None,
-) -> Position:
+def train(training: Training, states: States, runtime: Runtime, profile: StepProfile = NOTHING) -> Position:
     """Train the model to its last step, or until its patience ends; returns where it ended, with the seconds that earlier
     processes took. If its recipe has an average of the weights, it has these in the end, and is validated and kept with them.
 
     ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
     it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
     process of the group calls this with its own data; the first one alone writes the log, the states and the weights that
-    are ``kept`` besides, all read them. ``profile``: looks at some of the steps.
+    are kept besides, all read them. ``profile``: looks at some of the steps.
 
     When states are saved follows from time (``runtime.save_every``). At the first SIGINT or SIGTERM that reaches any process, all
     finish their step, the state is saved, and all raise Interrupted, which says so; a second one ends a process at once.
@@ -91,140 +82,86 @@ def train(
     Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
     checkpoint stays.
     """
-    job, group, steps = training.job, training.group, training.data.steps
-    optimizer = build_optimizer(training.model, job.recipe, job.protocol.pretrain)
-    average = AveragedWeights(training.model, job.recipe.average) if job.recipe.average is not None else None
+    job, model, group, steps = training.job, training.model, training.group, training.data.steps
+    recipe, began = job.recipe, time.monotonic()
+    optimizer = build_optimizer(model, recipe, job.protocol.pretrain)
+    average = AveragedWeights(model, recipe.average)
     found = _resumed(training, states, optimizer, average)
-    start = found.step
-    limit = job.start.patience if job.start is not None else None
-    snapshots = snapshot_steps(job.recipe.snapshots, steps)
-    patience = Patience(limit, losses_until(states, start) if limit is not None else ())
-    if patience.over:
-        if average is not None:
-            average.settle()
-        return found
-    computed_with = setting(job.recipe, training.device)
+    computed_with, done = setting(recipe, training.device), found.step
+    snapshots, losses = snapshot_steps(recipe.snapshots, steps), validation_losses(states.folder, done)
+    patience = job.start.patience if job.start is not None else None
 
-    saver, began = Saver(states, kept, runtime.save_every), time.monotonic()
+    # what writes: elsewhere than in the first process it does nothing
+    shown = (job.job.removeprefix("runs/"), runtime.log_every, recipe.batch_size, training.least_seconds)
+    log = group.first_only(lambda: RunLog(states.folder, done, steps, *shown))
+    kept = group.first_only(lambda: KeptWeights(states.folder, job.sha256))
+    saver = group.first_only(lambda: Saver(states, runtime.save_every, kept.forget_until))
 
-    def save(step: int) -> None:
-        if group.rank == 0:
-            took = found.seconds + time.monotonic() - began
-            position = Position(step, extended(found.segments, step, computed_with), took)
-            saver.begin(training.model, optimizer, position, average)
-
-    first = group.rank == 0
-    log: RunLog | NoLog = RunLog(states.folder, start, steps, job.job.removeprefix("runs/")) if first else NoLog()
-    told = _Told(training, log, runtime)
     interrupts = Interrupts()
-    watch = Watch(training.device, group, lambda: interrupts.number or (SAVE if first and saver.due() else 0))
-    parts = job.recipe.accumulation
-    batches = fed(training.data.batches(start), lambda batch: training.objective.prepare(batch, parts), training.device)
-    training.model.train()
-    done = start
-    with interrupts, closing(log), saver, profile or nullcontext():
-        numbered = zip(range(start, steps), batches, strict=False)
-        for step, batch in numbered:
-            told.say(_step(training, optimizer, step, batch, watch))
-            done = step + 1
-            if profile is not None:
-                profile.after_step()
-            if average is not None:
-                average.after_step(done)
-            keeps = done in snapshots
-            validates = training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps)
-            if keeps or validates or watch.asked or done == steps:
-                told.say(watch.settled())  # the weights are good so far
-            if kept is not None and keeps:
-                with average.shown() if average is not None else nullcontext():
-                    kept.after_step(done, training.model)
+    metrics = DeferredMetrics(training.device, group, lambda: interrupts.number or (SAVE if saver.due() else 0))
+    prepare = partial(training.objective.prepare, micro_batches=recipe.accumulation)
+    batches = prefetch_to_device(training.data.batches(done), prepare, training.device)
+    model.train()
+    with interrupts, log, saver, profile:
+        while done < steps and metrics.asked <= SAVE and not out_of_patience(losses, patience):
+            metrics.asked = 0
+            log.steps(optimizer_step(training, optimizer, done, next(batches), metrics))
+            done += 1
+            profile.after_step()
+            average.after_step(done)
+
+            last = done == steps
+            validates = last or done % recipe.validate_every == 0
+            if last or validates or done in snapshots or metrics.asked:
+                log.steps(metrics.flush())  # the weights are good so far
+            if done in snapshots:
+                with average.shown():
+                    kept.save("snapshot", done, model)
             if training.validate is not None and validates:
-                training.model.eval()
-                with average.shown() if average is not None else nullcontext():
+                model.eval()
+                with average.shown():
                     held_out = training.validate()
-                    log.write(done, {f"validation_{name}": value for name, value in held_out.items()})
-                    if kept is not None:
-                        kept.after_validation(done, training.model)
-                training.model.train()
-                told.begin()
-                if limit is not None:
-                    patience.add(held_out["loss"])
-                    if patience.over:
-                        break
-            if watch.asked > SAVE:
-                break
-            if watch.asked and done < steps:
-                save(done)
-            watch.asked = 0
-        # the last state lets a run that is killed while it writes its results start from its end
-        if start < done:
-            save(done)
-        saver.settle()
-        if watch.asked > SAVE:
+                    losses[done] = held_out["loss"]
+                    if best_step(losses) == done:
+                        kept.save("best", done, model)
+                model.train()
+                log.validation(done, held_out)
+            # the last state lets a run that is killed while it writes its results start from its end
+            if last or metrics.asked or out_of_patience(losses, patience):
+                now = found.moved_to(done, computed_with, time.monotonic() - began)
+                saver.begin(model, optimizer, now, average)
+        saver.wait()
+        if metrics.asked > SAVE:
             group.gather_objects(done)  # none leaves, which would end the others, before the state is written
-            raise Interrupted.saved(watch.asked, done, steps)
-    if average is not None:
-        average.settle()
-    return Position(done, extended(found.segments, done, computed_with), found.seconds)
+            raise Interrupted.saved(metrics.asked, done, steps)
+    average.apply()
+    return found.moved_to(done, computed_with)
 
 
-def _step(training: Training, optimizer: AdamW, step: int, batch: Fed, watch: Watch) -> list[Measured]:
-    """One optimiser step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the
-    objective's values, and ``grad_norm`` before clipping."""
-    recipe = training.job.recipe
+def optimizer_step(
+    training: Training, optimizer: AdamW, step: int, batch: DeviceBatch, metrics: DeferredMetrics
+) -> list[Measured]:
+    """One step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the objective's
+    values, ``grad_norm`` before clipping, and ``lr``."""
+    recipe, final = training.job.recipe, training.job.protocol.pretrain.final_lr
     with peers():
         measured = training.objective.backward(batch.prepared)
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     clips = recipe.clip_steps is None or step < recipe.clip_steps
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
+    constant = recipe.lr_schedule == "constant"
+    lr = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
     # on a CPU it is read here, before a bad loss reaches the weights
-    found = watch.add(step, {**measured, "grad_norm": norm}, batch.keys)
+    found = metrics.add(step, {**measured, "grad_norm": norm}, batch.keys, lr=lr)
     for group in optimizer.param_groups:
-        group["lr"] = _rate(training, step)
+        group["lr"] = lr
     optimizer.step()
     optimizer.zero_grad()
     training.objective.after_step()
     return found
 
 
-def _rate(training: Training, step: int) -> float:
-    recipe, final = training.job.recipe, training.job.protocol.pretrain.final_lr
-    constant = recipe.lr_schedule == "constant"
-    return learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
-
-
-class _Told:
-    """What is said of steps, on the bar and in the log, how fast they were, and, of a device whose peak is known, which share
-    of this peak their operations were (model FLOPs utilisation): of this process's part of the batch on its own device."""
-
-    def __init__(self, training: Training, log: RunLog | NoLog, runtime: Runtime) -> None:
-        self._training, self._log, self._every = training, log, runtime.log_every
-        self._peak = peak_here(training.device, training.job.recipe.precision)
-        self.begin()
-
-    def begin(self) -> None:
-        """Count images, operations and seconds anew."""
-        self._began, self._images, self._steps = time.perf_counter(), 0, 0
-
-    def say(self, measured: list[Measured]) -> None:
-        """Tell of steps that were measured, in their order."""
-        for step, values in measured:
-            self._images += self._training.job.recipe.batch_size
-            self._steps += 1
-            seconds = max(time.perf_counter() - self._began, 1e-9)
-            speed = self._images / seconds
-            made = self._training.operations
-            share = None if self._peak is None or made is None else self._steps * made / seconds / self._peak
-            self._log.advance(values["loss"], speed, share)
-            done = step + 1
-            if done % self._every == 0 or done == self._training.data.steps:
-                norm = values.pop("grad_norm")
-                line = {**values, "lr": _rate(self._training, step), "grad_norm": norm, "images_per_second": speed}
-                self._log.write(done, line if share is None else {**line, "mfu": share})
-                self.begin()
-
-
-def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights | None) -> Position:
+def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights) -> Position:
     """Where the run stands: the first process chooses the state, since it renames a damaged one, and the others read that."""
     group, into = training.group, (training.model, optimizer, average)
     found = states.load(*into) if group.rank == 0 else None

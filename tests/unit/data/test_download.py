@@ -145,16 +145,16 @@ def test_each_good_pair_arrives_bit_true(whole: Whole, server: Server) -> None:
     arrived: dict[str, Any] = {}
     for shard in sorted((folder / "set/shards").glob("*.tar")):
         for sample in tar_samples(shard):
-            record = json.loads(sample.files["json"] or b"")
+            record = json.loads(sample.read("json") or b"")
             row = sent[record["source_key"]]
-            assert record["source_key"] not in arrived and (sample.files["txt"] or b"").decode() == row["text"]
+            assert record["source_key"] not in arrived and (sample.read("txt") or b"").decode() == row["text"]
             assert record["caption"] == row["text"] and record["row"] == int(record["source_key"][1:])
             assert int(sample.key) % 100 == record["place"] % ROWS_PER_SHARD
-            arrived[record["source_key"]] = sample.files["jpg"]
+            arrived[record["source_key"]] = sample.read("jpg")
             kind, _, rest = row["url"].removeprefix(server.address + "/").partition("/")
             number = int("".join(c for c in rest if c.isdigit()))
             if kind in ("image", "flaky", "redirect"):
-                assert sample.files["jpg"] == image(number)  # nothing to change: not a bit is
+                assert sample.read("jpg") == image(number)  # nothing to change: not a bit is
     assert len(arrived) == told["outcomes"]["obtained"] == sum(shard["obtained"] for shard in told["shards"])
 
 
@@ -294,9 +294,9 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkey
     )
     saved = {path: path.read_bytes() for path in [*shard_files(place, 1), account_file(place, 1)]}
     tar = shard_files(place, 1)[0]
-    (first, *_) = (sample for sample in tar_samples(tar) if len(sample.files["jpg"] or b"") > 600)
+    first = next(content for one in tar_samples(tar) if len(content := one.read("jpg") or b"") > 600)
     turned_bit = bytearray(saved[tar])  # within an image: no name, size or caption tells
-    turned_bit[saved[tar].index(first.files["jpg"] or b"") + 500] ^= 1
+    turned_bit[saved[tar].index(first) + 500] ^= 1
     halves = [(path, saved[path][: len(saved[path]) // 2]) for path in shard_files(place, 1)]
     for damaged, content in [*halves, (tar, bytes(turned_bit))]:
         damaged.write_bytes(content)
@@ -325,7 +325,7 @@ def test_a_shard_whose_files_tell_different_things_is_not_whole(whole: Whole, tm
         (tmp_path / path.parent.name).mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / path.parent.name)
     tar, _, stats = shard_files(tmp_path, 1)
-    images = {one.key: hashlib.sha256(one.files["jpg"] or b"").hexdigest() for one in tar_samples(tar)}
+    images = {one.key: hashlib.sha256(one.read("jpg") or b"").hexdigest() for one in tar_samples(tar)}
     part, other = read_json(place / "plan/plan.json")["parts"][1], read_part(place, 0)
     planned = read_part(tmp_path, 1, part)
     assert take_account(tmp_path, 1, part, planned, images)["sha256"] == whole[1]["shards"][1]["sha256"]

@@ -11,7 +11,7 @@ from bad_input import tar_of
 from data_samples import encoded, iter_corpus, write_corpus
 from obtained_pairs import CHOSEN, SOURCE, downloaded, sample, take_account
 
-from mdc.data.formats.foreign_tar import tar_places, tar_samples
+from mdc.data.formats.foreign_tar import samples_by_key, tar_samples
 from mdc.data.formats.samples import Skipped
 from mdc.plan.records import UserError, sha256_file
 
@@ -116,13 +116,12 @@ def test_foreign_members_are_refused(tmp_path: Path, members: list[Any], trouble
 def test_places_in_a_tar_are_those_of_its_samples(tmp_path: Path, form: int) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(tar_of([file for n in (2, 0, 1) for file in sample(n)], form))
-    whole = path.read_bytes()
-    by_place = {
-        found.key: {ending: whole[offset : offset + size] for ending, (offset, size) in found.files.items()}
-        for found in tar_places(path)
-    }
-    assert list(by_place) == ["000000", "000001", "000002"]
-    assert by_place == {found.key: found.files for found in tar_samples(path)}
-    path.write_bytes(whole[: len(whole) // 2])
+    with tarfile.open(path) as tar:
+        expected = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    for samples, order in ((tar_samples, (2, 0, 1)), (samples_by_key, (0, 1, 2))):
+        found = [(one.key, {f"{one.key}.{ending}": one.read(ending) for ending in one.files}) for one in samples(path)]
+        assert [key for key, _ in found] == [f"{n:06d}" for n in order]
+        assert {name: content for _, files in found for name, content in files.items()} == expected
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(UserError, match="corrupt tar"):
-        tar_places(path)
+        list(samples_by_key(path))

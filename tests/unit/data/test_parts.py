@@ -22,6 +22,11 @@ from mdc.data.shards.parts import read_parts
 from mdc.plan.records import UserError, write_json
 
 
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDC_DATA", str(tmp_path))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return downloaded(tmp_path, 1)
@@ -58,7 +63,7 @@ def test_nested_corpora_share_their_parts(folder: Path, pairs: int | None) -> No
     assert samples_of(folder / "corpora/nested") == samples_of(folder / "whole")
     own = {path.name for path in (folder / "corpora/nested").iterdir()} - {"index.json"}
     cut = 0 if pairs in (None, 10, 30, 34) else (pairs or 0) // PER_SHARD
-    allowed = {f"{split}-{cut:05d}{end}" for split in SPLITS for end in (".tar", ".offsets.npy")}
+    allowed = {f"{split}-{cut:05d}{end}" for split in SPLITS for end in (".jsonl", ".offsets.npy")}
     assert own <= allowed and bool(own) == (pairs in (1, 22))  # a part that it takes whole, it does not write
     named = [shard["file"] for split in index["splits"].values() for shard in split["shards"]]
     assert all(name.startswith("../../parts/d/") or name in own for name in named)
@@ -115,7 +120,7 @@ def test_what_was_changed_is_made_again_and_nothing_else(folder: Path, monkeypat
     made = made_from_here(monkeypatch)
     group_of(folder, folder, 0, 1)
     assert made == []
-    (folder / "parts/d/train-00001.tar").write_bytes(b"x")  # somebody changes a shard
+    (folder / "parts/d/train-00001.jsonl").write_bytes(b"x")  # somebody changes a shard
     (folder / "parts/d/captions-00002.safetensors").unlink()
     group_of(folder, folder, 0, 1)
     assert made == [1, 2] and hashes(folder / "parts/d") == expected
@@ -194,9 +199,9 @@ def test_damage_is_told(folder: Path) -> None:
         join(folder, folder, groups)
     captions.write_bytes(content)
     join(folder, folder, groups)
-    shard = folder / "parts/d/train-00002.tar"
+    shard = folder / "parts/d/train-00002.jsonl"
     shard.write_bytes(shard.read_bytes() + b"\0")
-    with pytest.raises(UserError, match=r"train-00002\.tar: the shard is not of the size in index"):
+    with pytest.raises(UserError, match=r"train-00002\.jsonl: the shard is not of the size in index"):
         read_index(folder / "corpora/c", verify="auto")
     with pytest.raises(UserError, match="lies elsewhere than"):
         other = folder / "elsewhere/d/0-of-2/index.json"

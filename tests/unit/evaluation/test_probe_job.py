@@ -133,6 +133,21 @@ def test_trained_encoder_is_its_checkpoint(light: Path, tmp_path: Path) -> None:
     assert trained["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96} and control["training"] is None
 
 
+def test_a_snapshot_is_probed_in_the_place_of_the_last_weights(light: Path, tmp_path: Path) -> None:
+    run = _run_folder(tmp_path / "run", "config", seed=1)
+    early = _run_folder(tmp_path / "early", "config", seed=2).with_name("checkpoint.safetensors")
+    early.rename(run.with_name("snapshot-00000002.safetensors"))  # after a quarter of six steps, rounded
+    outputs = {path.name: sha256_file(path) for path in run.parent.glob("*.safetensors")}
+    write_json(run, {**json.loads(run.read_text()), "outputs": outputs})
+    job = toy.probe_job(run=RUN, run_config_sha256="config", seed=1, snapshot=0.25)
+    found = probe(job, light, tmp_path / "cache", tmp_path / "snapshot", run)
+    probe(toy.probe_job(seed=2), light, tmp_path / "cache", tmp_path / "control")
+    assert (tmp_path / "snapshot/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
+    assert found["training"] == {"pairs": 96, "steps": 2, "samples_seen": 32}
+    with pytest.raises(UserError, match=r"run.json: .* name no snapshot-00000003"):
+        probe(job.model_copy(update={"snapshot": 0.5}), light, tmp_path / "cache", tmp_path / "out", run)
+
+
 def test_what_trains_or_scores_reruns_no_probe() -> None:
     parts = closure("mdc.evaluation.probe")
     assert not [

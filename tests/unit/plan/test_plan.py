@@ -184,10 +184,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert with_("probe", "fused", to=False) == set()
     # a label: what shows it; Table 5 calls its rows by their ranges
     recipes = {"table6", "table7", "table8"}
-    assert (
-        with_("methods", "mdc", "label", to="MDC (ours)")
-        == probing_names - {"table5", "table_cnn"} | scored_names | logs | recipes
-    )
+    assert with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {
+        "table5",
+        "table_cnn",
+    } | scored_names | logs | recipes | {"table_cost"}
     assert with_("data", "corpora", "brief", "label", to="x") == {"table5", *logs}
     assert with_("encoders", "codes", "label", to="x") <= set(ARTEFACTS)
     assert with_("pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
@@ -196,7 +196,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     }
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
-    captioned = {"captions", "metrics", "judged", "table3", "figure6"}
+    captioned = {"captions", "metrics", "judged", "table3", "figure6", "table_cost"}
     diffused = set(mini.scale.tables.of_captions())
     scores = {"scores", "retrieval", "positions"}
     assert layers(found) == {

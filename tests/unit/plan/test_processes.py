@@ -28,7 +28,7 @@ from mdc.plan.processes.group import ALONE
 from mdc.plan.records import json_text, read_json_lines
 from mdc.plan.verbs import verb_of
 from mdc.training import launch
-from mdc.training.segments import Segment
+from mdc.training.state import Segment
 
 
 @pytest.fixture(scope="module")
@@ -153,15 +153,14 @@ def test_workers_errors_are_one_line_of_ours(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both workers find no such file; torchrun's page about it is not shown."""
-    for name in (launch.LAUNCHER, launch.ERRORS, "OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME"):
+    for name in (launch.LAUNCHER, "OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME"):
         monkeypatch.setenv(name, os.environ.get(name, ""))  # so that they are put back
-    monkeypatch.delenv(launch.ERRORS)
     arguments = _config(tmp_path, processes=2)
     job = read_job(tmp_path / "config.json", "pretrain")
     (tmp_path / "config.json").rename(tmp_path / "read")
     with pytest.raises(launch.Failed) as failed:
         launch.enter("pretrain", Call(job, ScaleFolder(tmp_path), tmp_path, arguments=tuple(arguments)))
-    assert failed.value.code == 2 and str(failed.value) == f"{tmp_path}/config.json: no such file"
+    assert failed.value.exit_code == 2 and str(failed.value) == f"{tmp_path}/config.json: no such file"
     assert capfd.readouterr().err == ""
 
 

@@ -201,3 +201,58 @@ def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
     )
     table: Any = _mini().jobs["table2"]
     assert [column.key for column in table.columns if column.parts == "groups"] == ["relation"]
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+CONVERGENCE = ("tables", "figure_convergence")
+
+
+def _snapshots(shares: list[float], methods: list[str]) -> tuple[tuple[str, ...], Any]:
+    return ("pretrain", "overrides"), [{"when": {"method": methods}, "set": {"snapshots": shares}}]
+
+
+def test_a_figure_of_convergence_probes_the_snapshots_that_its_runs_keep() -> None:
+    figure = {
+        **MINI["tables"]["figure_convergence"],
+        "methods": ["mdc", "parallel"],
+        "contrasts": [["mdc", "parallel"]],
+    }
+    plan = _mini(_snapshots([0.2, 0.6], ["mdc", "parallel"]), (CONVERGENCE, {**figure, "claimed_at": 0.2}))
+    ends = [f"dense/ViT-T-12/{method}" for method in ("mdc", "parallel")]
+    for end in ends:
+        whole, early = (plan.jobs[f"probe/{end}/s0{at}"].config() for at in ("", "/at-0.2"))
+        assert early["snapshot"] == 0.2 and "snapshot" not in whole
+        assert early["probes"] == figure["probes"] and early["run_config_sha256"] == whole["run_config_sha256"]
+    job: Any = plan.jobs["figure_convergence"]
+    assert job.shares == {
+        end + at: share for end in ends for at, share in (("/at-0.2", 0.2), ("/at-0.6", 0.6), ("", 1.0))
+    }
+    assert job.contrasts == [[end + at for end in ends] for at in ("/at-0.2", "/at-0.6", "")]
+    assert job.primary == [[f"{end}/at-0.2" for end in ends]]
+    labels = {system.key: system.method.label for system in job.systems}
+    assert labels[f"{ends[0]}/at-0.2"] == "MDC · 20 %" and labels[ends[0]] == "MDC"
+
+
+@pytest.mark.parametrize(
+    ("shares", "methods", "said"),
+    [
+        ([0.25], ["arc", "mdc"], r"dense/ViT-T-12/parallel/s0 keeps none, dense/ViT-T-12/mdc/s0 \[0.25\]"),
+        ([0.25], [], r"tables.figure_convergence: needs the same snapshots .*: dense/ViT-T-12/mdc/s0 keeps none"),
+        (
+            [0.3],
+            ["arc", "mdc", "parallel"],
+            r"claimed_at = 0.25: no snapshot of dense/ViT-T-12/mdc/s0; it keeps \[0.3\]",
+        ),
+    ],
+)
+def test_snapshots_that_a_figure_of_convergence_cannot_do_without(shares: Any, methods: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        assert _mini(_snapshots(shares, methods)).jobs
+
+
+def test_a_table_of_costs_names_captions_that_there_are() -> None:
+    with pytest.raises(
+        UserError, match=r"tables.table_cost.datasets: dense is not captioned; allowed: described, codes"
+    ):
+        assert _mini((("tables", "table_cost", "datasets"), ["dense"])).jobs

@@ -13,7 +13,7 @@ import matplotlib
 import pytest
 from data_samples import write_texts
 from positions_world import positions_world
-from probing_world import ProbingWorld, RepeatedWorld
+from probing_world import ConvergingWorld, ProbingWorld, RepeatedWorld
 from shown import STATISTICS, LoggedRuns, make, planned, read_rows, shown_job, shown_run
 
 from mdc.plan.artefacts import ARTEFACTS
@@ -74,6 +74,7 @@ def _planned(artefact: str) -> Callable[[Path], World]:
 SCHEDULES = {"reference": "mdc", "primary": ["a/mdc_0_100"], "statistics": STATISTICS}
 WORLDS = {name: _probing(name) for name in ("table1", "table4", "figure4", "figure5")} | {
     "figure_repetition": lambda folder: _written(RepeatedWorld(), folder),
+    "figure_convergence": lambda folder: _written(ConvergingWorld(), folder),
     "figure_loss": _logs("figure_loss"),
     "figure_schedules": _logs("figure_schedules", **SCHEDULES),
     "figure_position": positions_world,

@@ -20,12 +20,12 @@ from mdc.models import cross_entropy
 from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import read_json_lines
-from mdc.training.feed import fed
+from mdc.training.metrics import MAX_LAG, DeferredMetrics
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Objective
 from mdc.training.optimizer import build_optimizer
+from mdc.training.prefetch import prefetch_to_device
 from mdc.training.trainer import total_norm
-from mdc.training.watch import BEHIND, Watch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -141,14 +141,14 @@ def test_no_steady_step_waits_for_the_gpu(method: str, precision: str) -> None:
     """PyTorch raises wherever it would wait, from the copy of a batch to what the step measured, which nobody reads yet."""
     model, objective = made(method, CUDA, precision)
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
-    watch = Watch(CUDA, ALONE)
-    batches = fed((batch(seed) for seed in range(BEHIND)), lambda one: objective.prepare(one, 2), CUDA)
+    metrics = DeferredMetrics(CUDA, ALONE)
+    batches = prefetch_to_device((batch(seed) for seed in range(MAX_LAG)), lambda one: objective.prepare(one, 2), CUDA)
 
     def step(number: int) -> None:
         here = next(batches)
         measured = objective.backward(here.prepared)
         norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
-        watch.add(number, {**measured, "grad_norm": norm}, here.keys)
+        metrics.add(number, {**measured, "grad_norm": norm}, here.keys)
         optimizer.step()
         optimizer.zero_grad()
         objective.after_step()
@@ -159,11 +159,11 @@ def test_no_steady_step_waits_for_the_gpu(method: str, precision: str) -> None:
     try:
         with pytest.raises(RuntimeError, match="synchroniz"):
             torch.ones((), device=CUDA).item()
-        for number in range(1, BEHIND):
+        for number in range(1, MAX_LAG):
             step(number)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert len(watch.settled()) == BEHIND
+    assert len(metrics.flush()) == MAX_LAG
 
 
 @EVERY
@@ -173,7 +173,7 @@ def test_batches_copied_beside_slow_steps_are_what_was_prepared(method: str) -> 
     batches = [batch(seed) for seed in range(8)]
     seen: list[list[Tensor]] = []
     keys = []
-    for one in fed(batches, lambda batch: objective.prepare(batch, 2), CUDA):
+    for one in prefetch_to_device(batches, lambda batch: objective.prepare(batch, 2), CUDA):
         torch.cuda._sleep(20_000_000)  # cycles: some 10 ms
         copies: list[Tensor] = []
         each_tensor(one.prepared, lambda tensor, to=copies: to.append(tensor.clone()) or tensor)

@@ -17,9 +17,10 @@ import toy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mdc.plan.records import UserError, read_json_lines
-from mdc.training import run, trainer
+from mdc.training import run
 from mdc.training.device import choose_device
 from mdc.training.log import RunLog
+from mdc.training.metrics import Measured
 from mdc.training.peaks import peak_here, peak_of
 from mdc.training.profile import TABLE, TRACE, WARM, StepProfile
 
@@ -40,30 +41,31 @@ def test_what_has_no_such_units_or_is_unknown_has_no_peak() -> None:
     assert peak_here(torch.device("cpu"), "fp32") is None
 
 
-def trained(folder: Path) -> list[dict[str, Any]]:
+def trained(folder: Path, least_seconds: float | None = None) -> list[dict[str, Any]]:
     """What a run's log says of training."""
     runtime = toy.RUNTIME.model_copy(update={"log_every": 2})
     recipe = toy.recipe(validate_every=3)
-    toy.trained(folder, steps=6, by=recipe, validate=lambda: {"loss": 1.0}, runtime=runtime, operations=1_000_000)
+    toy.trained(
+        folder, steps=6, by=recipe, validate=lambda: {"loss": 1.0}, runtime=runtime, least_seconds=least_seconds
+    )
     return [line for line in read_json_lines(folder / "log.jsonl") if "loss" in line]
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock is half a second after the one before."""
-    monkeypatch.setattr(trainer.time, "perf_counter", itertools.count(0.0, 0.5).__next__)
+    monkeypatch.setattr(time, "perf_counter", itertools.count(0.0, 0.5).__next__)
 
 
 @pytest.mark.usefixtures("clock")
-def test_it_is_operations_a_second_over_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_time_at_the_peak_over_the_time_that_steps_took(tmp_path: Path) -> None:
     assert not any("mfu" in line for line in trained(tmp_path / "without"))
-    monkeypatch.setattr(trainer, "peak_here", lambda device, precision: 1e9)
-    lines = trained(tmp_path)
+    lines = trained(tmp_path, 1e-3)
     # a step is 8 images, and the speed tells which time a line is about; validation after the third counts anew
     assert [line["step"] for line in lines] == [2, 4, 6]
     for line, steps in zip(lines, ([0, 1], [3], [4, 5]), strict=True):
         seconds = 8 * len(steps) / line["images_per_second"]
-        assert line["mfu"] == pytest.approx(sum(1e6 for _ in steps) / seconds / 1e9)
+        assert line["mfu"] == pytest.approx(sum(1e-3 for _ in steps) / seconds)
     board = EventAccumulator(str(tmp_path / "tensorboard"))
     board.Reload()
     assert [event.value for event in board.Scalars("mfu")] == pytest.approx([line["mfu"] for line in lines])
@@ -73,14 +75,13 @@ def test_the_bar_says_it_where_it_is_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdc.plan.progress.EVERY", 0.0)
-    for mfu in (None, 0.4273):
-        log = RunLog(tmp_path / str(mfu), 0, 3, "toy")
-        for _ in range(3):
-            log.advance(1.0, 10.0, mfu)
-            time.sleep(0.11)
-        log.close()
+    for least_seconds in (None, 0.05):
+        with RunLog(tmp_path / str(least_seconds), 0, 3, "toy", 1, 8, least_seconds) as log:
+            for step in range(3):
+                time.sleep(0.11)
+                log.steps([Measured(step, {"loss": 1.0})])
         said = capsys.readouterr().err
-        assert ("mfu=42.7%" in said) == (mfu is not None), said
+        assert bool(re.search(r"mfu=\d+\.\d%", said)) == (least_seconds is not None), said
 
 
 def test_host_json_has_the_middle_of_the_lines() -> None:

@@ -131,7 +131,7 @@ def test_an_objective_that_is_none() -> None:
 
 
 def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validation(folder: Path) -> None:
-    before, call = _call(folder, "before"), _call(folder, "early", lr=1e-30, validate_every=2)
+    before, call = _call(folder, "before"), _call(folder, "early", lr=1e-30, validate_every=2, snapshots=[0.1, 0.9])
     main(before)
     start = Start(run="runs/alt/toy/m/s0", config_sha256=before.job.sha256, weights="last", patience=1, canvas=None)
     more = {"job": "runs/alt/toy/m/s0/ft-x", "inputs": [*call.job.inputs, start.run], "start": start}
@@ -140,7 +140,7 @@ def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validati
     main(call)
     run = read_json(call.out / "run.json")
     # so small a rate moves nothing: the second validation is no better than the first
-    assert (run["steps"], run["samples_seen"]) == (4, 32)
+    assert (run["steps"], run["samples_seen"], run["snapshots"]) == (4, 32, [1])
     assert run["best"] == {"step": 2, "validation_loss": run["validation_loss"]}
 
 

@@ -88,8 +88,8 @@ def test_activations_and_the_most_at_a_time_are_those_of_a_real_step(method: str
         with live, torch.autograd.graph.saved_tensors_hooks(live.keep, lambda tensor: tensor):
             objective.backward(shown)
         assert told.activations == pytest.approx(live.kept, rel=0.15)
-        assert told.passing == pytest.approx(live.peak, rel=0.15)
-        assert told.activations <= told.passing < told.all
+        assert told.peak_transient == pytest.approx(live.peak, rel=0.15)
+        assert told.activations <= told.peak_transient < told.all
         assert live.now >= told.gradients, "the gradients stay"
     assert less.activations < 0.5 * whole.activations
 

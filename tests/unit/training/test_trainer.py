@@ -26,7 +26,7 @@ from mdc.training.average import AveragedWeights
 from mdc.training.kept import KeptWeights
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.saver import Saver
-from mdc.training.state import LATEST, PREVIOUS, Owner, Position, Snapshot, States
+from mdc.training.state import LATEST, PREVIOUS, Position, States, decisive
 
 CPU = torch.device("cpu")
 
@@ -92,7 +92,9 @@ def test_damaged_latest_state_falls_back_to_the_one_before(
     for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
         data = (state / LATEST).read_bytes()
         (state / LATEST).write_bytes(spoiled := spoil(data))
-        assert toy.same_tensors(whole, toy.trained(state).weights)
+        resumed = toy.trained(state)
+        assert toy.same_tensors(whole, resumed.weights)
+        assert resumed.asked[0] == 5, "from the state before, and not from the beginning"
         assert f"it now lies at {state / 'state.damaged'}" in capsys.readouterr().err
         assert (state / "state.damaged").read_bytes() == spoiled, "nothing is lost"
         # as after the kill: resuming wrote newer states
@@ -169,7 +171,7 @@ CHANGES: list[dict[str, Any]] = [
 def test_what_decides_a_result_decides_where_states_lie(tmp_path: Path) -> None:
     def place(recipe: Any = toy.recipe(), **changes: Any) -> Path:  # noqa: B008 - never changed
         job = toy.job(toy.METHODS["mdc"], recipe, **changes)
-        return States.among(tmp_path, Owner.of(job, dict.fromkeys(job.inputs, "0" * 64))).folder
+        return States.among(tmp_path, decisive(job.config()), dict.fromkeys(job.inputs, "0" * 64)).folder
 
     ours = place()
     assert place(toy.recipe(threads=2, accumulation=4, processes=2, compile=True)) == ours
@@ -246,7 +248,7 @@ def test_the_average_of_weights_is_what_its_formula_says() -> None:
             assert torch.allclose(parameter.double(), expected[name], atol=1e-5)
             assert not torch.allclose(parameter, last[name], atol=1e-2)
     assert all(torch.equal(parameter, last[name]) for name, parameter in model.named_parameters())
-    average.settle()
+    average.apply()
     assert all(torch.allclose(p.double(), expected[name], atol=1e-5) for name, p in model.named_parameters())
 
 
@@ -309,43 +311,47 @@ def test_what_is_saved_is_what_the_model_was(made: tuple[States, Any, Any], monk
     before = {name: value.clone() for name, value in model.state_dict().items()}
     may_write, write = threading.Event(), states.write
 
-    def late(snapshot: Snapshot) -> None:
+    def late(*state: Any) -> None:
         may_write.wait(30)
-        write(snapshot)
+        write(*state)
 
     monkeypatch.setattr(states, "write", late)
-    with Saver(states, None, 0) as saver:
+    with Saver(states, 0) as saver, torch.random.fork_rng():
         saver.begin(model, optimizer, Position(3))
+        drawn = torch.rand(3)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(1)
         may_write.set()
-    found = states.load(model, optimizer)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        found = states.load(model, optimizer)
+        assert torch.equal(torch.rand(3), drawn)
     assert found is not None and found.step == 3
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("told_by", ["begin", "settle", "leaving"])
+@pytest.mark.parametrize("told_by", ["begin", "wait", "leaving"])
 def test_an_error_of_the_disk_ends_the_run(
     made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch, told_by: str
 ) -> None:
     states, model, optimizer = made
 
-    def full(_: Snapshot) -> None:
+    def full(*_: Any) -> None:
         raise UserError("the disk is full")
 
     monkeypatch.setattr(states, "write", full)
-    with pytest.raises(UserError, match="the disk is full"), Saver(states, None, 0) as saver:
+    with pytest.raises(UserError, match="the disk is full"), Saver(states, 0) as saver:
         saver.begin(model, optimizer, Position(3))
         if told_by == "begin":
             saver.begin(model, optimizer, Position(4))
-        elif told_by == "settle":
-            saver.settle()
+        elif told_by == "wait":
+            saver.wait()
 
 
 def test_another_error_comes_first_and_the_state_is_whole(made: tuple[States, Any, Any]) -> None:
     states, model, optimizer = made
-    with pytest.raises(ZeroDivisionError), Saver(states, None, 0) as saver:
+    with pytest.raises(ZeroDivisionError), Saver(states, 0) as saver:
         saver.begin(model, optimizer, Position(3))
         raise ZeroDivisionError
     found = states.load(model, optimizer)
@@ -360,17 +366,17 @@ def test_saving_takes_its_share_of_the_time_and_no_more(
     states, model, optimizer = made
     now, saved = [0.0], []
 
-    def write(_: Snapshot) -> None:
+    def write(*_: Any) -> None:
         now[0] += takes
 
     monkeypatch.setattr(states, "write", write)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with Saver(states, None, 60) as saver:
+    with Saver(states, 60) as saver:
         while now[0] < 86_400:
             now[0] += 0.5
             if saver.due():
                 saver.begin(model, optimizer, Position(len(saved)))
-                saver.settle()
+                saver.wait()
                 saved.append(now[0])
     gaps = [late - early for early, late in itertools.pairwise(saved)]
     # the first one shows how long it takes
@@ -379,16 +385,15 @@ def test_saving_takes_its_share_of_the_time_and_no_more(
 
 def test_weights_that_are_the_best_later_outlive_a_state_of_before(tmp_path: Path) -> None:
     """Held-out losses 3, 2, 1 at steps 10, 20, 30; a state of step 20 is written when step 30 was validated already."""
-    job = toy.job(toy.METHODS["mdc"], toy.recipe())
-    kept = KeptWeights(tmp_path, job, 40)
+    kept = KeptWeights(tmp_path, "0" * 64)
     model = torch.nn.Linear(2, 2)
     log = tmp_path / "log.jsonl"
     for step in (10, 20, 30):
         with log.open("a") as file:
             file.write(f'{{"step": {step}, "validation_loss": {4 - step / 10}}}\n')
-        kept.after_validation(step, model)
-    kept.after_save(20)
+        kept.save("best", step, model)
+    kept.forget_until(20)
     there = sorted(path.name for path in (tmp_path / "kept").iterdir())
     assert there == ["best-00000020.safetensors", "best-00000030.safetensors"]
-    kept.after_save(30)
+    kept.forget_until(30)
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["best-00000030.safetensors"]

@@ -16,11 +16,11 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.plan.config.pretrain import Average
 from mdc.plan.processes.group import ALONE
 from mdc.plan.records import UserError
-from mdc.training import watch
+from mdc.training import metrics
 from mdc.training.average import AveragedWeights
+from mdc.training.metrics import DeferredMetrics
 from mdc.training.optimizer import build_optimizer
 from mdc.training.trainer import total_norm
-from mdc.training.watch import Watch
 
 #: a value, or how many values there are, has to be known on the host
 LOOKS = {
@@ -89,12 +89,12 @@ def values(loss: float, norm: float = 1.0) -> dict[str, torch.Tensor]:
 
 
 def test_numbers_are_read_in_their_order_some_steps_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = Watch(torch.device("cpu"), ALONE)
-    monkeypatch.setattr(late, "_behind", watch.BEHIND)
+    late = DeferredMetrics(torch.device("cpu"), ALONE)
+    monkeypatch.setattr(late, "_lag", metrics.MAX_LAG)
     found = [[one.step for one in late.add(step, values(step), ["key"])] for step in range(7)]
-    assert found == [[]] * watch.BEHIND + [[0], [1], [2]]
-    assert [(one.step, one.values["loss"]) for one in late.settled()] == [(3, 3.0), (4, 4.0), (5, 5.0), (6, 6.0)]
-    assert late.settled() == []
+    assert found == [[]] * metrics.MAX_LAG + [[0], [1], [2]]
+    assert [(one.step, one.values["loss"]) for one in late.flush()] == [(3, 3.0), (4, 4.0), (5, 5.0), (6, 6.0)]
+    assert late.flush() == []
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_numbers_are_read_in_their_order_some_steps_later(monkeypatch: pytest.Mo
 def test_what_is_not_finite_stops_the_run_before_anything_is_kept(
     monkeypatch: pytest.MonkeyPatch, loss: float, norm: float, what: str
 ) -> None:
-    late = Watch(torch.device("cpu"), ALONE)
-    monkeypatch.setattr(late, "_behind", watch.BEHIND)
+    late = DeferredMetrics(torch.device("cpu"), ALONE)
+    monkeypatch.setattr(late, "_lag", metrics.MAX_LAG)
     late.add(0, values(1.0), ["a"])
     late.add(1, values(loss, norm), ["b", "c"])
     late.add(2, values(1.0), ["d"])
     with pytest.raises(UserError, match=rf"step 1: .*{what}; samples of this batch: b, c;"):
-        late.settled()
+        late.flush()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from mdc.evaluation.ask import run_folder
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, weights_of
 from mdc.plan.config.backbones import OnTokens
+from mdc.plan.host import usable_cores
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
@@ -158,7 +158,7 @@ def main(args: argparse.Namespace) -> None:
     parts.mkdir(parents=True, exist_ok=True)
     with locked(parts, doing="is computing these features"):
         _begin(parts, asked)
-        processes = args.processes or len(os.sched_getaffinity(0))
+        processes = args.processes or usable_cores()
         bad = _made(parts, pieces, features, processes)
         count = _whole(out, parts, len(pieces), features.width, {**told, "asked": sha256_json(asked), "unread": bad})
         shutil.rmtree(parts)

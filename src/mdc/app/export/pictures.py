@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from mdc.data.formats.foreign_tar import tar_places
+from mdc.data.formats.foreign_tar import samples_by_key
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.samples import IMAGE_ENDINGS, MAX_FILE
+from mdc.data.formats.samples import IMAGE_ENDINGS
+from mdc.data.formats.tar import MAX_FILE
 from mdc.plan.records import UserError
 
 _FILES, _ROWS, _SAMPLES = 256, 1024, 256  # of a piece
@@ -204,7 +205,7 @@ def _no_keys(path: Path, parquet: Any, column: str) -> str:
 
 def _samples(path: Path, prefix: str) -> list[Piece]:
     places = []
-    for sample in tar_places(path):
+    for sample in samples_by_key(path):
         if _hidden(sample.key):
             continue
         ending = next((one for one in sample.files if one.rpartition(".")[2] in IMAGE_ENDINGS), None)

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from mdc.data.formats.reading import usable_cores
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.text import Vocabulary
 from mdc.plan.config.params import Params
+from mdc.plan.host import usable_cores
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.parts import OBJECTIVES, load

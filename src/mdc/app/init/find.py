@@ -166,7 +166,7 @@ def _webdataset(root: Path, path: str) -> Corpus:
     from mdc.data.sources.corpora.webdataset import Webdataset
 
     source = {"kind": "webdataset", "path": path}
-    opened = Webdataset({**source, "val_share": 0.0, "caption_field": None}, root / path, None)
+    opened = Webdataset({**source, "val_share": 0.0, "caption_field": None}, root, path, None)
     named = {split for split, _ in opened.shards}
     return Corpus(source, None in named, path, "the tars")
 

@@ -15,7 +15,7 @@ from typing import Any
 from mdc.app.init.find import Corpus
 from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.folders import inside
-from mdc.data.formats.foreign_tar import tar_places
+from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.reading import Found, with_images
 from mdc.data.formats.samples import LeftOut, Skipped, held_out
@@ -110,7 +110,7 @@ def _extrapolate(found: Survey, source: Any, corpus: Corpus, root: Path, read: i
         for split in {split or "train" for split, _ in source.shards}:
             shards = [path for named, path in source.shards if (named or "train") == split]
             first, size = shards[0], sum(path.stat().st_size for path in shards)
-            counts[split] = round(len(tar_places(first)) * size / max(1, first.stat().st_size))
+            counts[split] = round(sum(1 for _ in tar_samples(first)) * size / max(1, first.stat().st_size))
             found.about |= len(shards) > 1
     elif source.config["split_column"] is None:
         for split in corpus.splits if not corpus.holds_out else ("train",):

@@ -1,88 +1,87 @@
-"""Tar files of other writers (GNU, PAX, with folders in them), read in order and never unpacked to disk.
+"""Tar files of other writers (GNU, PAX, with folders in them): where their files lie, read in order and never unpacked to disk.
 
-Our own shards have a stricter and faster reader (:mod:`mdc.data.formats.tar`).
+What we write ourselves has offsets beside it, and no reader walks over it (:mod:`mdc.data.formats.tar`).
 """
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from mdc.data.formats.lfs import lfs_hint
-from mdc.data.formats.samples import MAX_FILE
-from mdc.data.formats.tar import BLOCK, sample_key
+from mdc.data.formats.tar import BLOCK, MAX_FILE, sample_key
 from mdc.plan.records import UserError
 
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, Zstandard
 
 
 class TarSample(NamedTuple):
-    """Consecutive files with one key: content by extension (None: the file is larger than ``MAX_FILE``)."""
-
-    key: str
-    files: dict[str, bytes | None]
-
-
-class TarPlaces(NamedTuple):
-    """A sample's files by extension: where each begins in the tar, and its size in bytes."""
+    """Files with one key: by extension, where each begins in the ``tar``, and its size in bytes."""
 
     key: str
     files: dict[str, tuple[int, int]]
+    tar: BinaryIO
+
+    def read(self, ending: str) -> bytes | None:
+        """The content of a file, as long as the next sample was not asked for; None if it is larger than ``MAX_FILE``. UserError
+        if the tar is cut off there."""
+        offset, size = self.files[ending]
+        if size > MAX_FILE:
+            return None
+        try:
+            content = os.pread(self.tar.fileno(), size, offset)
+        except OSError as error:
+            raise UserError(f"{self.tar.name}: cannot be read ({error.strerror})") from None
+        if len(content) != size:
+            raise UserError(
+                f"{self.tar.name}: corrupt tar (truncated in {self.key}.{ending}); download or rebuild this shard"
+            )
+        return content
 
 
 def tar_samples(path: Path) -> Iterator[TarSample]:
-    """The samples of a tar in order.
+    """The samples of a tar in order, each of consecutive files; only headers are read.
 
     UserError naming the file, and the member if there is one to blame, for an archive that is damaged or cut off, and
     for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over, and what
     webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and all below "__…__". Tars that
     were joined (`cat a.tar b.tar`) are read as one.
     """
-    with _readable(path) as tar:
+    with _readable(path) as (file, tar):
         for key, members in groupby(_members(path, tar), lambda member: sample_key(member.name)):
-            sample = TarSample(key, {})
+            sample = TarSample(key, {}, file)
             for member in members:
-                ending = _new_ending(path, member, key, sample.files)
-                sample.files[ending] = _content(tar, member) if member.size <= MAX_FILE else None
+                sample.files[_new_ending(path, member, key, sample.files)] = (member.offset_data, member.size)
             yield sample
 
 
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    content = tar.extractfile(member)
-    assert content is not None  # a plain file
-    with content:
-        data = content.read()
-    if len(data) != member.size:
-        raise tarfile.ReadError(f"truncated in {member.name!r}")
-    return data
+def samples_by_key(path: Path) -> Iterator[TarSample]:
+    """The samples of a tar in the order of their keys, of files that may lie apart. Errors as in ``tar_samples``."""
+    found: dict[str, TarSample] = {}
+    with _readable(path) as (file, tar):
+        for member in _members(path, tar):
+            key = sample_key(member.name)
+            sample = found.setdefault(key, TarSample(key, {}, file))
+            sample.files[_new_ending(path, member, key, sample.files)] = (member.offset_data, member.size)
+        yield from (found[key] for key in sorted(found))
 
 
 def first_key(path: Path) -> str | None:
     """The key of a tar's first sample; None if it has none. Only that header is read."""
-    with _readable(path) as tar:
+    with _readable(path) as (_, tar):
         return next((sample_key(member.name) for member in _members(path, tar)), None)
 
 
-def tar_places(path: Path) -> list[TarPlaces]:
-    """Where the samples of a tar lie, in the order of their keys. Only headers are read. Errors as in ``tar_samples``."""
-    found: dict[str, TarPlaces] = {}
-    with _readable(path) as tar:
-        for member in _members(path, tar):
-            key = sample_key(member.name)
-            sample = found.setdefault(key, TarPlaces(key, {}))
-            sample.files[_new_ending(path, member, key, sample.files)] = (member.offset_data, member.size)
-    return [found[key] for key in sorted(found)]
-
-
 @contextmanager
-def _readable(path: Path) -> Iterator[tarfile.TarFile]:
+def _readable(path: Path) -> Iterator[tuple[BinaryIO, tarfile.TarFile]]:
     try:
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
-            yield tar
+            yield file, tar
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (tarfile.TarError, ValueError, ArithmeticError, LookupError, EOFError) as error:

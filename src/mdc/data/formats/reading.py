@@ -5,36 +5,36 @@ What comes out, and what is said to be left out, is as if one thread had done it
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from mdc.data.formats.samples import Encoded, LeftOut, Skipped
+from mdc.data.formats.tar import Place
+from mdc.plan.host import usable_cores
 
 MOST_THREADS = 16  # more would wait for the one that writes
 _AHEAD = 4  # images for each thread that are in memory at once
 
 
+Reader = Callable[[int | None], Encoded]  # of an ``image_size``
+
+
 class Found(NamedTuple):
     """An image as a source found it: ``file`` says where, ``read`` reads it for an ``image_size`` or is why it is left out.
 
-    ``captions`` as they stand; ``split`` where the source tells several at once; ``label`` or labels of a labelled set.
+    ``captions`` as they stand; ``split`` where the source tells several at once; ``label`` or labels of a labelled set; ``place``
+    of an image in a tar.
     """
 
     key: str
     file: str
-    read: Callable[[int | None], Encoded] | LeftOut
+    read: Reader | LeftOut
     captions: Sequence[str] = ()
     split: str = ""
     label: Any = None
-
-
-def usable_cores() -> int:
-    """The cores that this process may use, ``MOST_THREADS`` at most."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS has not
-    return min(MOST_THREADS, len(affinity(0)) if affinity else os.cpu_count() or 1)
+    place: Place | None = None
 
 
 def with_images(
@@ -45,7 +45,7 @@ def with_images(
     The others stand in ``skipped`` in the same order, whose ``split`` is an item's while it is given out. With ``image_size``,
     larger images are made smaller.
     """
-    threads = threads or usable_cores()
+    threads = threads or min(MOST_THREADS, usable_cores())
     waiting: deque[tuple[Found, Future[Encoded]]] = deque()
 
     def told() -> Iterator[tuple[Found, bytes, str]]:

@@ -19,10 +19,10 @@ from typing import IO, Any
 from mdc.data.formats.images import ENDINGS, ImageError, image_format
 from mdc.data.formats.lfs import is_lfs_pointer
 from mdc.data.formats.smaller import at_most
+from mdc.data.formats.tar import MAX_FILE, Place
 from mdc.plan.records import atomic_path
 
 IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
-MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
 _LONGEST_KEY = 80  # characters of a name
 _SHOWN = 200  # characters of a detail
 _STRING = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"  # as Python writes it
@@ -33,7 +33,8 @@ _LIST = re.compile(rf"\[\s*{_STRING}(?:[\s,]+{_STRING})*,?\s*\]", re.DOTALL)
 class RawSample:
     """One sample as it goes into a shard: ``image`` is encoded bytes, ``extension`` names their format.
 
-    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi).
+    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi). ``place``: of
+    an image that came out of a tar.
     """
 
     key: str
@@ -43,6 +44,7 @@ class RawSample:
     truth: dict[str, Any] | None = None
     label: int | None = None
     labels: tuple[int, ...] | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
-from mdc.plan.records import UserError
-
 BLOCK = 512
+MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
+Place = tuple[int, int]  # where an image begins in a tar, and its size in bytes
 _RECORD = 20 * BLOCK  # a tar's length is a multiple of this
 # name, size, checksum; mode 0644, owner, group and time 0, a plain file, no link, no names of owners, no device, no prefix
 _HEAD = (
@@ -23,16 +19,6 @@ _HEAD = (
     + b"ustar\x0000"
     + bytes(64 + 16 + 155 + 12)
 )
-_WINDOW = 8 * BLOCK  # bytes that are read at once on the way from header to header
-
-
-@dataclass(frozen=True)
-class Member:
-    """A file in a tar: its name, where its content begins, and its size in bytes."""
-
-    name: str
-    offset: int
-    size: int
 
 
 class TarWriter:
@@ -100,58 +86,10 @@ def padded(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-def tar_members(path: str | Path) -> list[Member]:
-    """All files of a tar in order; only the headers are read.
-
-    UserError naming the file if it is missing, cut off, damaged, or holds anything but plain files (see
-    ``parse_header``).
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be opened ({error.strerror}); it must be a tar shard") from None
-    try:
-        return list(_walk(descriptor, os.fstat(descriptor).st_size))
-    except ValueError as error:
-        raise UserError(f"{path}: {error}; rebuild the shards") from None
-    finally:
-        os.close(descriptor)
-
-
-def _walk(descriptor: int, end: int) -> Iterator[Member]:
-    position = 0
-    # the part of the file that was read last: the headers of a sample's small files lie close together
-    start, window = 0, b""
-    while position < end:
-        if not start <= position <= start + len(window) - BLOCK:
-            start, window = position, os.pread(descriptor, _WINDOW, position)
-        block = window[position - start : position - start + BLOCK]
-        if not any(block):  # the end of the archive is marked by zero blocks
-            return
-        name, size = parse_header(block)
-        if position + BLOCK + size > end:
-            raise ValueError(f"truncated in {name!r}")
-        yield Member(name, position + BLOCK, size)
-        position += BLOCK + padded(size)
-    raise ValueError("truncated: no end-of-archive marker")
-
-
 def sample_key(name: str) -> str:
     """webdataset's key of a file name: everything before the first dot of the last path component."""
     folder, slash, base = name.rpartition("/")
     return folder + slash + base.partition(".")[0]
-
-
-def sample_spans(members: list[Member]) -> list[tuple[int, int]]:
-    """(start, length) in bytes of each sample, headers included: consecutive members with the same key are a sample."""
-    spans: list[tuple[int, int]] = []
-    previous = None
-    for member in members:
-        key = sample_key(member.name)
-        start = member.offset - BLOCK if key != previous else spans.pop()[0]
-        spans.append((start, member.offset + padded(member.size) - start))
-        previous = key
-    return spans
 
 
 def split_span(span: bytes) -> dict[str, bytes]:

@@ -21,10 +21,10 @@ import numpy as np
 from mdc.data.formats.captions import clean_caption
 from mdc.data.formats.gzipped import unzipped
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.reading import usable_cores
 from mdc.data.formats.table_rows import ENDINGS, Column, table_kind, table_rows
 from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, SCHEME, Failure
 from mdc.data.obtain.transfers.web_url import web_url
+from mdc.plan.host import usable_cores
 from mdc.plan.records import UserError
 
 #: ranks of a pyarrow array of URLs, and which of them are chosen

@@ -58,7 +58,7 @@ def join_parts(
                     skipped.join(lines)
     _forget_own(out_dir)
     for split, listed in shards.items():
-        no_key_twice(name, split, keys[split], [out_dir / shard["file"] for shard in listed])
+        no_key_twice(name, split, keys[split], out_dir, listed)
     found = finish(
         name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped, older
     )

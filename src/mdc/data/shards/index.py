@@ -10,17 +10,18 @@ import hashlib
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from mdc.data.formats.tar import sample_spans, split_span, tar_members
+from mdc.data.formats.tar import BLOCK, Place, split_span
+from mdc.data.shards.lines import is_lines, parse_line, source_tar
 from mdc.data.shards.offsets import read_offsets, span_of
-from mdc.data.shards.opened import OpenShards, check_offsets, check_sizes
+from mdc.data.shards.opened import Opened, OpenShards, check_offsets, check_sizes
 from mdc.models.text import CLIP_SOT
 from mdc.plan.config.problems import first_problem
 from mdc.plan.records import UserError, read_json, sha256_file
@@ -137,9 +138,9 @@ class _ChoiceIndex(_Part):
 def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: Kind | None = None) -> dict[str, Any]:
     """The index of a corpus, probe set or choice set (its folder, or its ``index.json``), of this ``kind`` if one is given.
 
-    ``verify`` counts the samples of every shard and computes its sha256 anew; "auto" does so up to 4 GiB (seconds) and
-    looks at the shards' sizes beyond. UserError for an index that lacks something or does not add up; it names the
-    first shard that does not hold.
+    ``verify`` reads the samples of every shard and computes its sha256 anew, and that of the tars in which images lie; "auto"
+    does so up to 4 GiB (seconds) and looks at the files' sizes beyond. UserError for an index that lacks something or does not
+    add up; it names the first shard that does not hold.
     """
     path = _index_path(path)
     index = read_json(path)
@@ -158,9 +159,13 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
         raise UserError(f"{path}: {first_problem(error, index)}; rebuild the set") from None
     if verify:
         listed = shard_list(index)
-        whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK
+        tars = {source_tar(path.parent / one["file"]) for one in listed if is_lines(one["file"])}
+        whole = verify is True or sum(one["bytes"] for one in listed) + sum(tar.size for tar in tars) <= _QUICK
         for shard in listed:
             verify_shard(path.parent, shard, whole)
+        for tar in tars if whole else ():
+            if sha256_file(tar.path) != tar.sha256:
+                raise UserError(f"{tar.path}: its sha256 is not the one that {path.parent} names; rebuild the set")
     return index
 
 
@@ -175,8 +180,8 @@ def _index_path(path: str | Path) -> Path:
 
 
 def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
-    """Hold the sizes of a shard and of its offsets against its index's words, and, if ``whole``, what is in them: their
-    sha256, the number of samples, and that these lie where the offsets say.
+    """Hold the sizes of a shard's files against its index's words, and, if ``whole``, what is in them: their sha256, and that so
+    many samples lie where the offsets say.
 
     UserError says what does not hold.
     """
@@ -187,12 +192,59 @@ def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
     if sha256_file(path) != shard["sha256"]:
         raise UserError(f"{path}: the shard's sha256 differs from the one in {INDEX}; rebuild the set")
     check_offsets(folder, shard, sha256_file(offsets))
-    spans = np.asarray(sample_spans(tar_members(path)), dtype=np.int64).reshape(-1, 2)
-    if len(spans) != shard["samples"]:
-        raise UserError(f"{path}: the shard contains {len(spans)} samples, {INDEX} says {shard['samples']}")
-    bounds = read_offsets(offsets, shard["samples"])
-    if not (np.array_equal(bounds[:-1], spans[:, 0]) and np.array_equal(bounds[1:], spans.sum(1))):
-        raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; rebuild the set")
+    for _ in keys_of(folder, shard):
+        pass
+
+
+def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:
+    """The keys of a shard's samples in order. UserError unless its offsets lead from sample to sample, through all of it."""
+    path, offsets = folder / shard["file"], folder / shard["offsets"]["file"]
+    bounds = read_offsets(offsets, shard["samples"]).tolist()
+    with path.open("rb") as file:
+        try:
+            first, previous = file.readline() if is_lines(path) else b"", None
+            if bounds[0] != len(first):
+                raise ValueError
+            for start, end in pairwise(bounds):
+                if not start < end <= shard["bytes"] or (key := _split(file.read(end - start), path)[0]) == previous:
+                    raise ValueError
+                yield key
+                previous = key
+            # the end of a tar is at least two empty blocks
+            if any(rest := file.read()) or len(rest) < (0 if is_lines(path) else 2 * BLOCK):
+                raise ValueError
+        except (ValueError, KeyError, RecursionError):
+            raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; rebuild the set") from None
+
+
+def _split(span: bytes, path: str | Path) -> tuple[str, bytes | Place, Any]:
+    """(key, image or where it lies, record) in a sample's bytes. ValueError or KeyError if they are no sample."""
+    if is_lines(path):
+        return parse_line(span)
+    files = split_span(span)
+    key, record = files.pop("__key__").decode(), json.loads(files.pop("json"))
+    files.pop("txt", None)
+    (image,) = files.values()
+    return key, image, record
+
+
+def _read(opened: Opened, shard: Mapping[str, Any], number: int) -> tuple[str, bytes, Any]:
+    """(key, image, record) of a sample. ValueError or KeyError if it is damaged."""
+    start, end = span_of(opened.offsets, number)
+    if not 0 <= start < end <= shard["bytes"]:
+        raise ValueError("its offsets lie outside the shard")
+    key, image, record = _split(_bytes_at(opened.file, start, end - start), shard["file"])
+    if not isinstance(image, bytes):
+        assert opened.images is not None
+        image = _bytes_at(opened.images, *image)
+    return key, image, record
+
+
+def _bytes_at(descriptor: int, start: int, size: int) -> bytes:
+    found = os.pread(descriptor, size, start)
+    if len(found) != size:
+        raise ValueError("cut off")
+    return found
 
 
 def _check_record(record: Any, index: dict[str, Any]) -> None:
@@ -235,8 +287,8 @@ class ShardReader:
     """Random access to the samples of one split, numbered 0…n−1 in the order of the shards.
 
     Only the index is read at the start. A shard is opened when one of its samples is asked for (``most``: how many are held
-    open, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and its bytes. An object can be forked or
-    pickled into workers.
+    open, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and its bytes; a third one where its image lies
+    in another tar. An object can be forked or pickled into workers.
     """
 
     def __init__(self, path: str | Path, split: str, most: int | None = None) -> None:
@@ -280,17 +332,7 @@ class ShardReader:
         shard = self._shards.shards[place]
         opened = self._shards[place]
         try:
-            start, end = span_of(opened.offsets, number - self._firsts[place])
-            if not 0 <= start < end <= shard["bytes"]:
-                raise ValueError("its offsets lie outside the shard")
-            span = os.pread(opened.tar, end - start, start)
-            if len(span) != end - start:
-                raise ValueError("cut off")
-            files = split_span(span)
-            key = files.pop("__key__").decode()
-            record = json.loads(files.pop("json"))
-            files.pop("txt", None)
-            (image,) = files.values()
+            key, image, record = _read(opened, shard, number - self._firsts[place])
             _check_record(record, self.index)
         except (ValueError, KeyError, RecursionError) as error:
             path = self._shards.folder / shard["file"]

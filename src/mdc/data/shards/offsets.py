@@ -1,9 +1,10 @@
-"""Where the samples of a shard lie: an array beside each tar, so that nobody has to walk over the tar's headers.
+"""Where the samples of a shard lie: an array beside each, so that nobody has to walk over a tar's headers.
 
-``train-00000.offsets.npy`` belongs to ``train-00000.tar`` with n samples: n + 1 int64 in numpy's format 1.0, the byte at which
-each sample begins (its first header), and last the byte at which the last one ends. ``np.load(path, mmap_mode="r")`` opens it.
-The reader here asks for two neighbouring numbers by ``pread`` instead of a mapping: that holds as many descriptors, but no memory
-of the process, and a file that is cut short under its hands is an error and no SIGBUS.
+``train-00000.offsets.npy`` belongs to ``train-00000.tar`` (or ``.jsonl``) with n samples: n + 1 int64 in numpy's format 1.0, the
+byte at which each sample begins (its first header, or its line), and last the byte at which the last one ends.
+``np.load(path, mmap_mode="r")`` opens it. The reader here asks for two neighbouring numbers by ``pread`` instead of a mapping:
+that holds as many descriptors, but no memory of the process, and a file that is cut short under its hands is an error and no
+SIGBUS.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PAIR = struct.Struct("<2q")
 
 def offsets_name(shard: str) -> str:
     """The name of the file that belongs to a shard's."""
-    return shard.removesuffix(".tar") + SUFFIX
+    return shard.rpartition(".")[0] + SUFFIX
 
 
 def write_offsets(path: Path, bounds: Sequence[int]) -> dict[str, Any]:

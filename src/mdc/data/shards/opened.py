@@ -1,6 +1,7 @@
 """The shards that a process holds open: all that were asked for, since a random order asks for each again at once.
 
-A shard takes two of the files that a process may have open. Where its soft limit is too low it is raised to the hard one.
+A shard takes two of the files that a process may have open, three where its images lie in another tar. Where its soft limit is
+too low it is raised to the hard one.
 """
 
 from __future__ import annotations
@@ -14,20 +15,22 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdc.data.shards.lines import is_lines, source_tar
 from mdc.data.shards.offsets import size_of
 from mdc.plan.records import UserError
 
 RESERVE = 256  # descriptors that are left to everything else: pipes of workers, sockets, libraries
 _MOST = 1 << 20  # a soft limit is raised no higher, for some programs walk over all that they may have
-_EACH = 2  # descriptors of a shard: its tar and its offsets
+_EACH = 2  # descriptors of a shard: its file and its offsets
 _REMEDY = "raise the hard limit of open files (`ulimit -Hn`), or read with order: {blocks: {buffer: 10000}}"
 
 
 class Opened(NamedTuple):
-    """Descriptors of a shard's two files."""
+    """Descriptors of a shard's files. ``images``: of the tar in which its images lie, if it is lines that tell where."""
 
-    tar: int
+    file: int
     offsets: int
+    images: int | None
 
 
 class OpenShards:
@@ -55,7 +58,8 @@ class OpenShards:
         if (found := self._held.get(number)) is not None:
             return found
         if not self._held:
-            need_room(min(len(self.shards), self.most or len(self.shards)), self.folder)
+            each = _EACH + any(is_lines(shard["file"]) for shard in self.shards)
+            need_room(min(len(self.shards), self.most or len(self.shards)), self.folder, each)
         elif len(self._held) == self.most:
             self._close(next(iter(self._held)))
         found = self._held[number] = self._open(self.shards[number])
@@ -74,21 +78,23 @@ class OpenShards:
 
     def _close(self, number: int) -> None:
         for descriptor in self._held.pop(number):
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _open(self, shard: Mapping[str, Any]) -> Opened:
+        path = self.folder / shard["file"]
         with ExitStack() as failing:
-            tar, offsets = (
-                self._descriptor(self.folder / file, what, failing)
-                for file, what in ((shard["file"], "the shard"), (shard["offsets"]["file"], "the file of offsets"))
-            )
+            file = self._descriptor(path, "the shard", failing)
+            offsets = self._descriptor(self.folder / shard["offsets"]["file"], "the file of offsets", failing)
             check_sizes(self.folder, shard)
             data = os.pread(offsets, shard["offsets"]["bytes"], 0)
             check_offsets(self.folder, shard, hashlib.sha256(data).hexdigest())
+            images = self._descriptor(source_tar(path).path, "the tar", failing) if is_lines(path) else None
             failing.pop_all()
         if self._ahead and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(tar, 0, 0, os.POSIX_FADV_WILLNEED)
-        return Opened(tar, offsets)
+            for descriptor in (file, *([] if images is None else [images])):
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+        return Opened(file, offsets, images)
 
     def _descriptor(self, path: Path, what: str, failing: ExitStack) -> int:
         try:
@@ -103,7 +109,8 @@ class OpenShards:
 
 
 def check_sizes(folder: Path, shard: Mapping[str, Any]) -> None:
-    """UserError unless both files of a shard are there, with the sizes that its index says and its number of samples needs."""
+    """UserError unless the files of a shard are there, with the sizes that its index says and its number of samples needs, and
+    the tar of its images, if it is another one, with the size that the shard says."""
     offsets = shard["offsets"]
     for path, size, what in (
         (folder / shard["file"], shard["bytes"], "the shard"),
@@ -118,6 +125,8 @@ def check_sizes(folder: Path, shard: Mapping[str, Any]) -> None:
             f"{folder / offsets['file']}: not the offsets of the {shard['samples']} samples of {shard['file']}; "
             "rebuild the set"
         )
+    if is_lines(shard["file"]):
+        source_tar(folder / shard["file"]).check(folder / shard["file"])
 
 
 def check_offsets(folder: Path, shard: Mapping[str, Any], sha256: str) -> None:
@@ -127,10 +136,10 @@ def check_offsets(folder: Path, shard: Mapping[str, Any], sha256: str) -> None:
         raise UserError(f"{path}: the sha256 of the offsets differs from the one in index.json; rebuild the set")
 
 
-def need_room(shards: int, folder: Path) -> None:
+def need_room(shards: int, folder: Path, each: int = _EACH) -> None:
     """Let this process hold so many shards open beside what it has open. UserError if its hard limit does not allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = len(list(Path("/dev/fd").glob("*"))) + RESERVE + _EACH * shards
+    needed = len(list(Path("/dev/fd").glob("*"))) + RESERVE + each * shards
     most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     for limit in (most, needed):  # some systems have a lower limit of their own
         if needed > soft != resource.RLIM_INFINITY and limit <= most:

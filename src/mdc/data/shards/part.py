@@ -1,8 +1,9 @@
 """One part of a corpus that lies in parts: its shards, what was left out, and what must be known of its captions.
 
-A part becomes ``<split>-NNNNN.tar`` for each split, NNNNN its number, with ``captions-NNNNN.safetensors`` and, where something
-was left out, ``skipped-NNNNN.jsonl``. Nothing in them depends on the other parts or on who makes them, so any number of
-processes and jobs make the same bytes, and corpora that take the same parts share them.
+A part becomes ``<split>-NNNNN.jsonl`` for each split, NNNNN its number, where its images lie in one tar below MDC_DATA and keep
+their bytes, and ``<split>-NNNNN.tar`` otherwise; with ``captions-NNNNN.safetensors`` and, where something was left out,
+``skipped-NNNNN.jsonl``. Nothing in them depends on the other parts or on who makes them, so any number of processes and jobs make
+the same bytes, and corpora that take the same parts share them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.samples import skipped_list
 from mdc.data.shards.caption_statistics import CaptionStatistics
 from mdc.data.shards.corpus import beside_image
+from mdc.data.shards.lines import ENDING, SourceTar, name_below
 from mdc.data.shards.shard_file import new_shard
 from mdc.data.shards.writer import described
 from mdc.data.sources.cleaned import InParts
@@ -34,13 +37,19 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
     """
     statistics = {split: CaptionStatistics(context_length) for split in splits}
     left_out = folder / f"skipped-{part:05d}.jsonl"
+    tar, ending = None, ".tar"
+    if (name := tar_name(source, part)) is not None:
+        begun = size_and_time(path := source.data_dir / name)
+        tar, ending = SourceTar(name, path.stat().st_size, source.tar_sha256(part)), ENDING
     with skipped_list(left_out) as skipped, ExitStack() as stack:
         shards: dict[str, Any] = {}
         for split, sample in source.samples_in(part, splits, skipped):
             if split not in shards:
-                shards[split] = stack.enter_context(new_shard(folder / f"{split}-{part:05d}.tar"))
+                shards[split] = stack.enter_context(new_shard(folder / f"{split}-{part:05d}{ending}", tar))
             statistics[split].add(sample.captions)
             shards[split].add(sample, beside_image(sample))
+    if tar is not None and size_and_time(path) != begun:
+        raise UserError(f"{path}: changed while it was read; rerun when no other process writes to it")
     entry = {
         "part": part,
         "splits": {split: shards[split].entry for split in splits if split in shards},
@@ -50,6 +59,12 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
     if skipped.counts:
         entry["skipped_list"] = described(left_out)
     return entry
+
+
+def tar_name(source: InParts, part: int) -> str | None:
+    """What the tar below MDC_DATA is called in which the images of a part lie as they are wanted; None: they must be written."""
+    tar = source.tar(part) if source.image_size is None else None
+    return None if tar is None else name_below(source.data_dir, tar)
 
 
 def files_of(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -64,10 +79,8 @@ def files_of(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def remove_part(folder: Path, part: int) -> None:
     """Remove whatever lies there of a part."""
-    for pattern in (f"*-{part:05d}.tar", f"*-{part:05d}.offsets.npy", f"captions-{part:05d}.safetensors"):
-        for path in folder.glob(pattern):
-            path.unlink()
-    (folder / f"skipped-{part:05d}.jsonl").unlink(missing_ok=True)
+    for path in folder.glob(f"*-{part:05d}.*"):
+        path.unlink()
 
 
 def _write_captions(

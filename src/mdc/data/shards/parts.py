@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mdc.data.shards.index import Count, FileOf, Shard
-from mdc.data.shards.part import files_of, remove_part, write_part
+from mdc.data.shards.part import files_of, remove_part, tar_name, write_part
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.config.problems import first_problem
 from mdc.plan.processes.interrupts import end_with_parent
@@ -75,7 +75,7 @@ def write_parts(
     digest = sha256_json(dict(asked))
     numbers = [number for number in group.numbers(source.parts) if not source.is_cut(number)]
     memory = _Memory(folder, state, digest)
-    seals = {number: source.seal(number) for number in numbers}
+    seals = {number: [source.seal(number), tar_name(source, number)] for number in numbers}
     done = {number: entry for number in numbers if (entry := memory.whole(number, seals[number])) is not None}
     missing = [number for number in numbers if number not in done]
     make = _Making(source, tuple(splits), folder, context_length)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from mdc.data.formats.reading import usable_cores
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.parts import Group, write_parts
 from mdc.data.shards.set_job import note, source_of, splits_of
@@ -16,6 +15,7 @@ from mdc.data.sources.source import open_corpus
 from mdc.plan.config.data import DataRuntime
 from mdc.plan.config.problems import first_problem
 from mdc.plan.data_folder import data_folder
+from mdc.plan.host import usable_cores
 from mdc.plan.jobs.call import Call
 from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, read_json, write_json

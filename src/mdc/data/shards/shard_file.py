@@ -1,4 +1,4 @@
-"""One shard of any set while it is written: its tar, where its samples lie, and what an index says of both."""
+"""One shard of any set while it is written: its tar or its lines, where its samples lie, and what an index says of both."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import Any, BinaryIO
 
 from mdc.data.formats.samples import RawSample
 from mdc.data.formats.tar import TarWriter
+from mdc.data.shards.lines import SourceTar, sample_line
 from mdc.data.shards.offsets import offsets_name, write_offsets
 from mdc.plan.records import atomic_path, sha256_file
 
 
 class NewShard:
-    """Takes samples one by one. ``bounds``: where each begins, and last where the last one ends; ``keys`` and ``images``: 64
-    bits of each key's and image's hash."""
+    """Takes samples one by one, as files of a tar or, of images that lie in the tar ``source``, as lines. ``bounds``: where each
+    begins, and last where the last one ends; ``keys`` and ``images``: 64 bits of each key's and image's hash."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._tar = file, TarWriter(file)
-        self.bounds, self.keys, self.images = array("q", [0]), array("Q"), array("Q")
+    def __init__(self, file: BinaryIO, source: SourceTar | None = None) -> None:
+        self._file, self._tar = file, TarWriter(file) if source is None else None
+        if source is not None:
+            file.write(source.line())
+        self.bounds, self.keys, self.images = array("q", [file.tell()]), array("Q"), array("Q")
         self.entry: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -29,22 +32,27 @@ class NewShard:
 
     def add(self, sample: RawSample, beside: Sequence[tuple[str, bytes]]) -> None:
         """Append a sample: its image, and what stands ``beside`` it as (extension, content)."""
-        for extension, content in ((sample.extension, sample.image), *beside):
-            self._tar.add(f"{sample.key}.{extension}", content)
+        if self._tar is None:
+            assert sample.place is not None
+            self._file.write(sample_line(sample.key, sample.place, dict(beside)["json"]))
+        else:
+            for extension, content in ((sample.extension, sample.image), *beside):
+                self._tar.add(f"{sample.key}.{extension}", content)
         self.keys.append(key_hash(sample.key))
         self.images.append(_hash(sample.image))
         self.bounds.append(self._file.tell())
 
     def close(self) -> None:
-        self._tar.close()
+        if self._tar is not None:
+            self._tar.close()
 
 
 @contextmanager
-def new_shard(path: Path) -> Iterator[NewShard]:
+def new_shard(path: Path, source: SourceTar | None = None) -> Iterator[NewShard]:
     """A shard at ``path`` with its offsets beside it, there when the block ends well; then ``entry`` describes it."""
     with atomic_path(path) as temporary:
         with temporary.open("wb") as file:
-            shard = NewShard(file)
+            shard = NewShard(file, source)
             yield shard
             shard.close()
         description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdc.data.formats.samples import RawSample, Skipped, skipped_list
-from mdc.data.formats.tar import sample_key, tar_members
-from mdc.data.shards.index import INDEX, shard_list
+from mdc.data.shards.index import INDEX, keys_of, shard_list
+from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
 from mdc.data.shards.shard_file import key_hash, new_shard
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
+_ENDINGS = (".tar", ENDING, SUFFIX)  # of a shard's files
 
 
 def canonical(record: dict[str, Any]) -> bytes:
@@ -76,7 +77,7 @@ def finish(
             why = f"{skipped}" if left_out else "none was skipped"
             raise UserError(f"{name}: split {split} has no samples ({why}); check its source's splits")
     current = {name for split in splits.values() for shard in split["shards"] for name in _files_of(shard)}
-    for path in [*out_dir.glob("*.tar"), *out_dir.glob(f"*{SUFFIX}")]:
+    for path in [path for ending in _ENDINGS for path in out_dir.glob(f"*{ending}")]:
         if path.name not in current and (path.name in older or _is_shard(path.name, splits)):
             path.unlink()
     found: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
@@ -99,12 +100,12 @@ def _named_by_index(path: Path) -> set[str]:
 
 
 def _files_of(shard: Mapping[str, Any]) -> tuple[str, str]:
-    """A shard's tar and its offsets, which an index of earlier times does not name."""
+    """A shard's own file and its offsets, which an index of earlier times does not name."""
     return shard["file"], offsets_name(shard["file"])
 
 
 def _is_shard(name: str, splits: Collection[str]) -> bool:
-    split, _, number = name.removesuffix(SUFFIX).removesuffix(".tar").rpartition("-")
+    split, _, number = next(name.removesuffix(one) for one in _ENDINGS if name.endswith(one)).rpartition("-")
     return split in splits and len(number) == 5 and number.isascii() and number.isdigit()
 
 
@@ -124,12 +125,11 @@ def _each_split(
         skipped.split = split
         shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes, images))
         splits[split] = split_of(shards)
-        paths = [out_dir / shard["file"] for shard in shards]
-        no_key_twice(name, split, hashes, paths)
+        no_key_twice(name, split, hashes, out_dir, shards)
         here = np.frombuffer(images, dtype=np.uint64) if images else np.empty(0, dtype=np.uint64)
         for earlier, there in before.items():
             if len(places := np.flatnonzero(np.isin(here, there))):
-                first = next(islice(dict.fromkeys(_keys(paths)), int(places[0]), None))
+                first = next(islice(_keys(out_dir, shards), int(places[0]), None))
                 repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
                 print(
                     f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
@@ -139,8 +139,8 @@ def _each_split(
     return splits, {"repeated": repeated} if repeated else {}
 
 
-def _keys(shards: list[Path]) -> Iterator[str]:
-    return (sample_key(member.name) for path in shards for member in tar_members(path))
+def _keys(folder: Path, shards: Iterable[dict[str, Any]]) -> Iterator[str]:
+    return (key for shard in shards for key in keys_of(folder, shard))
 
 
 def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
@@ -149,15 +149,15 @@ def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
     return {"samples": samples, "bytes": size, "shards": shards}
 
 
-def no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) -> None:
-    """UserError if a key repeats; ``hashes``: 64 bits of each key's hash of the split, whose shards lie at ``shards``."""
+def no_key_twice(name: str, split: str, hashes: array[int], folder: Path, shards: Iterable[dict[str, Any]]) -> None:
+    """UserError if a key repeats; ``hashes``: 64 bits of each key's hash of the split, whose ``shards`` ``folder`` has."""
     if not hashes:
         return
     found, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
     repeated = set(found[counts > 1].tolist())
     if not repeated:
         return
-    example = next(key for key in _keys(shards) if key_hash(key) in repeated)
+    example = next(key for key in _keys(folder, shards) if key_hash(key) in repeated)
     raise UserError(
         f"{name}, split {split}: {len(repeated)} duplicate keys, the first is {example!r}; "
         "each sample needs a unique key (for parquet and tables, see key_column)"

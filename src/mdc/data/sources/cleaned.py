@@ -16,6 +16,7 @@ from mdc.data.formats.reading import Found, with_images
 from mdc.data.formats.samples import ChoiceSample, LeftOut, RawSample, Skipped, safe_key
 from mdc.data.sources.source import Source
 from mdc.models.text import has_piece
+from mdc.plan.records import sha256_file
 
 
 class CaptionedImages(Source[RawSample]):
@@ -36,7 +37,7 @@ class CaptionedImages(Source[RawSample]):
         for one, image, extension in with_images(found, skipped, self.image_size, self.threads):
             captions = clean_captions(one.captions, self.config["caption_mode"], self.config["max_pieces"])
             if captions:
-                yield one.split, RawSample(one.key, image, extension, captions)
+                yield one.split, RawSample(one.key, image, extension, captions, place=one.place)
             else:
                 skipped.add("no caption", one.key, one.file, repr(one.captions[0]) if one.captions else "")
 
@@ -78,6 +79,16 @@ class InParts(CaptionedImages):
     @abstractmethod
     def seal(self, part: int) -> Any:
         """What changes when somebody changes the part's files, as JSON has it: names, sizes, times of change."""
+
+    def tar(self, part: int) -> Path | None:
+        """The tar in which the images of a part lie, whose samples then tell their ``place``; None if they lie in none."""
+        return None
+
+    def tar_sha256(self, part: int) -> str:
+        """The sha256 of that tar."""
+        tar = self.tar(part)
+        assert tar is not None
+        return sha256_file(tar)
 
     def is_cut(self, part: int) -> bool:
         """Whether this corpus takes the beginning of the part alone."""

@@ -37,6 +37,7 @@ class Source(ABC, Generic[Sample]):
 
     def __init__(self, config: Mapping[str, Any], data_dir: Path = Path()) -> None:
         self.config = {key: value for key, value in config.items() if value is not None or key not in _LATER}
+        self.data_dir = data_dir
         self.image_size: int | None = self.config.get("image_size")
         self.classes = []
         self.facts: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from mdc.plan.config.score import estimators_of
 from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import (
     ChoiceTable,
+    CostTable,
     LossFigure,
     PositionFigure,
     ProbeTable,
@@ -34,7 +35,7 @@ def check_tables(params: Params) -> None:
     _rest_on_others(params.tables)
     for key, table in params.tables.items():
         place = f"tables.{key}"
-        if isinstance(table, ProbeTable | LossFigure | ScoreTable):
+        if isinstance(table, ProbeTable | LossFigure | CostTable | ScoreTable):
             for corpus in table.corpora:
                 _covered(params, f"{place}.corpora", corpus)
                 _one_batch(params, "data", corpus)

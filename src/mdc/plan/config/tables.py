@@ -208,6 +208,15 @@ class RepetitionFigure(MethodTable):
     corpora: Annotated[Methods, Field(min_length=2)]
 
 
+class ConvergenceFigure(MethodTable):
+    """How soon methods are good: the snapshots that the recipes of its runs ask for (pretrain.recipe.snapshots), and their ends.
+
+    ``contrasts`` are shown after each share of the steps; ``primary`` is about the share ``claimed_at``.
+    """
+
+    claimed_at: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
 WhichWeights = Literal["last", "best"]
 
 
@@ -324,6 +333,15 @@ class Figure3(Strict):
         return self
 
 
+class CostTable(Strict):
+    """What trainings and captions cost. ``datasets``: of those that Table 3, ``claims`` and ``mc_diffusion`` caption, by all
+    their systems."""
+
+    corpora: dict[TrainedOn, MethodNames]
+    backbones: BackboneNames
+    datasets: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+
+
 class RecipeTable(Strict):
     """Tables 6 to 8: how Table 1's runs of one backbone are trained."""
 
@@ -421,9 +439,9 @@ class Tables(dict[str, Strict]):
         assert isinstance(table, kind)
         return table
 
-    def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable]:
+    def training(self) -> dict[str, ProbeTable | LossFigure | CostTable | RecipeTable | ScoreTable | CaptionTable]:
         """Those that show runs."""
-        kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
+        kinds = ProbeTable | LossFigure | CostTable | RecipeTable | ScoreTable | CaptionTable
         return {name: table for name, table in self.items() if isinstance(table, kinds)}
 
     def of_captions(self) -> dict[str, ShownInPart]:

@@ -10,6 +10,7 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.data import Corpus, TextSet
 from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.tables import (
+    ConvergenceFigure,
     Figure3,
     LicenceTable,
     PairsFigure,
@@ -21,9 +22,10 @@ from mdc.plan.config.tables import (
     ScheduleTable,
 )
 from mdc.plan.jobs.context import Context, Encoder
-from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, Licence
+from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 
 #: a plan's values of a job
@@ -38,16 +40,16 @@ _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pool
 
 def artefact_job(plan: Context, name: str) -> ArtefactJob:
     """The job of a table or figure. Its plan gives its own values and, under ``jobs``, what it is made from: by name the job
-    whose configuration must be the one asked for now, or None."""
+    whose configuration must be the one asked for now, or None; and under ``modules`` what its module loads by name."""
     artefact = plan.scale.tables.artefacts[name]
     values = artefact.load("plan")(plan, name)
-    jobs = values.pop("jobs")
+    jobs, modules = values.pop("jobs"), values.pop("modules", [])
     # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
     told = {
-        **plan.head("make", name, list(jobs), [artefact.module]),
+        **plan.head("make", name, list(jobs), [artefact.module, *modules]),
         "artefact": name,
         "files": list(artefact.files),
         "plan": artefact.plan_name,
@@ -67,7 +69,7 @@ def probing(plan: Context, name: str) -> Values:
     scale = plan.scale
     table = scale.tables.at(name, ProbeTable)
     systems = _systems(plan, name, table)
-    records = {record: plan.probe(encoder) for encoder in _encoders(plan, table) for record in [f"probe/{encoder.id}"]}
+    records = {record: plan.probe(encoder) for encoder in plan.encoders_of(table) for record in [f"probe/{encoder.id}"]}
     named = {system["key"] for system in systems}
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
@@ -92,21 +94,41 @@ def probing(plan: Context, name: str) -> Values:
     }
 
 
-def _encoders(plan: Context, table: ProbeTable) -> list[Encoder]:
-    runs = plan.runs_of(table)
-    return [*runs, *dict.fromkeys(plan.control(run) for run in runs), *map(Frozen, table.encoders)]
+def convergence(plan: Context, name: str) -> Values:
+    """The same of snapshots: comparisons after each share of the steps, claims after one. UserError if the runs of a corpus have
+    none, or different ones."""
+    table, found = plan.scale.tables.at(name, ConvergenceFigure), probing(plan, name)
+    where, last = f"scales/{plan.params.scale}.yaml: tables.{name}", dict[str, Run]()
+    shares: dict[str, float] = {}
+    for run in plan.runs_of(table):
+        first = last.setdefault(run.corpus, run)
+        taken, others = plan.recipe(run).snapshots, plan.recipe(first).snapshots
+        if not taken or taken != others:
+            told = f"{run.id} keeps {taken or 'none'}" + ("" if run == first else f", {first.id} {others or 'none'}")
+            raise UserError(f"{where}: needs the same snapshots of all runs of a corpus (recipe.snapshots): {told}")
+        if table.claimed_at not in (*taken, 1.0):
+            raise UserError(f"{where}.claimed_at = {table.claimed_at:g}: no snapshot of {run.id}; it keeps {taken}")
+        shares |= {Snapshot(run, share).system: share for share in taken} | {run.system: 1.0}
+
+    def at(pair: list[str], share: float) -> list[str]:
+        return [side if share == 1 else f"{side}/at-{share:g}" for side in pair]
+
+    every = dict.fromkeys(shares.values())
+    contrasts = [both for pair in found["contrasts"] for share in every if set(both := at(pair, share)) <= set(shares)]
+    primary = [at(pair, table.claimed_at) for pair in found["primary"]]
+    return {**found, "contrasts": contrasts, "primary": primary, "shares": shares}
 
 
 def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]]:
     """In the order of rows: by backbone its controls, then corpus by corpus; encoders of others stand last."""
     grouped: dict[str, list[Encoder]] = {}
-    for encoder in _encoders(plan, table):
+    for encoder in plan.encoders_of(table):
         grouped.setdefault(encoder.system, []).append(encoder)
     firsts = [group[0] for group in grouped.values()]
     ordered: list[Encoder] = [
         encoder
         for backbone in table.backbones
-        for kind in (Untrained, Run)
+        for kind in (Untrained, Run | Snapshot)
         for encoder in firsts
         if isinstance(encoder, kind) and encoder.backbone == backbone
     ]
@@ -118,6 +140,10 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[st
     scale = plan.scale
     if isinstance(encoder, Frozen):
         return _frozen_row(plan, encoder)
+    if isinstance(encoder, Snapshot):
+        row = _row(plan, name, encoder.run, runs)
+        method = {**row["method"], "label": f"{row['method']['label']} · {100 * encoder.share:g} %"}
+        return {**row, "key": encoder.system, "method": method}
     common = {
         "key": encoder.system,
         "backbone": _labelled(encoder.backbone, scale.training.backbones[encoder.backbone].label),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdc.plan import parts
 from mdc.plan.artefacts import read_shown
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.caption_table import (
@@ -19,6 +20,7 @@ from mdc.plan.config.caption_table import (
 from mdc.plan.config.distortion import LABELS, STRENGTHS
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.config.systems import CaptionSystem, distorted, other_image
+from mdc.plan.config.tables import CostTable
 from mdc.plan.jobs import caption_jobs
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.score_plans import labelled
@@ -217,6 +219,47 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
         curve["control"] = curve["control"] and f"{asked.dataset}/{curve['control']}"
     told = {"between": [list(pair) for pair in asked.primary], "claimed": asked.claimed_kinds}
     return {**found, "choose": None, "curves": curves, **told}
+
+
+def cost(plan: Context, name: str) -> dict[str, Any]:
+    """The values of the job of the table of costs, and the jobs that it is made from (``jobs``). UserError for captions that
+    the scale does not have."""
+    asked = plan.scale.tables.at(name, CostTable)
+    jobs: dict[str, Any] = {}
+    modules: dict[str, None] = {}
+    systems: dict[str, dict[str, Any]] = {}
+    for run in plan.runs_of(asked):
+        job, method = plan.pretrain(run), plan.params.methods[run.method]
+        jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
+        modules[parts.OBJECTIVES[method.objective]] = None
+        row = systems.setdefault(
+            run.system,
+            {
+                "key": run.system,
+                "corpus": labelled(run.corpus, plan.scale.label_of(run.corpus)),
+                "backbone": labelled(run.backbone, plan.scale.training.backbones[run.backbone].label),
+                "method": labelled(run.method, method.label),
+                **{"pooling": "", "estimator": "training", "runs": [], "records": []},
+            },
+        )
+        row["runs"].append(run.id)
+        row["records"].append(job.job)
+    written: list[dict[str, Any]] = []
+    tables = {dataset: table for table in plan.scale.captioned().values() for dataset in table.datasets}
+    for dataset in asked.datasets:
+        if dataset not in tables:
+            where = f"scales/{plan.params.scale}.yaml: tables.{name}.datasets"
+            raise UserError(f"{where}: {dataset} is not captioned; allowed: {', '.join(tables) or 'there is none'}")
+        shown = tables[dataset]
+        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in plan.scale.training.seeds]
+        for key, system in shown.systems_of(dataset).items():
+            made = [caption_jobs.captions(plan, found[key]) for found in by_seed if key in found]
+            jobs |= {job.job: job for job in made}
+            records = [job.job for job in made]
+            if system.images == "own":
+                row = _row(plan, shown, dataset, key, system, _lengths(shown), records, records)
+                written.append({**row, "control": None, "note": ""})
+    return {"jobs": jobs, "modules": list(modules), "systems": list(systems.values()), "written": written}
 
 
 def _scale(whole: CaptionTable, system: str) -> float:

@@ -15,11 +15,11 @@ from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.tables import ChoiceTable, LossFigure, ProbeTable, ScoreTable
+from mdc.plan.config.tables import ChoiceTable, ConvergenceFigure, CostTable, LossFigure, ProbeTable, ScoreTable
 from mdc.plan.config.types import WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
-from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob, ProbeJob
 from mdc.plan.records import UserError
@@ -27,8 +27,8 @@ from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.registry.entry import decisive
 from mdc.plan.verbs import VERBS
 
-Encoder = Run | Untrained | Frozen
-OfRuns = ProbeTable | LossFigure | ScoreTable
+Encoder = Run | Snapshot | Untrained | Frozen
+OfRuns = ProbeTable | LossFigure | ScoreTable | CostTable
 
 
 J = TypeVar("J", bound=Job)
@@ -129,6 +129,16 @@ class Context(ABC):
             for method in methods
             for seed in self.scale.training.seeds
         ]
+
+    def encoders_of(self, table: ProbeTable) -> list[Encoder]:
+        """What a table of probes is about: its runs, of a figure of convergence each after its snapshots, then the controls of
+        these, then encoders of others."""
+        runs, found = self.runs_of(table), list[Encoder]()
+        for run in runs:
+            if isinstance(table, ConvergenceFigure):
+                found += [Snapshot(run, share) for share in self.recipe(run).snapshots]
+            found.append(run)
+        return [*found, *dict.fromkeys(self.control(run) for run in runs), *map(Frozen, table.encoders)]
 
     def control(self, run: Run) -> Untrained:
         """The untrained encoder that a run is held against."""

@@ -35,6 +35,26 @@ class Run:
 
 
 @dataclass(frozen=True, order=True)
+class Snapshot:
+    """The weights that a run had after a share of its steps, one of its recipe's ``snapshots``."""
+
+    run: Run
+    share: float
+
+    @property
+    def backbone(self) -> str:
+        return self.run.backbone
+
+    @property
+    def system(self) -> str:
+        return f"{self.run.system}/at-{self.share:g}"
+
+    @property
+    def id(self) -> str:
+        return f"{self.run.id}/at-{self.share:g}"
+
+
+@dataclass(frozen=True, order=True)
 class Untrained:
     """The control of every run with this backbone, pooling and seed: its own initial weights."""
 

@@ -299,7 +299,7 @@ class JudgeJob(Job):
 
 class ProbeJob(Job):
     """All probes of one encoder. Without a run it is the untrained control, ``seed``'s initial weights, or, if ``backbone`` says
-    so, a frozen encoder."""
+    so, a frozen encoder. ``snapshot``: not of the run's last weights, but of those after this share of its steps."""
 
     verb: Literal["probe"]
     probes: Names
@@ -311,3 +311,4 @@ class ProbeJob(Job):
     pooling: Literal["patch_mean", "cls"]
     run: str | None  # the run's job
     run_config_sha256: str | None
+    snapshot: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -13,14 +13,14 @@ from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
-from mdc.plan.config.tables import LossFigure
+from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_fits
-from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
     ChoiceSetJob,
@@ -75,6 +75,7 @@ class Plan(Context):
         tables = self.scale.tables
         losses = tables.the(LossFigure) or LossFigure()
         shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
+        shown += [table for table in tables.values() if isinstance(table, CostTable)]
         found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
         found |= dict.fromkeys(caption_jobs.runs(self))
         found |= dict.fromkeys(encoder_jobs.runs(self, found))
@@ -83,17 +84,15 @@ class Plan(Context):
 
     @cached_property
     def probes_of(self) -> dict[Encoder, list[str]]:
-        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls."""
+        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls, then their
+        snapshots."""
         asked: dict[Encoder, set[str]] = {}
         for table in self.scale.tables.probing().values():
-            for run in self.runs_of(table):
-                asked.setdefault(run, set()).update(table.shown)
-                asked.setdefault(self.control(run), set()).update(table.shown)
-            for name in table.encoders:
-                asked.setdefault(Frozen(name), set()).update(table.shown)
+            for encoder in self.encoders_of(table):
+                asked.setdefault(encoder, set()).update(table.shown)
         trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
         encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
-        encoders += [encoder for encoder in asked if isinstance(encoder, Frozen)]
+        encoders += [encoder for kind in (Snapshot, Frozen) for encoder in asked if isinstance(encoder, kind)]
         return {e: [name for name in self.scale.data.probes if name in asked[e]] for e in encoders}
 
     @property
@@ -263,8 +262,10 @@ class Plan(Context):
             **values,
         )
 
-    def _own(self, encoder: Run | Untrained) -> dict[str, Any]:
+    def _own(self, encoder: Run | Snapshot | Untrained) -> dict[str, Any]:
         """Of a probe's job, what says which encoder of ours is probed, what is ``behind`` it and what it loads."""
+        if isinstance(encoder, Snapshot):
+            return {**self._own(encoder.run), "snapshot": encoder.share}
         trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
         return {
             "behind": [trained.job] if trained else [],

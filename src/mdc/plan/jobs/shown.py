@@ -120,6 +120,13 @@ class ProbingJob(SystemsJob):
     trends: list[str]
 
 
+class ConvergenceJob(ProbingJob):
+    """Linear probes of snapshots. ``shares``: of each system of a corpus, after which share of its steps it is."""
+
+    plan: Literal["convergence"]  # type: ignore[assignment]
+    shares: dict[str, Annotated[float, Field(gt=0, le=1)]]
+
+
 class ScoredSystem(System):
     """Scores of one model by one estimator. ``weights``: of a run, the last or the best ones, None of a model of others.
 

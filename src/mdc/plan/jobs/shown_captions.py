@@ -27,6 +27,14 @@ class CaptionedSystem(System):
     blind: bool
 
 
+class CostJob(ArtefactJob):
+    """What trainings and captions cost. ``systems``: their records are runs; ``written``: theirs are jobs of captions."""
+
+    plan: Literal["cost"]
+    systems: Annotated[list[System], Field(min_length=1)]
+    written: list[CaptionedSystem]
+
+
 class CaptionColumn(Labelled):
     """A metric. ``part``: the part of Table 3 that it stands in."""
 

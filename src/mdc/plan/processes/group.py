@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,29 @@ from mdc.plan.records import UserError
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
+T = TypeVar("T")
+
+
+class _Nothing:
+    """Takes every call and does nothing; as a context it is empty, and it is false."""
+
+    def __getattr__(self, _: str) -> Callable[..., _Nothing]:
+        return lambda *_, **__: self
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __bool__(self) -> bool:
+        return False
+
+
+#: in the place of what a process does not have, or leaves to the first one
+NOTHING: Any = _Nothing()
+
+
 class Group:
     """``rank`` of ``world`` processes. In a group of one, every method returns what it was given."""
 
@@ -31,6 +54,10 @@ class Group:
     @property
     def alone(self) -> bool:
         return self.world == 1
+
+    def first_only(self, make: Callable[[], T]) -> T:
+        """What ``make`` makes in the first process; in the others what does nothing."""
+        return make() if self.rank == 0 else NOTHING
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over ranks, in ``tensor``'s own memory."""

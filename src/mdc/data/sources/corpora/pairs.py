@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from mdc.data.formats.foreign_tar import TarPlaces, TarSample, tar_places
+from mdc.data.formats.foreign_tar import TarSample, samples_by_key
 from mdc.data.formats.reading import Found
-from mdc.data.formats.samples import MAX_FILE, Encoded, held_out, read_image, safe_key
+from mdc.data.formats.samples import Encoded, held_out, read_image, safe_key
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.corpora.parquet import ParquetCorpus
 from mdc.data.sources.corpora.webdataset import Webdataset, captions_of, record_of
@@ -34,7 +34,7 @@ class Pairs(InParts):
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
+        super().__init__(source, data_dir)
         self._folder = data_dir / source["path"]
         path = self._folder / "plan" / "plan.json"
         if not path.is_file():
@@ -75,16 +75,23 @@ class Pairs(InParts):
         self.seal(part)
         share, field = self.config["val_share"], self.config["caption_field"]
         shard = self._shard(part)
-        with shard.open("rb") as tar:
-            for place in tar_places(shard):
-                sample = TarSample(place.key, {ending: _read(place, ending, tar) for ending in ("txt", "json")})
-                record = _record(shard, sample)
-                if record["place"] >= self._most:
-                    break  # keys are in the order of places
-                split = "val" if held_out(record["url"], share) else "train"
-                if split in splits:
-                    read = partial(_downloaded, _read(place, "jpg", tar))
-                    yield Found(safe_key(place.key), shard.name, read, captions_of(sample, field), split)
+        for sample in samples_by_key(shard):
+            record = _record(shard, sample)
+            if record["place"] >= self._most:
+                break  # keys are in the order of places
+            split = "val" if held_out(record["url"], share) else "train"
+            if split in splits:
+                image, place = (sample.read("jpg"), sample.files["jpg"]) if "jpg" in sample.files else (None, None)
+                read = partial(_downloaded, image)
+                yield Found(safe_key(sample.key), shard.name, read, captions_of(sample, field), split, place=place)
+
+    def tar(self, part: int) -> Path:
+        return self._shard(part)
+
+    def tar_sha256(self, part: int) -> str:
+        """As the download's account tells it: the files are those of the account, as ``seal`` found."""
+        account = read_json(self._folder / "accounts" / f"{part:05d}.json")
+        return str(account["tar"]) if "tar" in account else super().tar_sha256(part)
 
     def _shard(self, part: int) -> Path:
         return self._folder / "shards" / f"{part:05d}.tar"
@@ -100,7 +107,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
             f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
         )
     if not any((data_dir / mirror).rglob("*.parquet")) or any((data_dir / mirror).rglob("*.tar")):
-        return Webdataset(source, data_dir / mirror, splits=None)
+        return Webdataset(source, data_dir, mirror, splits=None)
     column = source.get("image_column") or image_column(parquet_files({"path": mirror}, data_dir)[0])
     columns = {
         "image_column": column,
@@ -123,14 +130,6 @@ def _downloaded(image: bytes | None, image_size: int | None) -> Encoded:
     if image_size is None and image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
         return image, "jpg"
     return read_image(image, image_size)
-
-
-def _read(place: TarPlaces, ending: str, tar: BinaryIO) -> bytes | None:
-    offset, size = place.files.get(ending, (0, 0))
-    if not 0 < size <= MAX_FILE:
-        return None
-    tar.seek(offset)
-    return tar.read(size)
 
 
 def _record(shard: Path, sample: TarSample) -> dict[str, Any]:

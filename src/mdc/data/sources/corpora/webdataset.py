@@ -14,9 +14,10 @@ from typing import Any
 from mdc.data.formats.captions import caption_name, decoded_text
 from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
-from mdc.data.formats.reading import Found
-from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, held_out, read_image, safe_key, texts_of
+from mdc.data.formats.reading import Found, Reader
+from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, held_out, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.tar import Place
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import UserError, read_json
 
@@ -28,10 +29,11 @@ _PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 class Webdataset(InParts):
     """The samples of each split, shard by shard in the order of their names; a part is a shard."""
 
-    def __init__(self, source: Mapping[str, Any], root: Path, splits: Mapping[str, str] | None) -> None:
-        """``root``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None for none: then shards
+    def __init__(self, source: Mapping[str, Any], data_dir: Path, path: str, splits: Mapping[str, str] | None) -> None:
+        """``path``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None for none: then shards
         are of the split that they are named after."""
-        super().__init__(source)
+        super().__init__(source, data_dir)
+        root = data_dir / path
         if splits is None:
             self._shards = _named_after_splits(root, _shards(root), bool(source["val_share"]))
         else:
@@ -52,6 +54,9 @@ class Webdataset(InParts):
     def seal(self, part: int) -> Any:
         return size_and_time(self._shards[part][1])
 
+    def tar(self, part: int) -> Path:
+        return self._shards[part][1]
+
     def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
         named, shard = self._shards[part]
         share, field = self.config["val_share"], self.config["caption_field"]
@@ -65,7 +70,8 @@ class Webdataset(InParts):
             split = named or ("val" if held_out(whole, share) else "train")
             if split not in splits:
                 continue
-            yield Found(safe_key(whole), shard.name, partial(_image, sample), captions_of(sample, field), split)
+            read, place = _image(sample)
+            yield Found(safe_key(whole), shard.name, read, captions_of(sample, field), split, place=place)
         _as_many_as_downloaded(shard, count)
 
 
@@ -121,27 +127,28 @@ def _one_of(sample: TarSample, endings: Collection[str]) -> list[str]:
     ]
 
 
-def _image(sample: TarSample, image_size: int | None) -> Encoded:
+def _image(sample: TarSample) -> tuple[Reader | LeftOut, Place | None]:
+    """How the image of a sample is read, and where it lies."""
     there = _one_of(sample, IMAGE_ENDINGS)
     if not there:
-        raise LeftOut("no image", f"files: {', '.join(sample.files)}")
+        return LeftOut("no image", f"files: {', '.join(sample.files)}"), None
     if len(there) > 1 and there[0] not in IMAGE_ENDINGS:
-        raise LeftOut("several images under one key (it ends at a name's first dot)", ", ".join(there))
-    if (image := sample.files[there[0]]) is None:
-        raise LeftOut("image too large")
-    return read_image(image, image_size)
+        return LeftOut("several images under one key (it ends at a name's first dot)", ", ".join(there)), None
+    if (image := sample.read(there[0])) is None:
+        return LeftOut("image too large"), None
+    return partial(read_image, image), sample.files[there[0]]
 
 
 def captions_of(sample: TarSample, field: str | None) -> list[str]:
     """From the text file or a field of the JSON file: of the one named, or of the first that is there."""
-    texts = [sample.files[ending] for ending in _TEXTS if ending in sample.files]
-    if field is None and texts and texts[0] is not None:
-        return [decoded_text(texts[0])]
+    first = next((ending for ending in _TEXTS if ending in sample.files), None)
+    if field is None and first is not None and (text := sample.read(first)) is not None:
+        return [decoded_text(text)]
     record = record_of(sample)
     found = texts_of(record.get(field or caption_name(record) or ""))
     if field is None and not found:
         parted = _one_of(sample, _TEXTS)
-        found = [decoded_text(text) for ending in parted if len(parted) == 1 and (text := sample.files[ending])]
+        found = [decoded_text(text) for ending in parted if len(parted) == 1 and (text := sample.read(ending))]
     return found
 
 
@@ -149,7 +156,7 @@ def record_of(sample: TarSample) -> dict[str, Any]:
     """What a sample's JSON file holds; empty if it is none, or no object."""
     records = _one_of(sample, _RECORDS)
     try:
-        record = json.loads(sample.files[records[0]] or b"{}") if len(records) == 1 else {}
+        record = json.loads(sample.read(records[0]) or b"{}") if len(records) == 1 else {}
     except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
@@ -167,4 +174,4 @@ def _as_many_as_downloaded(shard: Path, count: int) -> None:
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:
     """See mdc.data.sources.source."""
-    return Webdataset(source, data_dir / source["path"], source["splits"])
+    return Webdataset(source, data_dir, source["path"], source["splits"])

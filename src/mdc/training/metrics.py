@@ -14,12 +14,12 @@ from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError
 
 #: steps that a GPU may be ahead of what is read of it
-BEHIND = 4
+MAX_LAG = 4
 
 
-def behind(device: torch.device) -> int:
+def max_lag(device: torch.device) -> int:
     """Steps after which is read what a step measured."""
-    return BEHIND if device.type == "cuda" else 0
+    return MAX_LAG if device.type == "cuda" else 0
 
 
 _ASKED = "asked"
@@ -36,65 +36,63 @@ class _Pending(NamedTuple):
     step: int
     names: list[str]
     values: Tensor
-    there: torch.cuda.Event | None
+    copied: torch.cuda.Event | None
+    known: dict[str, float]
     keys: list[str]
 
 
-class Watch:
-    """Takes what each step measured and gives it back as numbers: at once on a CPU, ``BEHIND`` steps later on a GPU.
+class DeferredMetrics:
+    """Takes what each step measured and gives it back as numbers: at once on a CPU, ``MAX_LAG`` steps later on a GPU.
 
     UserError with the step and its samples if a loss or a gradient norm is not finite. The weights in memory may be bad by then,
-    so nothing may be saved, validated or kept before :meth:`settled` was read to its end.
+    so nothing may be saved, validated or kept before :meth:`flush` was read to its end.
 
     With each step goes what its processes ask for, a number each (``ask``); ``asked`` is the greatest one that was read. All
     processes have read the same steps whenever they look, so they see the same, and none has waited for it.
     """
 
     def __init__(self, device: torch.device, group: Group, ask: Callable[[], int] = int) -> None:
-        self._device, self._group, self._behind = device, group, behind(device)
+        self._device, self._group, self._lag = device, group, max_lag(device)
         self._pending: deque[_Pending] = deque()
         self._ask, self.asked = ask, 0
 
-    def add(self, step: int, values: Mapping[str, Tensor], keys: list[str]) -> list[Measured]:
-        """Take the scalars of ``step``, which are the same on all processes; what can be read by now."""
+    def add(self, step: int, values: Mapping[str, Tensor], keys: list[str], **known: float) -> list[Measured]:
+        """Take the scalars of ``step``, which are the same on all processes, and what is ``known`` on the host already; what can
+        be read by now."""
         asked = self._group.most(torch.full((), float(self._ask()), device=self._device))
-        self._pending.append(_sent(step, {**values, _ASKED: asked}, keys))
-        return list(self._read(self._behind))
+        values = {**values, _ASKED: asked}
+        # on their way to the host together, in float64: whole numbers stay exact
+        together = torch.stack([value.detach().to(torch.float64) for value in values.values()])
+        copied = None
+        if together.device.type == "cuda":
+            host = torch.empty(together.shape, dtype=together.dtype, pin_memory=True)
+            together = host.copy_(together, non_blocking=True)
+            copied = torch.cuda.Event()
+            copied.record()
+        self._pending.append(_Pending(step, list(values), together, copied, known, keys))
+        return list(self._read(self._lag))
 
-    def settled(self) -> list[Measured]:
+    def flush(self) -> list[Measured]:
         """All the rest; waits for the device."""
         return list(self._read(0))
 
     def _read(self, left: int) -> Iterator[Measured]:
         while len(self._pending) > left:
             one = self._pending.popleft()
-            if one.there is not None:
-                one.there.synchronize()
+            if one.copied is not None:
+                one.copied.synchronize()
             values = dict(zip(one.names, one.values.tolist(), strict=True))
             self.asked = max(self.asked, int(values.pop(_ASKED)))
-            if not math.isfinite(values["loss"]) or not math.isfinite(values["grad_norm"]):
-                # both are the global batch's, so all processes come here or none does
-                keys = [key for part in self._group.gather_objects(one.keys) for key in part]
-                raise UserError(_not_finite(one.step, values["loss"], values["grad_norm"], keys))
-            yield Measured(one.step, values)
+            for name, what in (("loss", "loss"), ("grad_norm", "gradient norm")):
+                if not math.isfinite(values[name]):
+                    # both are the global batch's, so all processes come here or none does
+                    keys = [key for part in self._group.gather_objects(one.keys) for key in part]
+                    raise UserError(_not_finite(one.step, f"{what} is {values[name]}", keys))
+            yield Measured(one.step, values | one.known)
 
 
-def _sent(step: int, values: Mapping[str, Tensor], keys: list[str]) -> _Pending:
-    """The values on their way to the host, together, in float64: whole numbers stay exact."""
-    together = torch.stack([value.detach().to(torch.float64) for value in values.values()])
-    there = None
-    if together.device.type == "cuda":
-        host = torch.empty(together.shape, dtype=together.dtype, pin_memory=True)
-        host.copy_(together, non_blocking=True)
-        there = torch.cuda.Event()
-        there.record()
-        together = host
-    return _Pending(step, list(values), together, there, keys)
-
-
-def _not_finite(step: int, loss: float, norm: float, keys: list[str]) -> str:
+def _not_finite(step: int, what: str, keys: list[str]) -> str:
     shown = ", ".join(keys[:8]) + (f", … ({len(keys)} in all)" if len(keys) > 8 else "")
-    what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {norm}"
     return (
         f"training stopped at step {step}: the {what}; samples of this batch: {shown}; "
         "hint: lower lr, lengthen warmup_steps, set clip_norm (1.0), or use precision fp32; "

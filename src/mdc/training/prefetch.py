@@ -12,35 +12,36 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.training.objectives.micro_batches import each_tensor
 
 
-class Fed(NamedTuple):
+class DeviceBatch(NamedTuple):
     """A batch on its device as its objective prepared it, and the names of its samples."""
 
     prepared: Any
     keys: list[str]
 
 
-def fed(batches: Iterable[CaptionBatch], prepare: Callable[[CaptionBatch], Any], device: torch.device) -> Iterator[Fed]:
+def prefetch_to_device(
+    batches: Iterable[CaptionBatch], prepare: Callable[[CaptionBatch], Any], device: torch.device
+) -> Iterator[DeviceBatch]:
     """``batches``, each prepared and brought to ``device``.
 
     On a GPU the copy starts from pinned memory on a stream of its own, so that it runs while the step before computes; whoever
     uses the batch waits for it on the device alone.
     """
-    beside = torch.cuda.Stream(device) if device.type == "cuda" else None
+    stream = torch.cuda.Stream(device) if device.type == "cuda" else None
     for batch in batches:
-        prepared = prepare(batch)
-        yield Fed(_copied(prepared, device, beside), batch.keys)
+        yield DeviceBatch(_copied(prepare(batch), device, stream), batch.keys)
 
 
-def _copied(prepared: Any, device: torch.device, beside: torch.cuda.Stream | None) -> Any:
-    if beside is None:
+def _copied(prepared: Any, device: torch.device, stream: torch.cuda.Stream | None) -> Any:
+    if stream is None:
         return each_tensor(prepared, lambda tensor: tensor.to(device))
-    with torch.cuda.stream(beside):
-        there = each_tensor(prepared, lambda tensor: _pinned(tensor).to(device, non_blocking=True))
+    with torch.cuda.stream(stream):
+        copy = each_tensor(prepared, lambda tensor: _pinned(tensor).to(device, non_blocking=True))
     used_by = torch.cuda.current_stream(device)
-    used_by.wait_stream(beside)
+    used_by.wait_stream(stream)
     # the memory must not be given to the next copy while a step still reads it
-    each_tensor(there, lambda tensor: _recorded(tensor, used_by))
-    return there
+    each_tensor(copy, lambda tensor: _recorded(tensor, used_by))
+    return copy
 
 
 def _pinned(tensor: Tensor) -> Tensor:

@@ -1,0 +1,95 @@
+"""Probe accuracy after shares of a training's steps: how soon a method is as good as it will be.
+
+The paper says that parallel decoding converges slowly. A snapshot is of one run, whose learning rate is still high where a run
+of so few steps would already have ended: its accuracy is less than that of such a run, and methods compare at one share alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdc.plan.jobs.shown import ConvergenceJob
+from mdc.report import words
+from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
+from mdc.report.figures.drawing import drawing
+from mdc.report.frame import Number, write_contrasts, write_levels
+from mdc.report.given import Given
+from mdc.report.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN = {
+    "artefacts": {"figure_convergence": {"title": "Convergence"}},
+    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "caption": "Linear-probe accuracy at scale {scale} of snapshots of each run, after shares of its steps, with intervals, and "
+    "the differences between methods that were named beforehand. A snapshot's learning rate is still high, so it is not what a "
+    "shorter run would be.",
+    "config": "tables.ConvergenceFigure",
+    "plan": "artefact_plans.convergence",
+    "job": "shown.ConvergenceJob",
+}
+
+_APART = 1.6  # per cent of the steps: from a method's marker to the next one's
+
+
+class _Snapshots(Results):
+    job: ConvergenceJob
+
+    printed = False
+
+
+def make(job: ConvergenceJob, given: Given, out: Path) -> None:
+    """Write the figure, its numbers and its comparisons into ``out``; errors as of Table 1."""
+    found = _Snapshots(job, given)
+    numbers = found.numbers()
+    more: dict[str, list[Any]] = {
+        "share": [job.shares.get(n.system.key) for n in numbers],
+        "samples_seen": [found.training(n.system, "samples_seen") for n in numbers],
+    }
+    write_levels(out / "figure_convergence.csv", numbers, **more)
+    write_contrasts(out / "figure_convergence_contrasts.csv", found.contrasts())
+    draw(found, numbers, [out / f"figure_convergence.{ending}" for ending in ("png", "svg", "pdf")])
+
+
+def draw(found: _Snapshots, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
+    """A panel for each measure and corpus, a row a measure where there are several corpora: every method over the share of its
+    steps."""
+    shown, shares, corpora = AccuracyPanels(found, numbers), found.job.shares, list(found.corpora.items())
+    shown.methods = {n.method_key: n.system.method.label for n in shown.trained if shares[n.system.key] == 1}
+    across = len(corpora) if len(corpora) > 1 else min(2, len(found.measures))
+    places = list(itertools.product(found.measures, corpora))
+    rows, ticks = math.ceil(len(places) / across), sorted({100 * share for share in shares.values()})
+    with drawing(WIDTH if across > 1 else NARROW, 2.4 * rows + 1.6, paths) as figure:
+        axes = figure.subplots(rows, across, squeeze=False, sharey="row" if len(corpora) > 1 else "none").ravel()
+        for panel, (measure, (corpus, label)) in zip(axes, places, strict=False):
+            here = shown.axis(panel, found.name(measure), first=(corpus, label) == corpora[0])
+            _lines(panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], shares)
+            if measure == found.measures[0] and len(corpora) > 1:
+                panel.set_title(label)
+            panel.set_xlim(0, 100 + 3 * _APART)
+            panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            panel.set_xlabel("share of the steps done (%)")
+        for panel in axes[len(places) :]:
+            panel.set_visible(False)
+        last = {found.training(n.system, "steps") for n in shown.trained if shares[n.system.key] == 1}
+        note = f" All steps: {' or '.join(count_words(n) for n in sorted(filter(None, last)))}."
+        if claims := words.claims_told(found.claims()):
+            note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
+        title = "Convergence:" if len(corpora) > 1 else f"Convergence on {corpora[0][1]}:"
+        shown.finish(figure, title, shown.handles(1.3), "Bars:", note)
+
+
+def _lines(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], shares: Mapping[str, float]) -> None:
+    methods = list(dict.fromkeys(n.method_key for n in numbers))
+    for place, method in enumerate(methods):
+        line = sorted((n for n in numbers if n.method_key == method), key=lambda n: shares[n.system.key])
+        off = (place - (len(methods) - 1) / 2) * _APART
+        at = [100 * shares[n.system.key] + off for n in line]
+        panel.plot(at, [n.value for n in line], color=shown.styles[method][0], linewidth=1.3, zorder=2)
+        for x, number in zip(at, line, strict=True):
+            shown.point(panel, x, number)

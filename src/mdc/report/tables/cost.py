@@ -1,0 +1,260 @@
+"""What trainings and captions cost, by method: parameters, operations, and the time that they took where they were made.
+
+Parameters are the run's own record's. Operations are those of products of matrices in one step of the run's objective, forward
+and backward, counted without numbers (:mod:`mdc.training.memory`) at the mean length of its corpus's captions. Both are the
+same wherever they are counted. Times are not: they are what host files say, and the files that hold them are rebuilt by no check.
+
+On a CPU a time is of its cores, so that it says little of what else the machine did. Of a GPU it is wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from mdc.plan.jobs.folder import HOST
+from mdc.plan.jobs.read import as_job
+from mdc.plan.jobs.shown import System
+from mdc.plan.jobs.shown_captions import CaptionedSystem, CostJob
+from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.report import words
+from mdc.report.frame import Number, dataset, write_levels
+from mdc.report.given import Given, path_of, record_of
+from mdc.report.statistics.estimate import Estimate
+from mdc.report.tables.render import write_csv, write_pages
+from mdc.report.tables.table import Cell, Column, Row, Table
+
+SHOWN = {
+    "artefacts": {"table_cost": {"title": "What methods cost"}},
+    "files": ".csv _long.csv _measured.csv .html .md .tex",
+    "measured": "_measured.csv .html .md",
+    "caption": "Parameters and operations of each method at scale {scale}, and the time that its trainings and its captions took "
+    "where they were made.",
+    "config": "tables.CostTable",
+    "plan": "caption_plans.cost",
+    "job": "shown_captions.CostJob",
+}
+
+#: what is counted: key → what it is called
+_COUNTED = {
+    "parameters": "Parameters",
+    "encoder_parameters": "Encoder parameters",
+    "flop_per_pair": "FLOP per pair",
+    "flop_per_run": "FLOP per run",
+    "pairs_seen": "Pairs seen",
+}
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a system took: ``value`` in seconds, a mean over ``seeds``, of ``n`` runs or captions; ``on_gpu``: of GPUs, not of
+    cores. ``machines``: where."""
+
+    system: System
+    value: float
+    n: int
+    seeds: int
+    on_gpu: bool
+    machines: tuple[str, ...]
+
+    @property
+    def of(self) -> str:
+        return "gpu" if self.on_gpu else "core"
+
+
+def make(job: CostJob, given: Given, out: Path) -> None:
+    """Write the table's files into ``out``. UserError if a record does not serve; a host file that is missing, or of another
+    record, leaves its time out."""
+    counted = {system.key: _counted(job, given, system) for system in job.systems}
+    numbers = [
+        _number(job, system, key, label, "count", counted[system.key][key], len(system.runs))
+        for system in job.systems
+        for key, label in _COUNTED.items()
+    ]
+    trained, written = (
+        [took for system in systems if (took := _took(job, given, system))] for systems in (job.systems, job.written)
+    )
+    times = [
+        _number(
+            job, one.system, f"{one.of}_seconds", f"{one.of}-seconds per {what}", "seconds", one.value, one.seeds, one.n
+        )
+        for what, found in (("run", trained), ("caption", written))
+        for one in found
+    ]
+    main = _operations(job, counted)
+    write_csv(main, out / "table_cost.csv", {"scale": words.scale_column(job)})
+    write_levels(out / "table_cost_long.csv", numbers)
+    write_levels(out / "table_cost_measured.csv", times)
+    write_pages([main, *_times(job, trained, written)], out, "table_cost")
+
+
+def _number(
+    job: CostJob, system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None
+) -> Number:
+    # nothing is known of how sure it is: counts are exact, and times of one machine say nothing of others
+    found = Estimate(value, None, None, n or seeds, seeds, "seeds")
+    return Number(job.scale, job.artefact, system, key, label, "cost", unit, found)
+
+
+def _counted(job: CostJob, given: Given, system: System) -> dict[str, int]:
+    """Of a system's first run, which all its seeds are like."""
+    from mdc.models.text import Vocabulary
+    from mdc.training.memory import captions_like, operations
+
+    name = system.records[0]
+    record = record_of(job, given, name)
+    run = as_job(record["config"], "pretrain", str(path_of(job, given, name)))
+    index = read_json(path_of(job, given, f"data/corpora/{run.corpus}"))
+    vocabulary = Vocabulary.read(path_of(job, given, f"data/vocabularies/{run.vocabulary}"))
+    batch = run.recipe.batch_size // run.recipe.processes
+    try:
+        parameters, seen = (
+            [int(record["parameters"][which]) for which in ("all", "encoder")],
+            int(record["samples_seen"]),
+        )
+    except (KeyError, TypeError):
+        raise UserError(f"{path_of(job, given, name)}: does not tell its parameters; retrain the run") from None
+    flop = round(operations(run, captions_like(run, index, vocabulary)) / batch)
+    return dict(zip(_COUNTED, (*parameters, flop, flop * seen, seen), strict=True))
+
+
+def _host(job: CostJob, given: Given, name: str) -> dict[str, Any]:
+    """What the host file beside a record says, nothing if there is none, or it is another record's."""
+    record_of(job, given, name)
+    path = path_of(job, given, name)
+    host = read_json(path.with_name(HOST)) if path.with_name(HOST).is_file() else {}
+    return host if host.get("manifest_sha256") == sha256_file(path) else {}
+
+
+def _took(job: CostJob, given: Given, system: System) -> Took | None:
+    """A run's time, or that of one caption; the mean over the seeds of which it is known, on a GPU if one of them was on one."""
+    found: list[tuple[bool, float, int, str]] = []
+    for name in system.records:
+        host = _host(job, given, name)
+        on_gpu = host.get("device", "cpu") != "cpu"
+        if isinstance(system, CaptionedSystem):
+            told = host.get("writing", {}).get(system.system, {})
+            n = int(told.get("captions", 1))
+            times = 1 / n
+        else:  # the first process's, and the others did as much
+            told, n, times = host, 1, record_of(job, given, name)["config"]["recipe"]["processes"]
+        if (seconds := told.get("seconds" if on_gpu else "processor_seconds")) is not None:
+            machine = host["device"] if on_gpu else host.get("processor", "unknown")
+            found.append((on_gpu, times * float(seconds), n, str(machine)))
+    on_gpu = any(one[0] for one in found)
+    same = [one[1:] for one in found if one[0] == on_gpu]
+    if not same:
+        return None
+    seconds, counts, machines = zip(*same, strict=True)
+    return Took(system, fmean(seconds), sum(counts), len(same), on_gpu, tuple(dict.fromkeys(machines)))
+
+
+# pages
+
+
+def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
+    """By what the values are divided, and what they are then called: the largest unit, each a thousand of the one before, of
+    which the greatest value is one or more."""
+    greatest = max(values, default=0)
+    place = max((n for n in range(len(names)) if greatest >= 1000**n), default=0)
+    return 1000.0**place, names[place]
+
+
+def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
+    sizes = _scaled((one["parameters"] for one in counted.values()), ("", "thousand", "million", "billion"))
+    flop = _scaled((one["flop_per_pair"] for one in counted.values()), ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
+    whole = _scaled(
+        (one["flop_per_run"] for one in counted.values()),
+        ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"),
+    )
+    units = {"parameters": sizes, "encoder_parameters": sizes, "flop_per_pair": flop, "flop_per_run": whole}
+    rows = [
+        Row(
+            (dataset(system), system.backbone.label, system.method.label),
+            tuple(
+                Cell(counted[system.key][key] / units.get(key, (1, ""))[0], decimals=1 if key in units else 0)
+                for key in _COUNTED
+            ),
+            block=f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}",
+        )
+        for system in job.systems
+    ]
+    return Table(
+        title=f"{words.heading(job)}, {words.scale_text(job)}",
+        caption=("A training's parameters, and its operations forward and backward.",),
+        labels=("Dataset", "Backbone", "Method"),
+        columns=(
+            Column("all", "Parameters", sizes[1], "Parameters"),
+            Column("encoder", "Parameters", sizes[1], "Encoder parameters"),
+            Column("per pair", "Operations", flop[1], "Operations per pair"),
+            Column("per run", "Operations", whole[1], "Operations per run"),
+            Column("Pairs seen"),
+        ),
+        rows=tuple(rows),
+        footnotes=(
+            "Parameters: those that are trained; a frozen encoder's are none of them, and neither are its operations.",
+            "Operations: floating-point operations of products of matrices, counted on one step with captions of the corpus's "
+            "mean length; a multiplication and an addition are two.",
+        ),
+    )
+
+
+def _times(job: CostJob, trained: Sequence[Took], written: Sequence[Took]) -> list[Table]:
+    found = []
+    if trained:
+        most = max(one.value for one in trained)
+        unit, size, decimals = ("hours", 3600.0, 2) if most >= 7200 else ("seconds", 1.0, 1)
+        found.append(_measured(job, "Time of a training", trained, "per run", unit, size, decimals))
+    if written:
+        most = max(one.value for one in written)
+        unit, size, decimals = ("seconds", 1.0, 2) if most >= 1 else ("milliseconds", 0.001, 1)
+        found.append(
+            _measured(job, "Time of a caption, by what writes it", written, "per caption", unit, size, decimals)
+        )
+    return found
+
+
+def _measured(
+    job: CostJob, title: str, found: Sequence[Took], what: str, unit: str, size: float, decimals: int
+) -> Table:
+    kinds = [kind for kind in ("core", "gpu") if any(one.of == kind for one in found)]
+    captions = what == "per caption"
+    rows = []
+    for one in found:
+        system = one.system
+        cells = [Cell(one.value / size if one.of == kind else None, decimals=decimals) for kind in kinds]
+        more = system.decoding if isinstance(system, CaptionedSystem) else system.backbone.label
+        labels = dataset(system), more, system.method.label
+        block = "" if captions else f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}"
+        rows.append(Row(labels, (*cells, Cell(one.n, decimals=0)), block))
+    machines = dict.fromkeys(machine for one in found for machine in one.machines)
+    return Table(
+        title=f"{title}, {words.scale_text(job)}",
+        caption=(f"As measured on: {', '.join(machines)}.",),
+        labels=("Dataset", "Decoding" if captions else "Backbone", "Method"),
+        columns=(
+            *(Column(what, f"{'GPU' if kind == 'gpu' else 'core'}-{unit}", full=f"{kind}-{unit}") for kind in kinds),
+            Column("captions" if captions else "runs"),
+        ),
+        rows=tuple(rows),
+        footnotes=(
+            *(
+                (
+                    "Of cores: processor time of all threads. Wall time is left out: what else the machine did is not known.",
+                )
+                if "core" in kinds
+                else ()
+            ),
+            *(
+                ("Of GPUs: wall time times their number; what else the GPU did is not known.",)
+                if "gpu" in kinds
+                else ()
+            ),
+            "Without encoding the image, which all of a run's captions share."
+            if captions
+            else "With reading the data and validating. A run that was interrupted and resumed has no time of cores.",
+        ),
+    )
