@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import torch
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
+from mdc.models.pixel_encoder import PixelEncoder
+from mdc.models.reads import count_of_tokens
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Method, Recipe, Runtime
@@ -40,7 +43,7 @@ BACKBONE = Backbone(
 )
 
 CONVOLUTIONAL = ResNet(
-    label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=1, heads=2), block="basic", blocks=[1, 1]
+    label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=2, heads=2), block="basic", blocks=[1, 1]
 )
 
 METHODS = {
@@ -57,9 +60,22 @@ METHODS = {
     "lstm": Method(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
 }
 
+#: methods of the paper's neighbours
+NEIGHBOURS = {
+    "cappa": Method(label="", objective="cappa", pooling="patch_mean"),
+    "bicaptioning": Method(label="", objective="bicaptioning", pooling="patch_mean"),
+    "superclass": Method(label="", objective="superclass", pooling="patch_mean"),
+    "complementary": METHODS["mdc"].model_copy(update={"objective": "complementary", "t_range": (0.0, 1.0)}),
+    "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.5}),
+    "timed": METHODS["mdc"].model_copy(update={"timed": True}),
+    "suffix": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "suffix"}),
+    "next": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "next"}),
+}
+
 #: a caption of a toy batch has 15 places after SOT, which this one fills up
 ALL_METHODS = {
     **METHODS,
+    **NEIGHBOURS,
     "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
 }
 
@@ -232,7 +248,7 @@ def trained(
     by: Recipe | None = None,
     *,
     kill_at: int | None = None,
-    batch_of: Callable[[int, Any], CaptionBatch] = lambda step, _: batch(8, seed=step),
+    batch_of: Callable[[int, Any], CaptionBatch] = lambda step, _: batch(8, seed=step, draws=True),
     validate: Callable[[], dict[str, float]] | None = None,
     runtime: Runtime = RUNTIME,
     profile: Any = NOTHING,
@@ -274,7 +290,8 @@ def trained(
 
 
 def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draws: bool = False) -> CaptionBatch:
-    """A random batch as the loader yields it: captions of different lengths, none twice; ``draws``: also of replacement."""
+    """A random batch as the loader yields it: captions of different lengths, none twice; ``draws``: also those that the loader
+    makes for some methods alone."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(4, longest + 1, (size,), generator=generator)
     tokens = torch.randint(0, SOT, (size, width), generator=generator)
@@ -291,7 +308,19 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draw
         place=torch.arange(size),
         caption_hash=torch.arange(size),
         replacement=torch.rand(size, width, generator=generator) if draws else None,
+        condition=torch.rand(size, 1 + count_of_tokens(BACKBONE), generator=generator) if draws else None,
     )
+
+
+@contextmanager
+def in_double() -> Iterator[None]:
+    """Pixels in float64."""
+
+    def prepared(self: PixelEncoder, images: torch.Tensor) -> torch.Tensor:
+        return images.double() * self.pixel_scale - self.pixel_shift
+
+    with patch.object(PixelEncoder, "prepared", prepared):
+        yield
 
 
 def same_tensors(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:

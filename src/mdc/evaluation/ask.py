@@ -26,6 +26,7 @@ from mdc.models.text import clip_pieces, clip_text
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.score import Scoring, estimators_of
 from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.training.device import choose_device
 
@@ -52,7 +53,7 @@ def main(args: argparse.Namespace) -> None:
     weights = args.weights or weights_of(folder)
     run, manifest = open_run(folder, weights)
     job = run.job
-    names = estimators_of(job.method.objective, job.method.t_range)
+    names = estimators_of(family_of(job.method.objective), job.method.t_range)
     if not names:
         raise UserError(f"{args.run}: a run of {job.method_name} ({job.method.objective}) cannot score captions")
     estimator = args.estimator or names[0]

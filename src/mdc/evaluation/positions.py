@@ -30,7 +30,7 @@ from mdc.models.text import pieces_by_word
 from mdc.models.weights import load_weights
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import PositionsJob
-from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.parts import OBJECTIVES, family_of, load
 from mdc.plan.processes.group import global_rank, local_rank, process_group
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
 from mdc.training.device import choose_device
@@ -47,7 +47,7 @@ def main(call: Call) -> None:
     torch.set_num_threads(job.scoring.threads)
     device = choose_device(job.scoring.device, local_rank())
     run = scored_run(call, device)
-    if run.job.method.objective not in ("autoregressive", "masked"):
+    if family_of(run.job.method.objective) not in ("autoregressive", "masked"):
         raise UserError(f"{job.job}: a method with the objective {run.job.method.objective} predicts no tokens")
     path = call.input(f"data/corpora/{run.job.corpus}")
     index = read_index(path, verify="auto", kind="corpus")
@@ -117,7 +117,7 @@ class _Captions:
 
     def __init__(self, job: PositionsJob, run: ScoredRun, tokens: Sequence[list[int]], pictures: Tensor) -> None:
         self.job, self.run, self.tokens, self.pictures = job, run, tokens, pictures
-        self.masked = run.job.method.objective == "masked"
+        self.masked = family_of(run.job.method.objective) == "masked"
         scoring = job.scoring
         self.draws = [
             draws_of(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)

@@ -23,7 +23,7 @@ from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.parts import ABILITIES, load
+from mdc.plan.parts import ABILITIES, family_of, load
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError
 from mdc.training.device import choose_device
@@ -100,10 +100,9 @@ _ASKED = {
 
 
 def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Diffusing:
-    objective = job.method.objective
-    if objective not in WRITES:
-        raise UserError(f"{job.job}: a method with the objective {objective} writes no captions")
-    writes = WRITES[objective]
+    if family_of(job.method.objective) not in WRITES:
+        raise UserError(f"{job.job}: a method with the objective {job.method.objective} writes no captions")
+    writes = WRITES[family_of(job.method.objective)]
     policies, options = _ASKED[writes]
     for option in dict.fromkeys(one for _, listed in _ASKED.values() for one in listed):
         if option not in options and getattr(args, option) is not None:

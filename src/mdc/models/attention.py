@@ -45,9 +45,17 @@ class Attention(nn.Module):
         return self._heads(key), self._heads(value)
 
     def attend(self, x: Tensor, key: Tensor, value: Tensor, packing: Packing | None = None) -> Tensor:
-        """x (B, T, width) or (N, width) against what is remembered of a memory → the same."""
-        query = self.query(x) if packing is None else packing.spread(self.query(x))
-        return self._mixed(self._heads(query), key, value, packing=packing)
+        """x (B, T, width) or (N, width) against what is remembered of a memory → the same. Of k versions of each caption, the
+        second ones after all first ones, the memory is there once."""
+        query = self._heads(self.query(x) if packing is None else packing.spread(self.query(x)))
+        images, versions = len(key), len(query) // len(key)
+        if versions == 1:
+            return self._mixed(query, key, value, packing=packing)
+        # one long row of queries for each image, so that its keys and values are never copied
+        folded = query.unflatten(0, (versions, images)).permute(1, 2, 0, 3, 4).flatten(2, 3)
+        mixed = F.scaled_dot_product_attention(folded, key, value)
+        mixed = mixed.unflatten(2, (versions, -1)).permute(2, 0, 3, 1, 4).flatten(3).flatten(0, 1)
+        return self.out(mixed if packing is None else packing.packed(mixed))
 
     def _heads(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape

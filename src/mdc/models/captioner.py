@@ -1,7 +1,7 @@
 """Captioner: encoder, decoder with cross-attention, and an output layer that cannot predict [MASK].
 
-One class serves every captioning method: autoregressive (causal) and masked (bidirectional). The encoder is trained with it, or
-frozen (:class:`mdc.models.token_encoder.TokenEncoder`).
+One class serves every captioning method with one transformer: autoregressive (causal) and masked (bidirectional). The encoder is
+trained with it, or frozen (:class:`mdc.models.token_encoder.TokenEncoder`).
 """
 
 from __future__ import annotations
@@ -19,23 +19,42 @@ class Captioner(ImageCaptioner):
     text: TextTransformer
 
     def __init__(
-        self, backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, causal: bool, seed: int
+        self,
+        backbone: Backbone | OnTokens,
+        vocabulary_size: int,
+        context_length: int,
+        causal: bool,
+        seed: int,
+        timed: bool = False,
     ) -> None:
+        """``timed``: the decoder is told which share of a caption is masked."""
         super().__init__(backbone, seed)
         self.text = TextTransformer(
-            backbone.decoder, vocabulary_size, context_length, causal, seed, memory_width=self.encoder.width
+            backbone.decoder, vocabulary_size, context_length, causal, seed, self.encoder.width, timed
         )
         self.head = word_head(backbone.decoder.width, vocabulary_size, seed)
 
     def forward(
-        self, images: Tensor, inputs: Tensor, packing: Packing, chosen: Tensor, targets: Tensor, weights: Tensor
+        self,
+        images: Tensor,
+        inputs: Tensor,
+        packing: Packing,
+        chosen: Tensor,
+        targets: Tensor,
+        weights: Tensor,
+        kept: Tensor | None = None,
+        **told: Tensor,
     ) -> Tensor:
         """The sum of weight · cross-entropy over ``chosen`` tokens, a scalar in nats; logits are computed for these alone.
 
         images as the encoder's ``prepared`` gives them; inputs (N,) int64, the real tokens, which stand where ``packing`` says;
-        chosen (n,) int64, which of them; their targets (n,) int64 and weights (n,) float32.
+        chosen (n,) int64, which of them; their targets (n,) int64 and weights (n,) float32. ``kept`` (B, k) int64: which visual
+        tokens are read, if not all; ``told``: as :meth:`mdc.models.decoder.TextTransformer.forward` has it.
         """
-        hidden = self.text(inputs, memory=self.visual(images), packing=packing)
+        visual = self.visual(images)
+        if kept is not None:
+            visual = visual.gather(1, kept[..., None].expand(-1, -1, visual.shape[2]))
+        hidden = self.text(inputs, memory=visual, packing=packing, **told)
         return weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 Each layer is self-attention → cross-attention to the visual tokens → one MLP, pre-norm (paper, section 4.1; CapPa).
 Keys and values of the cross-attention are the encoder's tokens after its final norm. The decoder is not told the time
-step (paper, section 3.2: time-independent parameterisation).
+step (paper, section 3.2: time-independent parameterisation), unless it is ``timed``.
 
 Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their width, V tokens that can be predicted.
 """
@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mdc.models.adaptive_norm import AdaptiveNorm, Norm, Time, TimeEmbedding
 from mdc.models.attention import Attention
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing, key_mask
@@ -20,27 +21,36 @@ from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int, memory_width: int | None) -> None:
+    """``timed``: the norms before the two attentions are told the time."""
+
+    def __init__(self, width: int, heads: int, memory_width: int | None, timed: bool = False) -> None:
         super().__init__()
-        self.norm_self = nn.LayerNorm(width)
+        norm = AdaptiveNorm if timed else Norm
+        self.norm_self = norm(width)
         self.self_attention = Attention(width, heads)
         self.cross = memory_width is not None
         if memory_width is not None:
-            self.norm_cross = nn.LayerNorm(width)
+            self.norm_cross = norm(width)
             self.cross_attention = Attention(width, heads, memory_width)
         self.norm_mlp = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(
-        self, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool, packing: Packing | None = None
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        causal: bool,
+        packing: Packing | None = None,
+        time: Time | None = None,
     ) -> Tensor:
-        x = x + self.self_attention(self.norm_self(x), mask=mask, causal=causal, packing=packing)
+        x = x + self.self_attention(self.norm_self(x, time), mask=mask, causal=causal, packing=packing)
         if self.cross:
-            x = x + self.cross_attention(self.norm_cross(x), memory, packing=packing)
+            x = x + self.cross_attention(self.norm_cross(x, time), memory, packing=packing)
         return x + self.mlp(self.norm_mlp(x))
 
 
-def initialise(text: nn.Module, shape: DecoderShape, seed: int) -> None:
+def initialise(text: nn.Module, shape: DecoderShape, seed: int, name_of_text: str = "text") -> None:
     """The initial weights of a text transformer: OpenCLIP's text-tower standard deviations; gains 1, biases 0."""
     fan = shape.width**-0.5
     residual = fan * (2 * shape.layers) ** -0.5
@@ -58,7 +68,7 @@ def initialise(text: nn.Module, shape: DecoderShape, seed: int) -> None:
             std = (2 * shape.width) ** -0.5
         else:
             std = parameter.shape[1] ** -0.5
-        normal_(parameter, std, seed, f"text.{name}")
+        normal_(parameter, std, seed, f"{name_of_text}.{name}")
 
 
 class TextTransformer(nn.Module):
@@ -66,6 +76,9 @@ class TextTransformer(nn.Module):
 
     ``vocabulary_size`` V counts the tokens that can be predicted. The embedding has V + 1 rows; the last is for [MASK].
     Every method has that row, whether it uses it or not, so that all of them start from the same weights.
+
+    ``timed``: it is told the time t of the masks, or takes the share of tokens that is masked. ``name``: from which its initial
+    weights follow.
     """
 
     def __init__(
@@ -76,14 +89,20 @@ class TextTransformer(nn.Module):
         causal: bool,
         seed: int,
         memory_width: int | None = None,
+        timed: bool = False,
+        name: str = "text",
     ) -> None:
         super().__init__()
         self.causal = causal
+        self.time_embedding = TimeEmbedding(shape.width) if timed else None
         self.token_embedding = nn.Embedding(vocabulary_size + 1, shape.width)
         self.positional_embedding = nn.Parameter(torch.empty(context_length, shape.width))
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, memory_width) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, memory_width, timed) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
-        initialise(self, shape, seed)
+        initialise(self, shape, seed, name)
+        for part in self.modules():
+            if isinstance(part, AdaptiveNorm):
+                nn.init.zeros_(part.change.weight)
 
     def forward(
         self,
@@ -91,19 +110,73 @@ class TextTransformer(nn.Module):
         lengths: Tensor | None = None,
         memory: Tensor | None = None,
         packing: Packing | None = None,
+        *,
+        parallel: Tensor | None = None,
+        times: Tensor | None = None,
     ) -> Tensor:
         """tokens (B, T) int64, of which the first ``lengths`` (B,) are real, or all; memory (B, M, E) → hidden states (B, T, W).
 
         The padding changes no hidden state of a real token. With a ``packing``: tokens (N,), those alone → (N, W).
+
+        ``parallel`` (B,) bool: the packed captions in which a causal decoder sees every token but the last one, behind which
+        nothing is predicted. ``times`` (B,): of a decoder that is timed, and packed.
         """
+        x = self.embedded(tokens, packing)
         # The padding stands on the right, where causal attention never looks, so no mask is needed.
-        mask = None
-        if packing is not None:
-            x = self.token_embedding(tokens) + F.embedding(packing.positions(), self.positional_embedding)
-            mask = None if self.causal else packing.mask()
-        else:
-            x = self.token_embedding(tokens) + self.positional_embedding[: tokens.shape[1]]
-            mask = None if self.causal or lengths is None else key_mask(lengths, tokens.shape[1])
+        mask, causal = None, self.causal
+        if parallel is not None:
+            assert packing is not None
+            mask, causal = _causal_but(parallel, packing), False
+        elif not causal and packing is not None:
+            mask = packing.mask()
+        elif not causal and lengths is not None:
+            mask = key_mask(lengths, tokens.shape[1])
+        return self.layers(x, memory, mask, causal, packing, self.time(tokens, lengths, packing, times))
+
+    def embedded(self, tokens: Tensor, packing: Packing | None = None) -> Tensor:
+        """What the first layer reads of tokens (B, T), or (N,) with a ``packing``; (…, W)."""
+        if packing is None:
+            return self.token_embedding(tokens) + self.positional_embedding[: tokens.shape[1]]
+        return self.token_embedding(tokens) + F.embedding(packing.positions(), self.positional_embedding)
+
+    def layers(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        causal: bool,
+        packing: Packing | None = None,
+        time: Time | None = None,
+    ) -> Tensor:
+        """All layers and the final norm on what the first one reads; the same shape."""
         for block in self.blocks:
-            x = block(x, memory, mask, self.causal, packing)
+            x = block(x, memory, mask, causal, packing, time)
         return self.norm(x)
+
+    def time(
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        packing: Packing | None = None,
+        times: Tensor | None = None,
+    ) -> Time | None:
+        """What norms are told of tokens as ``forward`` takes them; None of a decoder that is not timed. Without ``times`` t is
+        the share of a caption's L tokens that is [MASK]."""
+        if self.time_embedding is None:
+            return None
+        if packing is not None:
+            assert times is not None
+            return Time(self.time_embedding(times), packing.places // packing.length)
+        if times is None:
+            of = tokens.shape[1] - 1 if lengths is None else lengths - 1
+            times = (tokens == self.token_embedding.num_embeddings - 1).sum(dim=1) / of
+        return Time(self.time_embedding(times))
+
+
+def _causal_but(parallel: Tensor, packing: Packing) -> Tensor:
+    """Which places see which, (B, 1, T, T) bool: those of ``parallel`` (B,) captions all but the last token, those of others what
+    stands before them and themselves."""
+    places = torch.arange(packing.length, device=parallel.device)
+    before = (places[None, :] <= places[:, None]).expand(len(parallel), -1, -1)
+    all_but_last = (places < packing.lengths[:, None] - 1)[:, None, :].expand_as(before)
+    return torch.where(parallel[:, None, None], all_but_last, before)[:, None]

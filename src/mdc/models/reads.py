@@ -9,9 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.backbones import Reads
+from mdc.plan.config.backbones import Backbone, OnTokens, Reads
 
 OBJECTS = 4  #: of a scene at most
+
+
+def count_of_tokens(backbone: Backbone | OnTokens) -> int:
+    """How many visual tokens an image has, before a decoder reads less of them."""
+    if isinstance(backbone, OnTokens):
+        return backbone.frozen.tokens
+    return (backbone.image_size // backbone.patch_size) ** 2
 
 
 def read(reads: Reads, cls: Tensor, patches: Tensor, pixels: Tensor | None = None) -> Tensor:

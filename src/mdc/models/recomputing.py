@@ -31,8 +31,8 @@ def compile_layers(model: ImageText) -> None:
 
 
 def _text_layers(model: ImageText) -> list[nn.Module]:
-    text: Any = model.text
-    return [*getattr(text, "blocks", ())]
+    texts: list[Any] = [model.text, getattr(model, "text_backward", None)]
+    return [block for text in texts for block in getattr(text, "blocks", ())]
 
 
 def _encoder_layers(model: ImageText) -> list[nn.Module]:

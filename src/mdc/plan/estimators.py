@@ -24,6 +24,9 @@ class Estimator:
 
 ESTIMATORS = {
     "cosine": Estimator("", "the cosine of image and caption", nats=False),
+    "bag_of_words": Estimator(
+        "bag of words", "Σ log softmax over the set of the caption's tokens, whatever their order and number"
+    ),
     "likelihood": Estimator("", "Σ log p(c_i | c_<i, V) (the paper's equation 7)"),
     "monte_carlo": Estimator("Monte Carlo", "the lower bound on log p(c | V) of the paper's equation 8", sampled=True),
     "monte_carlo_range": Estimator(

@@ -17,7 +17,14 @@ OBJECTIVES = {
     "contrastive": "mdc.training.objectives.contrastive",
     "mask_and_replace": "mdc.training.objectives.mask_and_replace",
     "recurrent": "mdc.training.objectives.recurrent",
+    "cappa": "mdc.training.objectives.cappa",
+    "bicaptioning": "mdc.training.objectives.bicaptioning",
+    "complementary": "mdc.training.objectives.complementary",
+    "superclass": "mdc.training.objectives.superclass",
 }
+
+#: objective → the one as whose models its own score and write, if that is another
+FAMILIES = {"cappa": "autoregressive", "bicaptioning": "autoregressive", "complementary": "masked"}
 
 #: kind of a frozen encoder → its module (build, fetched)
 TOWERS = {
@@ -88,6 +95,11 @@ HEADS = {
 
 #: captioners of others → the script that runs in their own environment
 OTHERS = {"coca": "mdc.evaluation.others.coca"}
+
+
+def family_of(objective: str) -> str:
+    """The objective as whose models an objective's own score and write."""
+    return FAMILIES.get(objective, objective)
 
 
 def load(parts: Mapping[str, str], name: str) -> Any:

@@ -148,6 +148,14 @@ VERBS = {
         text="collect the word pieces that a list of corpora uses",
         counted="vocabularies",
     ),
+    "frequencies": _set(
+        layer="frequencies",
+        job="FrequenciesJob",
+        module="mdc.data.shards.frequencies_job",
+        manifest="frequencies.json",
+        text="count in how many training captions of a corpus each token occurs",
+        counted="document frequencies",
+    ),
     "tokenizer": Verb(
         stage="tokenizers",
         layer="tokenizers",

@@ -14,6 +14,7 @@ from mdc.data.loader.batches import CaptionBatches, validation_batches
 from mdc.data.loader.draws import FewMasks, MoreDraws
 from mdc.data.loader.stored import Stored, open_stored
 from mdc.data.shards.index import read_index
+from mdc.models.reads import count_of_tokens
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.pretrain import Blocks
@@ -36,10 +37,12 @@ class Corpus:
         workers: int,
         group: Group,
         encoded: Path | None = None,
+        frequencies: Path | None = None,
     ) -> None:
-        """``encoded``: the manifest of a frozen encoder's tokens of this corpus, which stand in the images' place."""
+        """``encoded``: the manifest of a frozen encoder's tokens of this corpus, which stand in the images' place;
+        ``frequencies``: in how many of its captions each token occurs."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
-        self.workers, self.group, self.encoded = workers, group, encoded
+        self.workers, self.group, self.encoded, self.frequencies = workers, group, encoded, frequencies
         self.index: dict[str, Any] = read_index(manifest, verify="auto", kind="corpus")
         if self.steps == 0:
             raise UserError(
@@ -93,9 +96,9 @@ class Corpus:
     def _more(self) -> MoreDraws | FewMasks | None:
         if (masks := self.job.method.masks) is not None:
             return FewMasks(self.job.protocol.data.context_length, masks)
-        backbone = self.job.backbone
-        vectors = backbone.frozen.tokens if isinstance(backbone, OnTokens) else 0
-        return MoreDraws(self.job.protocol.data.context_length, vectors) if self.length is not None else None
+        backbone, kept = self.job.backbone, self.job.method.patches_kept is not None
+        vectors = count_of_tokens(backbone) if kept or isinstance(backbone, OnTokens) else 0
+        return MoreDraws(self.job.protocol.data.context_length, vectors) if kept or self.length is not None else None
 
     @property
     def duplicate_share(self) -> float:

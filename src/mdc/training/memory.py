@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import logits
+from mdc.models.reads import count_of_tokens
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
@@ -271,6 +272,7 @@ def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
     size, backbone = job.recipe.batch_size // job.recipe.processes, job.backbone
     width = trimmed(tokens, job.protocol.data.context_length)
     frozen = backbone.frozen if isinstance(backbone, OnTokens) else None
+    draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)
     one = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
     shape = (3, backbone.image_size, backbone.image_size) if frozen is None else (frozen.tokens, frozen.width)
     # equally spread draws: as many tokens are masked as in the mean
@@ -285,7 +287,7 @@ def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
         place=torch.arange(size) * job.recipe.processes,
         caption_hash=torch.arange(size),
         replacement=spread.expand(size, width).clone() if _fills_up(job) else None,
-        condition=torch.zeros(size, 1 + frozen.tokens) if _fills_up(job) and frozen is not None else None,
+        condition=torch.zeros(size, 1 + count_of_tokens(backbone)) if draws_patches else None,
     )
 
 

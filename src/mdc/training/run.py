@@ -79,7 +79,15 @@ def pretrain(
     """
     job: PretrainJob = call.job
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
-    corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group, _encoded(call))
+    corpus = Corpus(
+        job,
+        call.input(f"data/corpora/{job.corpus}"),
+        vocabulary,
+        runtime.workers,
+        group,
+        encoded=_made_of_corpus(call, "encoded/", "image-tokens/"),
+        frequencies=_made_of_corpus(call, "data/frequencies/"),
+    )
     training = prepare(job, corpus, device, _words(call, vocabulary))
     if (peak := peak_here(device, job.recipe.precision)) is not None:
         from mdc.training.memory import captions_like, operations  # PyTorch's counters take seconds to import
@@ -113,12 +121,10 @@ def _middle(log: list[dict[str, Any]], name: str) -> float | None:
     return median_high(values) if values else None
 
 
-def _encoded(call: Call) -> Path | None:
-    """The tokens that a frozen encoder made of the corpus, if the run stands on one."""
-    job: PretrainJob = call.job
-    if not isinstance(job.backbone, OnTokens):
-        return None
-    return call.input(next(name for name in job.inputs if name.startswith(("encoded/", "image-tokens/"))))
+def _made_of_corpus(call: Call, *layers: str) -> Path | None:
+    """What was made of the corpus beforehand, of the run's inputs that of one of ``layers``; None if it has none."""
+    name = next((name for name in call.job.inputs if name.startswith(layers)), None)
+    return None if name is None else call.input(name)
 
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
@@ -146,6 +152,8 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
     if words is not None:
         text: Any = model.text
         text.stand_on(words)
+    # what this objective is told and others are not
+    of_run = getattr(module, "of_run", None)
     objective = module.build_objective(
         model,
         method,
@@ -155,7 +163,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         recipe.precision,
         corpus.duplicate_share,
         corpus.group,
-        **_of_its_own(job, corpus),
+        **(of_run(job, corpus) if of_run is not None else {}),
     )
     cross_entropy.kernel_allowed = recipe.kernel is None
     if recipe.reduce == "bf16":
@@ -166,14 +174,6 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         compile_layers(model)
     validation = Validation(corpus, objective, device) if corpus.held_out else None
     return Training(job, model, objective, corpus, device, validation, corpus.group)
-
-
-def _of_its_own(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
-    """What one objective is told and the others are not."""
-    if job.method.objective == "mask_and_replace":
-        return {"length": corpus.length, "auxiliary": job.recipe.auxiliary or 0.0}
-    canvas = job.start.canvas if job.start is not None else None
-    return {"canvas": canvas} if canvas is not None else {}
 
 
 def _runtime(call: Call) -> Runtime:

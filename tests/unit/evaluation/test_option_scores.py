@@ -60,7 +60,7 @@ class _Reader:
 
 
 def scorer(method: str, samples: int = 512, **more: Any) -> RunScorer:
-    found = toy.METHODS[method].model_copy(update=more)
+    found = toy.ALL_METHODS[method].model_copy(update=more)
     job = SimpleNamespace(method=found, method_name=method, backbone=SimpleNamespace(image_size=16))
     run: Any = SimpleNamespace(
         job=job, vocabulary=_Vocabulary(), context_length=CONTEXT, checkpoint="toy", load=lambda: model(method)

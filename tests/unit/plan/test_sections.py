@@ -11,8 +11,10 @@ from scale_files import SCALES, scale_values
 
 from mdc.models.initial import count_parameters
 from mdc.plan.config.caption_table import CaptionTable
+from mdc.plan.config.params import Params
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ChoiceTableJob, PositionsFigureJob
 from mdc.plan.jobs.shown_captions import CaptionTableJob, RobustnessFigureJob
@@ -229,6 +231,61 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
             validate(with_other(long, (*place, key), value))
     job = Plan(validate(with_other(long, (*place, "claimed"), []))).jobs["figure_robustness"]
     assert isinstance(job, RobustnessFigureJob) and job.claimed == [] and len(job.between) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "backbone", "epochs", "said"),
+    [
+        (
+            "arc_half",
+            {"decoder": {"width": 96, "layers": 3, "heads": 3}},
+            2,
+            "arc_half has decoders of half the layers, and ",
+        ),
+        (
+            "bicaptioning",
+            {"decoder": {"width": 96, "layers": 1, "heads": 3}},
+            2,
+            "decoder.layers = 1; allowed: an even number",
+        ),
+        ("mdc_dropped", {"reads": "mean"}, 2, "mdc_dropped is of patch tokens, and .*reads = mean; allowed: patches"),
+        ("superclass", {"reads": "cls"}, 2, "superclass is of patch tokens, and .*reads = cls; allowed: patches"),
+        (
+            "mdc_complementary_half",
+            {},
+            3,
+            "mdc_complementary_half has half the steps, and epochs = 3; allowed: an even number",
+        ),
+    ],
+)
+def test_a_method_that_its_backbone_or_its_recipe_does_not_fit(
+    method: str, backbone: dict[str, Any], epochs: int, said: str
+) -> None:
+    params = _neighbours(method, backbone, epochs)
+    with pytest.raises(UserError, match=rf"run alt/ViT-T-12/{method}/s0: .*{said}|{said}"):
+        _ = Plan(params).jobs
+
+
+def test_superclass_counts_its_corpus_once_and_half_the_steps_are_half_the_epochs() -> None:
+    jobs = Plan(_neighbours("superclass", {}, 2)).jobs
+    counted = [name for name in jobs if name.startswith("data/frequencies/")]
+    assert counted == ["data/frequencies/alt"] and jobs[counted[0]].inputs == ["data/corpora/alt"]
+    assert list(jobs).index(counted[0]) < list(jobs).index("runs/alt/ViT-T-12/superclass/s0")
+    assert counted[0] in jobs["runs/alt/ViT-T-12/superclass/s0"].inputs
+    assert not any("frequencies" in name for name in _plan("mini").jobs)
+    for method, epochs in (("mdc_complementary", 4), ("mdc_complementary_half", 2)):
+        run = Plan(_neighbours(method, {}, 4)).jobs[f"runs/alt/ViT-T-12/{method}/s0"]
+        assert isinstance(run, PretrainJob) and run.recipe.epochs == epochs and run.method.steps is None
+
+
+def _neighbours(method: str, backbone: dict[str, Any], epochs: int) -> Params:
+    """Mini's corpus under one method, in its losses alone."""
+    values = scale_values("mini")
+    values = with_other(values, ("tables",), {"figure_loss": {"corpora": {"alt": [method]}, "backbones": ["ViT-T-12"]}})
+    values = with_other(values, ("pretrain", "recipe", "epochs"), epochs)
+    for key, value in backbone.items():
+        values = with_other(values, ("pretrain", "backbones", "ViT-T-12", key), value)
+    return validate(values)
 
 
 def test_objects_are_read_of_rendered_scenes_alone() -> None:

@@ -9,11 +9,8 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,7 +18,6 @@ import torch
 import toy
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.pixel_encoder import PixelEncoder
 from mdc.plan.records import read_json_lines
 
 CURVES = Path(__file__).with_name("golden_curves.csv")
@@ -31,13 +27,13 @@ STEPS, EVERY = 200, 20
 def curve(folder: Path, method: str) -> list[float]:
     """The losses of every twentieth step, of which eight batches come again and again."""
     by = toy.recipe(lr=1e-3, warmup_steps=20)
-    with in_double():
+    with toy.in_double():
         toy.trained(
             folder,
             method,
             STEPS,
             by,
-            batch_of=lambda step, _: batch(step % 8, method == "mcd"),
+            batch_of=lambda step, _: batch(step % 8, method in ("mcd", "dropped")),
             begins=weighted,
         )
     return [line["loss"] for line in read_json_lines(folder / "log.jsonl") if line["step"] % EVERY == 0]
@@ -56,17 +52,6 @@ def batch(seed: int, draws: bool) -> CaptionBatch:
     """Times are made of ``jitter`` in float64 too, and then rounded."""
     made = toy.batch(8, seed=seed, draws=draws)
     return replace(made, jitter=made.jitter.double())
-
-
-@contextmanager
-def in_double() -> Iterator[None]:
-    """Pixels in float64."""
-
-    def prepared(self: PixelEncoder, images: torch.Tensor) -> torch.Tensor:
-        return images.double() * self.pixel_scale - self.pixel_shift
-
-    with patch.object(PixelEncoder, "prepared", prepared):
-        yield
 
 
 def stored() -> dict[str, list[float]]:

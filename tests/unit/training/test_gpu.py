@@ -33,7 +33,7 @@ pytestmark = [
 ]
 # with a number, as tensors there say it
 CUDA = torch.device("cuda", 0)
-EVERY = pytest.mark.parametrize("method", ["clip", "arc", "mdc", "mcd"])
+EVERY = pytest.mark.parametrize("method", ["clip", "arc", "mdc", "mcd", *toy.NEIGHBOURS])
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,10 @@ def test_loss_and_gradients_equal_the_cpus(method: str) -> None:
     assert apart(found[1], found[0]) < 1e-3
 
 
-@EVERY
+# the least loss of a set of pieces is its entropy
+@pytest.mark.parametrize(
+    "method", ["clip", "arc", "mdc", "mcd", *(name for name in toy.NEIGHBOURS if name != "superclass")]
+)
 def test_bf16_compiled_training_learns(method: str) -> None:
     model, objective = made(method, CUDA, "bf16")
     compile_layers(model)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
+import plain_captioner
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +10,6 @@ import toy
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.models.attention import Attention
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 from mdc.plan.config.pretrain import Method
@@ -19,37 +17,6 @@ from mdc.training.objectives import left_to_right
 from mdc.training.objectives.masked import supervise
 
 CONTEXT = 77
-
-
-def _plain_attention(layer: Attention, x: torch.Tensor, memory: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
-    """Multi-head attention from its definition, head by head. visible (B, T, keys) bool."""
-    width = x.shape[-1]
-    if layer.cross:
-        q, (k, v) = layer.query(x), layer.key_value(memory).split(width, dim=-1)
-    else:
-        q, k, v = layer.qkv(x).split(width, dim=-1)
-    size = width // layer.heads
-    outputs = []
-    for h in range(layer.heads):
-        part = slice(h * size, (h + 1) * size)
-        score = q[..., part] @ k[..., part].transpose(1, 2) / math.sqrt(size)
-        weight = score.masked_fill(~visible, float("-inf")).softmax(-1)
-        outputs.append(weight @ v[..., part])
-    return layer.out(torch.cat(outputs, dim=-1))
-
-
-def _plain_logits(model: Captioner, images: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    _, memory = model.encoder(normalise(images))
-    text = model.text
-    x = text.token_embedding(tokens) + text.positional_embedding
-    length = tokens.shape[1]
-    sees_text = real[:, None, :].expand(-1, length, -1)
-    sees_image = torch.ones(len(tokens), length, memory.shape[1], dtype=torch.bool)
-    for block in text.blocks:
-        x = x + _plain_attention(block.self_attention, block.norm_self(x), x, sees_text)
-        x = x + _plain_attention(block.cross_attention, block.norm_cross(x), memory, sees_image)
-        x = x + block.mlp(block.norm_mlp(x))
-    return model.head(text.norm(x))
 
 
 def _algorithm_1(model: Captioner, batch: CaptionBatch, low: float, high: float, weighted: bool) -> torch.Tensor:
@@ -67,7 +34,8 @@ def _algorithm_1(model: Captioner, batch: CaptionBatch, low: float, high: float,
         t[b] = low + (high - low) * (b + batch.jitter[b]) / size  # one stratum a sample
     masked_caps = caps.clone()
     masked_caps[p < t[:, None]] = toy.MASK
-    logits = _plain_logits(model, batch.images, masked_caps, real)
+    sees_text = real[:, None, :].expand(-1, CONTEXT, -1)
+    logits = plain_captioner.logits(model, normalise(batch.images), masked_caps, sees_text)
     loss = torch.zeros(())
     for b in range(size):
         for i in range(CONTEXT):

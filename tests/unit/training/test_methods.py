@@ -24,11 +24,12 @@ METHODS = load(ROOT / "params.yaml").methods
 MASKED = [name for name, method in METHODS.items() if method.objective == "masked"]
 
 
-#: one of each objective, weight and direction; diffusion that replaces is made to overfit in a file of its own
+#: one of each objective, weight and direction; diffusion that replaces, and a set of pieces, whose least loss is its entropy, are
+#: made to overfit in files of their own
 OWN = {
     (method.objective, method.weight, method.direction): name
     for name, method in reversed(METHODS.items())
-    if method.objective != "mask_and_replace"
+    if method.objective not in ("mask_and_replace", "superclass")
 }
 
 
@@ -91,7 +92,8 @@ def test_one_ratio_without_a_weight_is_bert_and_all_masked_is_parallel_decoding(
     expected = _bert(batch, ratio)
     for method in (plain, entry):
         found = supervise(method, toy.PROTOCOL, batch, toy.MASK, 64)
-        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found[:4], expected[:4], strict=True))
+        assert not found.told
     assert 0 < int(expected.normaliser) <= int((batch.lengths - 1).sum())
     if ratio == 1.0:  # nothing of the caption is left to see but SOT
         assert expected.normaliser == (batch.lengths - 1).sum()

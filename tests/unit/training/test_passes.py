@@ -33,7 +33,7 @@ def gradients(case: tuple[str, int, bool], batch: CaptionBatch, group: Group) ->
 
 
 def batch_of(case: tuple[str, int, bool], nothing_masked: bool) -> CaptionBatch:
-    whole = toy.batch(8, draws=case[0] == "mcd")
+    whole = toy.batch(8, draws=case[0] in ("mcd", "dropped"))
     where = torch.where(torch.arange(8)[:, None] < 4, whole.uniforms, torch.ones(()))
     return replace(whole, uniforms=where) if nothing_masked else whole
 

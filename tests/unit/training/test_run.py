@@ -15,13 +15,14 @@ from data_samples import write_corpus
 from pydantic import ValidationError
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.data.shards.index import read_index
-from mdc.models.text import Vocabulary
+from mdc.data.shards.frequencies_job import document_frequencies
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.pretrain import Method
 from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.jobs.read import as_job
-from mdc.plan.parts import OBJECTIVES
+from mdc.plan.parts import FAMILIES, OBJECTIVES
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
@@ -37,18 +38,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = {"kind": "scenes", "style": "alt", "train": 40, "val": 10, "seed": 1, "pixels": 16}
     write_corpus("alt", source, place / "alt", place)
     write_json(place / "vocabulary.json", Vocabulary.corpus(read_index(place / "alt")["pieces"]).to_json())
+    write_json(place / "frequencies.json", document_frequencies(place / "alt/index.json", 77))
     write_json(place / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
     return place
 
 
 def _call(folder: Path, name: str, method: str = "mdc", **recipe: Any) -> Call:
     inputs = {"data/corpora/alt": folder / "alt/index.json", "data/vocabularies/alt": folder / "vocabulary.json"}
+    if method == "superclass":
+        inputs |= {"data/frequencies/alt": folder / "frequencies.json"}
     names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": list(inputs)}
-    job = toy.job(toy.METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
+    job = toy.job(toy.ALL_METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
     return Call(job, folder / name / "out", inputs, folder / "runtime.json", folder / name / "state")
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "superclass", "dropped", "bicaptioning"])
 def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
     call = _call(folder, method, method)
     told = main(call)
@@ -107,7 +111,18 @@ def test_a_run_covers_the_code_of_its_own_objective_alone() -> None:
     own = {name: set(closure(module)) for name, module in OBJECTIVES.items()}
     for name, module in OBJECTIVES.items():
         assert module not in shared, f"a changed {name} would rerun every run"
-        assert not any(module in others for other, others in own.items() if other != name)
+        # one that is built on another's code is trained again with it
+        assert not any(module in own[other] for other in OBJECTIVES if name not in (other, FAMILIES.get(other)))
+
+
+def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -> None:
+    found = read_json(folder / "frequencies.json")
+    reader = ShardReader(folder / "alt", "train")
+    captions = [caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"]]
+    assert found["captions"] == len(captions) == 40
+    for piece, count in found["pieces"].items():
+        assert count == sum(int(piece) in clip_pieces(caption) for caption in captions)
+    assert {piece for caption in captions for piece in clip_pieces(caption)} == set(map(int, found["pieces"]))
 
 
 def test_an_objective_that_is_none() -> None:

@@ -50,7 +50,9 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize(("method", "kills"), [("mdc", [3, 7, 11]), ("arc", [7]), ("clip", [7]), ("lstm", [7])])
+@pytest.mark.parametrize(
+    ("method", "kills"), [("mdc", [3, 7, 11]), *((name, [7]) for name in ("arc", "clip", "lstm", *toy.NEIGHBOURS))]
+)
 def test_a_killed_run_resumes_to_the_bit(method: str, kills: list[int], tmp_path: Path) -> None:
     whole = toy.trained(tmp_path / "whole", method, 12).weights
     for kill_at in kills:  # before, between and after the checkpoints at 5 and 10

@@ -21,8 +21,10 @@ from mdc.evaluation.predictors.writing import Written
 from mdc.evaluation.scored_run import run_scorer
 from mdc.evaluation.tell import policy, template
 from mdc.models.runs import RunModel
+from mdc.plan.config.caption import WRITES
 from mdc.plan.config.score import Scoring, estimators_of
 from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 _SHOWN = 256  # pixels of a picture with what a word looks at
@@ -54,11 +56,11 @@ class Demo:
     """A run that answers; UserError for one that neither writes nor scores captions."""
 
     def __init__(self, run: RunModel, device: torch.device) -> None:
-        self.job, self.objective = run.job, run.job.method.objective
+        self.job, self.family = run.job, family_of(run.job.method.objective)
         self.vocabulary = run.vocabulary
-        estimators = estimators_of(self.objective, run.job.method.t_range)
+        estimators = estimators_of(self.family, run.job.method.t_range)
         self.estimator = estimators[0] if estimators else None
-        self.writes = self.objective != "contrastive"
+        self.writes = self.family in WRITES
         if not self.writes and self.estimator is None:
             raise UserError(f"{run.job.job}: neither writes nor scores captions")
         self.writer = RunWriter(run, precision="fp32", device=device) if self.writes else None
@@ -85,14 +87,14 @@ class Demo:
         does, looks many times; a decoder that reads one vector, or objects, has no places."""
         backbone = self.job.backbone
         reads = getattr(backbone, "reads", "patches")
-        return self.objective in ("masked", "autoregressive", "recurrent") and reads not in ("mean", "cls", "objects")
+        return self.family in ("masked", "autoregressive", "recurrent") and reads not in ("mean", "cls", "objects")
 
     @property
     def looks_text(self) -> str:
         """What the pictures under a caption are, in words."""
         if not self.looks_anywhere:
             return "What each word looked at is not shown: this run's words do not choose between places of the image."
-        of = "its attention α" if self.objective == "recurrent" else "cross-attention, mean over layers and heads"
+        of = "its attention α" if self.family == "recurrent" else "cross-attention, mean over layers and heads"
         return f"What each word looked at when it was written ({of}):"
 
     def caption(self, image: Image.Image, **how: Any) -> Told:

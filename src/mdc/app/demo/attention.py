@@ -21,11 +21,11 @@ def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[T
     """
     text = model.text
     x = text.token_embedding(tokens) + text.positional_embedding[: tokens.shape[1]]
-    layers = []
+    layers, time = [], text.time(tokens)
     for block, (key, value) in zip(blocks_of(model), memory.layers, strict=True):
-        x = x + block.self_attention(block.norm_self(x), causal=text.causal)
+        x = x + block.self_attention(block.norm_self(x, time), causal=text.causal)
         attention = block.cross_attention
-        query = attention.query(block.norm_cross(x)).unflatten(-1, (attention.heads, -1)).transpose(1, 2)
+        query = attention.query(block.norm_cross(x, time)).unflatten(-1, (attention.heads, -1)).transpose(1, 2)
         weights = (query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5).softmax(dim=-1)  # (C, H, T, M)
         layers.append(weights.float().mean(dim=1))
         x = x + attention.out((weights @ value).transpose(1, 2).flatten(2))

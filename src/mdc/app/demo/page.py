@@ -102,7 +102,7 @@ def build(gradio: Any, demo: Demo, title: str) -> Any:
                 if demo.writes:
                     with gradio.Tab("Caption"):
                         _captions(gradio, demo, image)
-                if demo.objective == "masked":
+                if demo.family == "masked":
                     with gradio.Tab("Fill in"):
                         _gaps(gradio, demo, image)
                 if demo.scorer is not None:
@@ -128,14 +128,14 @@ def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
     """What can be chosen of how the run writes; 0 for `mdc caption`'s defaults."""
     number = gradio.Number
     with gradio.Row():
-        if demo.objective == "masked":
+        if demo.family == "masked":
             return {
                 "length": number(label="tokens", info="0: the run's default", value=0, precision=0),
                 "per_step": number(label="tokens per step", info="0: 1, as in the paper", value=0, precision=0),
                 "threshold": number(label="or all of at least this probability", info="0: no", value=0),
                 "temperature": number(label="temperature", info="0: the most likely", value=0),
             }
-        if demo.objective in ("autoregressive", "recurrent"):
+        if demo.family in ("autoregressive", "recurrent"):
             return {
                 "length": number(label="tokens", info="0: predicted end", value=0, precision=0),
                 "beam": number(label="beams", info="0: 6; 1 is greedy", value=0, precision=0),

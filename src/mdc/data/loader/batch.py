@@ -49,7 +49,7 @@ class CaptionBatch(_Batch):
     condition    float32 (B,1+M)   in [0, 1): what is lost of the image, in all and of each of M tokens; or None
     ============ ================= ==================================================================
 
-    The last two are of objectives that replace tokens, and of streams of their own.
+    The last two are of methods that replace tokens, or read a part of an image, and of streams of their own.
     """
 
     tokens: Tensor

@@ -21,8 +21,8 @@ def sample_rng(seed: int, epoch: int, index: int, stream: int = SAMPLE) -> np.ra
 
 @dataclass(frozen=True)
 class MoreDraws:
-    """What objectives that replace tokens draw besides: a number a token place, and, in training, one a sample and one for
-    each of ``vectors`` of its condition. No draw that other objectives make depends on them."""
+    """What methods that replace tokens, or read a part of an image, draw besides: a number a token place, and, in training, one a
+    sample and one for each of ``vectors`` of its condition. No draw that other methods make depends on them."""
 
     context_length: int
     vectors: int

@@ -53,10 +53,11 @@ def hidden_states(model: AnyCaptioner, tokens: Tensor, memory: Memory) -> Tensor
     text = model.text
     x = text.token_embedding(tokens) + text.positional_embedding[:length]
     x = x.reshape(captions * versions, length, -1)
+    time = text.time(tokens.flatten(0, 1))
     for block, (key, value) in zip(blocks_of(model), memory.layers, strict=True):
-        x = x + block.self_attention(block.norm_self(x), causal=text.causal)
+        x = x + block.self_attention(block.norm_self(x, time), causal=text.causal)
         attention = block.cross_attention
-        query = attention.query(block.norm_cross(x)).view(captions, versions * length, attention.heads, -1)
+        query = attention.query(block.norm_cross(x, time)).view(captions, versions * length, attention.heads, -1)
         mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value)
         x = x + attention.out(mixed.transpose(1, 2).reshape(x.shape))
         x = x + block.mlp(block.norm_mlp(x))

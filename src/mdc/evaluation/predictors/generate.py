@@ -16,6 +16,7 @@ from mdc.evaluation.predictors.writing import Guiding, Writer, Written
 from mdc.models.memory import Memory
 from mdc.models.runs import RunModel
 from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 
@@ -24,15 +25,13 @@ class RunWriter:
 
     def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
-        self.name = run.job.method_name
-        if self.method.objective not in WRITES:
+        self.name, self.family = run.job.method_name, family_of(self.method.objective)
+        if self.family not in WRITES:
             raise UserError(f"{run.checkpoint}: a method with the objective {self.method.objective} writes no captions")
         self.image_size = run.job.backbone.image_size
         model, more = run.load(), (run.vocabulary, precision, device, batch_tokens)
         self.writer: Any = (
-            DiffusionWriter(model, self.method, *more)
-            if self.method.objective == "mask_and_replace"
-            else Writer(model, *more)
+            DiffusionWriter(model, self.method, *more) if self.family == "mask_and_replace" else Writer(model, *more)
         )
 
     def picture(self, image: Image.Image) -> Tensor:
@@ -75,9 +74,9 @@ class RunWriter:
 
     def fill(self, seen: Any, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]) -> list[Written]:
         """The template of each image with its masks filled in; only masked models can."""
-        if self.method.objective != "masked":
+        if self.family != "masked":
             raise UserError(
-                f"{self.name} writes by {WAYS[WRITES[self.method.objective]]} and cannot fill words in; masked methods can"
+                f"{self.name} writes by {WAYS[WRITES[self.family]]} and cannot fill words in; masked methods can"
             )
         for template in templates:
             if len(template) > self.context_length - 2:
@@ -100,7 +99,7 @@ class RunWriter:
         return self.vocabulary.decode([token])
 
     def _check(self, how: Unmasking | Beam | Diffusing) -> None:
-        writes = WRITES[self.method.objective]
+        writes = WRITES[self.family]
         if how.kind != writes:
             raise UserError(f"{self.name} writes by {WAYS[writes]}, not by {WAYS[how.kind]}")
         if isinstance(how, Diffusing):

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from mdc.data.formats.images import center_resize
+from mdc.evaluation.predictors.bag_of_words import BagOfWords
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair, Scored
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.similarity import Similarity
@@ -21,6 +22,7 @@ from mdc.models.runs import RunModel
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.score import estimators_of
 from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 
@@ -74,19 +76,21 @@ class RunScorer:
         self, run: RunModel, *, samples: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
-        self.name = run.job.method_name
+        self.name, self.family = run.job.method_name, family_of(self.method.objective)
         self.image_size, self.samples = run.job.backbone.image_size, samples
-        self.estimators = estimators_of(self.method.objective, self.method.t_range)
+        self.estimators = estimators_of(self.family, self.method.t_range)
         if not self.estimators:
             raise UserError(
                 f"{run.checkpoint}: a method with the objective {self.method.objective} cannot score captions"
             )
         self.model = run.load()
-        self._similarity = self._captions = None
-        if self.method.objective == "contrastive":
-            self._similarity = Similarity(self.model, precision, device)
+        self._asked: Similarity | BagOfWords | CaptionScorer
+        if self.family == "contrastive":
+            self._asked = Similarity(self.model, precision, device)
+        elif self.family == "superclass":
+            self._asked = BagOfWords(self.model, precision, device)
         else:
-            self._captions = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
+            self._asked = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
 
     def tokens(self, caption: str) -> list[int]:
         """See :class:`Scorer`."""
@@ -98,17 +102,17 @@ class RunScorer:
 
     def look(self, images: Tensor) -> Any:
         """See :class:`Scorer`."""
-        return (self._similarity or self.captioner).look(images)
+        return self._asked.look(images)
 
     def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
         """Captions as token ids → unit embeddings (C, E) float32, of a CLIP run."""
-        assert self._similarity is not None
-        return self._similarity.read(captions)
+        assert isinstance(self._asked, Similarity)
+        return self._asked.read(captions)
 
     @property
     def captioner(self) -> CaptionScorer:
-        assert self._captions is not None
-        return self._captions
+        assert isinstance(self._asked, CaptionScorer)
+        return self._asked
 
     def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
         """See :class:`Scorer`."""
@@ -118,8 +122,10 @@ class RunScorer:
         return numbers(self.name, self._score(estimator, seen, pairs, draws))
 
     def _score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
-        if self._similarity is not None:
-            return cosines(seen, self._similarity.read, pairs)
+        if isinstance(self._asked, Similarity):
+            return cosines(seen, self._asked.read, pairs)
+        if isinstance(self._asked, BagOfWords):
+            return self._asked.score(seen, pairs)
         scorer = self.captioner
         match estimator:
             case "likelihood":

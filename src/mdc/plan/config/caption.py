@@ -10,7 +10,7 @@ from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import CorpusName
 from mdc.plan.config.types import NonNegative, Positive, Strict, Threads
 
-#: objective → the kind of writing that its models have; those of other objectives write no captions
+#: family of objectives → the kind of writing that its models have; those of other families write no captions
 WRITES = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
 #: kind of writing → what messages call it
 WAYS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}

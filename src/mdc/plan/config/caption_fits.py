@@ -22,6 +22,7 @@ from mdc.plan.config.scale import Scale
 from mdc.plan.config.systems import CaptionSystem, distorted
 from mdc.plan.config.tables import ShownInPart
 from mdc.plan.config.types import check_reference, check_unique_labels
+from mdc.plan.parts import family_of
 
 
 def check_captioning(params: Params) -> None:
@@ -184,19 +185,21 @@ def _system(
     context_length: int,
     where: str,
 ) -> None:
-    objective, write = methods[system.method].objective, system.write
-    if objective not in WRITES:
-        raise ValueError(f"{where}.method = {system.method}: the objective {objective} writes no captions")
-    if write.kind != WRITES[objective]:
-        raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[objective]}")
+    method, write = methods[system.method], system.write
+    if family_of(method.objective) not in WRITES:
+        raise ValueError(f"{where}.method = {system.method}: the objective {method.objective} writes no captions")
+    if write.kind != WRITES[family_of(method.objective)]:
+        raise ValueError(
+            f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[family_of(method.objective)]}"
+        )
     if isinstance(write, Diffusing):
-        return _diffuses(methods[system.method], system, write, where)
+        return _diffuses(method, system, write, where)
     room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)
     if longest(write) > room:
         raise ValueError(f"{where}.write: {longest(write)} word pieces; at most {room} fit the context")
     name = dataset.tuned_as(system)
     tuned = scale.finetune[name] if name is not None else None
-    if tuned is not None and tuned.canvas is not None and objective != "masked":
+    if tuned is not None and tuned.canvas is not None and family_of(method.objective) != "masked":
         raise ValueError(f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn")
     if isinstance(write, Unmasking) and write.ends and (tuned is None or tuned.canvas is None):
         raise ValueError(f"{where}.write.ends: needs a finetuning with a canvas, on which a model learns where to end")

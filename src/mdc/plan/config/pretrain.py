@@ -20,7 +20,7 @@ from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
 from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads
-from mdc.plan.parts import OBJECTIVES
+from mdc.plan.parts import OBJECTIVES, family_of
 
 
 def _objective(name: str) -> str:
@@ -57,6 +57,11 @@ class Method(Strict):
     new ones. Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has
     replaced at T (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the
     ``doubly_stochastic`` term.
+
+    ``masking``: ``suffix`` hides every token from a random place on and shows those before it; ``next`` learns the first of the
+    hidden ones alone. ``timed``: a masked method's decoder is told t. ``patches_kept``: the share of patch tokens that a decoder
+    reads in training. ``layers``: ``half`` is an autoregressive decoder of half the layers. ``steps``: ``half`` is half the
+    epochs.
     """
 
     label: str
@@ -71,6 +76,11 @@ class Method(Strict):
     replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
     guidance: Guidance | None = None
     doubly_stochastic: Annotated[float, Field(ge=0)] | None = None
+    masking: Literal["suffix", "next"] | None = None
+    timed: bool = False
+    patches_kept: Annotated[float, Field(gt=0, lt=1)] | None = None
+    layers: Literal["half"] | None = None
+    steps: Literal["half"] | None = None
     batch_factor: Positive = 1
     ranked: bool = True
 
@@ -91,13 +101,28 @@ class Method(Strict):
         }
         for objective, values in own.items():
             for key, value in values.items():
-                if (self.objective == objective) != (value is not None):
+                if (family_of(self.objective) == objective) != (value is not None):
                     need = "needs" if value is None else "does not take"
                     raise ValueError(f"objective {self.objective} {need} {key}")
-        if self.direction is not None and self.objective != "autoregressive":
-            raise ValueError(f"objective {self.objective} does not take direction")
-        if self.guidance is not None and self.objective != "mask_and_replace":
-            raise ValueError(f"objective {self.objective} does not take guidance")
+        takes: dict[str, tuple[object, tuple[str, ...]]] = {
+            "direction": (self.direction, ("autoregressive",)),
+            "layers": (self.layers, ("autoregressive",)),
+            "guidance": (self.guidance, ("mask_and_replace",)),
+            "masking": (self.masking, ("masked",)),
+            "timed": (self.timed or None, ("masked",)),
+            "patches_kept": (self.patches_kept, ("masked", "autoregressive")),
+        }
+        for key, (value, objectives) in takes.items():
+            if value is not None and self.objective not in objectives:
+                raise ValueError(f"objective {self.objective} does not take {key}")
+        if self.masking is not None or self.objective == "complementary":
+            asked = f"masking {self.masking}" if self.masking is not None else "objective complementary"
+            if (self.t_range, self.weight, self.normaliser) != ((0.0, 1.0), "inverse_t", "valid_tokens"):
+                raise ValueError(f"{asked} needs t_range [0.0, 1.0], weight inverse_t and normaliser valid_tokens")
+        if self.masking is not None and self.timed:
+            raise ValueError("timed: masks that hide what is behind a place have no t to be told")
+        if self.masks is not None and self.patches_kept is not None:
+            raise ValueError("masks: a method with the same few masks in every pass does not take patches_kept")
         if self.t_range is not None:
             low, high = self.t_range
             if low > high:

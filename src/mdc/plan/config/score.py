@@ -52,13 +52,15 @@ def own_weights(model: str, weights: str | None) -> None:
         raise ValueError(f"weights = {weights}: {model} {rule}")
 
 
-def estimators_of(objective: str, t_range: tuple[float, float] | None) -> tuple[str, ...]:
-    """The estimators of a method, the paper's own first; none for an objective that cannot score."""
-    if objective == "contrastive":
+def estimators_of(family: str, t_range: tuple[float, float] | None) -> tuple[str, ...]:
+    """The estimators of a method, the paper's own first; none for a family of objectives that cannot score."""
+    if family == "contrastive":
         return ("cosine",)
-    if objective in ("autoregressive", "recurrent"):
+    if family == "superclass":
+        return ("bag_of_words",)
+    if family in ("autoregressive", "recurrent"):
         return ("likelihood",)
-    if objective != "masked" or t_range is None:
+    if family != "masked" or t_range is None:
         return ()
     low, high = t_range
     if low == high == 1:

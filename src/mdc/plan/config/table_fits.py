@@ -26,6 +26,7 @@ from mdc.plan.config.tables import (
     Tables,
 )
 from mdc.plan.config.types import check_reference, check_unique_labels
+from mdc.plan.parts import family_of
 
 Methods = Mapping[str, Method]
 
@@ -103,16 +104,16 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
     for corpus, methods in table.corpora.items():
         for name in methods:
             method = known_methods[name]
-            if not estimators_of(method.objective, method.t_range):
+            if not estimators_of(family_of(method.objective), method.t_range):
                 raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) cannot score captions")
-            if isinstance(table, PositionFigure) and method.objective not in ("autoregressive", "masked"):
+            if isinstance(table, PositionFigure) and family_of(method.objective) not in ("autoregressive", "masked"):
                 raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) predicts no tokens")
     if isinstance(table, PositionFigure):
         return
     for side in (side for pair in (*table.contrasts, *table.primary) for side in pair):
         _, name, estimator = side.split("/")
         method = known_methods[name]
-        there = estimators_of(method.objective, method.t_range)
+        there = estimators_of(family_of(method.objective), method.t_range)
         if estimator not in there:
             raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
 

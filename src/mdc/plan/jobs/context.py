@@ -145,8 +145,8 @@ class Context(ABC):
         return Untrained(run.backbone, self.params.methods[run.method].pooling, run.seed)
 
     def recipe(self, run: Run) -> Recipe:
-        """The scale's recipe, with the overrides that match the run and the method's batch factor; of a finetuned run, its
-        finetuning's own."""
+        """The scale's recipe, with the overrides that match the run, and the method's batch factor and steps; of a finetuned run,
+        its finetuning's own."""
         if run.finetune:
             return self.scale.finetune[run.finetune].recipe
         pretrain = self.scale.training
@@ -156,7 +156,15 @@ class Context(ABC):
         for override in pretrain.overrides:
             if override.when.matches(run.corpus, run.backbone, run.method):
                 values |= override.set
-        values["batch_size"] *= self.params.methods[run.method].batch_factor
+        method = self.params.methods[run.method]
+        values["batch_size"] *= method.batch_factor
+        if method.steps is not None:
+            if values["epochs"] % 2:
+                raise UserError(
+                    f"scales/{self.params.scale}.yaml: run {run.id}: {run.method} has half the steps, and epochs = "
+                    f"{values['epochs']}; allowed: an even number"
+                )
+            values["epochs"] //= 2
         try:
             return Recipe.model_validate(values)
         except ValidationError as error:

@@ -110,6 +110,13 @@ class VocabularyJob(Job):
     choices: list[Name]
 
 
+class FrequenciesJob(Job):
+    """Of the training captions of the corpus that ``inputs`` names, as the context cuts them."""
+
+    verb: Literal["frequencies"]
+    protocol: ProtocolData
+
+
 # --- models -------------------------------------------------------------------------------------------------------------
 
 

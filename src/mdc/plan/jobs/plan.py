@@ -21,12 +21,13 @@ from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
-from mdc.plan.jobs.fits import check_reads
+from mdc.plan.jobs.fits import check_fits
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
     ChoiceSetJob,
     CorpusJob,
+    FrequenciesJob,
     ObtainJob,
     PretrainJob,
     ProbeJob,
@@ -53,6 +54,7 @@ class Plan(Context):
         listed += [self.choice_set(name) for name in data.choices]
         listed += [self.texts(name) for name in data.texts]
         listed += [self.vocabulary(name) for name in data.vocabularies]
+        listed += map(self.frequencies, dict.fromkeys(self.corpus_of(run) for run in self.runs if self._counts(run)))
         frozen = [run for run in self.runs if encoder_jobs.frozen_of(self, run)]
         listed += [self.pretrain(run) for run in self.runs if run not in frozen]
         listed += encoder_jobs.wanted(self)
@@ -201,9 +203,18 @@ class Plan(Context):
             choices=choices,
         )
 
+    def _counts(self, run: Run) -> bool:
+        """Whether a run weights tokens by how many of its corpus's captions have them."""
+        return self.params.methods[run.method].objective == "superclass"
+
+    def frequencies(self, corpus: str) -> Job:
+        return self.make(
+            FrequenciesJob, f"data/frequencies/{corpus}", [f"data/corpora/{corpus}"], protocol=self.params.protocol.data
+        )
+
     @once
     def pretrain(self, run: Run) -> PretrainJob:
-        check_reads(self, run)
+        check_fits(self, run)
         frozen = encoder_jobs.frozen_of(self, run)
         corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
         method, protocol = self.params.methods[run.method], self.params.protocol
@@ -216,6 +227,7 @@ class Plan(Context):
                 f"data/vocabularies/{vocabulary}",
                 *([encoder_jobs.encoded(self, frozen, corpus).job] if frozen else []),
                 *encoder_jobs.words_behind(self, run),
+                *([self.frequencies(corpus).job] if self._counts(run) else []),
             ],
             [parts.OBJECTIVES[method.objective]],
             corpus=corpus,
@@ -225,7 +237,9 @@ class Plan(Context):
             seed=run.seed,
             backbone=self._backbone(run.backbone),
             # names decide nothing, and pooling is the probe's choice
-            method=method.model_copy(update={"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1}),
+            method=method.model_copy(
+                update={"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1, "steps": None}
+            ),
             recipe=self.recipe(run),
             protocol=Protocol(data=protocol.data, pretrain=protocol.pretrain),
             start=self._start(run),

@@ -13,6 +13,7 @@ from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob
+from mdc.plan.parts import family_of
 from mdc.plan.verbs import VERBS
 
 
@@ -71,7 +72,7 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
 def estimators(plan: Context, run: Run) -> list[str]:
     """The estimators of a run's method."""
     method = plan.params.methods[run.method]
-    return list(estimators_of(method.objective, method.t_range))
+    return list(estimators_of(family_of(method.objective), method.t_range))
 
 
 @once

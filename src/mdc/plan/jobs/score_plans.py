@@ -10,6 +10,7 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.ids import Run
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 #: what a row is scored against or decided by → what its method is called then
@@ -111,7 +112,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
                     "key": f"{corpus}/{method}",
                     "corpus": labelled(corpus, scale.label_of(corpus)),
                     "method": labelled(method, entry.label),
-                    "t_range": entry.t_range if entry.objective == "masked" else None,
+                    "t_range": entry.t_range if family_of(entry.objective) == "masked" else None,
                     "reverse": entry.direction is not None,
                     "records": [job.job for job in made],
                 }

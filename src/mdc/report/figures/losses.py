@@ -37,6 +37,7 @@ SHOWN = {
 #: family -> what its panels are called; in the order drawn
 _FAMILIES = {
     "contrastive": "contrastive",
+    "superclass": "sets of tokens",
     "captioning": "captioning",
     "schedules": "other weights and ranges of t",
     "ratios": "fixed mask ratios",
@@ -69,11 +70,12 @@ class Curve:
     @property
     def family(self) -> str:
         """Which question it answers, a key of ``_FAMILIES``."""
-        if self.run.objective in ("contrastive", "mask_and_replace"):
+        if self.run.objective in ("contrastive", "superclass", "mask_and_replace"):
             return self.run.objective
         if self.run.t_range is not None and self.run.t_range[0] == self.run.t_range[1]:
             return "ratios"
-        return "schedules" if self.run.objective == "masked" and self.method != _COMMON else "captioning"
+        masked = self.run.objective in ("masked", "complementary")
+        return "schedules" if masked and self.method != _COMMON else "captioning"
 
 
 def make(job: LossesJob, given: Given, out: Path) -> None:
@@ -114,7 +116,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> No
             drawn = []
             for start in range(0, len(panels), columns):
                 row = next(axes)
-                row[0].set_ylabel("nats per pair" if family == "contrastive" else "nats per token")
+                row[0].set_ylabel("nats per pair" if family in ("contrastive", "superclass") else "nats per token")
                 for panel in row[len(panels) - start :]:
                     panel.set_axis_off()
                 for panel, here in zip(row, panels[start : start + columns], strict=False):
@@ -124,7 +126,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> No
                     panel.set_xlabel("" if start + columns < len(panels) else "step")
                     drawn.append(panel)
             _share_y(drawn)
-        apart = len({curve.method for curve in curves if curve.family != "contrastive"}) > 1
+        apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
         lines = (

@@ -91,7 +91,7 @@ class Repetition(Results):
                         f"{self.title}: {record['id']} has no held-out loss; give its corpus held-out pairs (val)"
                     )
             self.losses[system.key] = [float(record["validation_loss"]) for record in records]
-            if records[0]["config"]["method"]["objective"] != "contrastive":
+            if records[0]["config"]["method"]["objective"] not in ("contrastive", "superclass"):
                 self.captioners.append(system)
 
     def samples(self, system: System) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+from mdc.data.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
-from mdc.training.objectives.captioning import CaptioningObjective, build_captioner
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner, kept_patches
 from mdc.training.objectives.left_to_right import supervise
 
 
@@ -22,7 +21,14 @@ def build_model(
     seed: int,
 ) -> Captioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return build_captioner(backbone, vocabulary_size, context_length, causal=True, seed=seed)
+    decoder = halved(backbone) if method.layers is not None else backbone
+    return build_captioner(decoder, vocabulary_size, context_length, causal=True, seed=seed)
+
+
+def halved(backbone: Backbone | OnTokens) -> Backbone | OnTokens:
+    """The backbone with a decoder of half the layers."""
+    decoder = backbone.decoder.model_copy(update={"layers": backbone.decoder.layers // 2})
+    return backbone.model_copy(update={"decoder": decoder})
 
 
 def build_objective(
@@ -36,5 +42,9 @@ def build_objective(
     group: Group = ALONE,
 ) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    supervised = partial(supervise, reverse=method.direction is not None)
+
+    def supervised(batch: CaptionBatch, _: int) -> Supervision:
+        found = supervise(batch, reverse=method.direction is not None)
+        return found._replace(told=kept_patches(batch.condition, method.patches_kept))
+
     return CaptioningObjective(model, supervised, batch_size, precision, group)

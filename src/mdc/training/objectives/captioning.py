@@ -6,14 +6,15 @@ B captions of T tokens (SOT, pieces, EOT, padding), ``lengths`` counting SOT…E
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
+from mdc.models.image_text import ImageText
 from mdc.models.initial import seeded
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
@@ -22,17 +23,19 @@ from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices, trimmed
 from mdc.training.passes import Passes
 
-if TYPE_CHECKING:
-    from mdc.models.recurrent import RecurrentCaptioner
-
 
 class Supervision(NamedTuple):
-    """inputs, targets (B, T) int64; weights (B, T) float32, zero where nothing is supervised; normaliser: a scalar."""
+    """inputs, targets (B, T) int64; weights (B, T) float32, zero where nothing is supervised; normaliser: a scalar.
+
+    Of k versions of each caption all are (kB, T), the second version's after the first's. ``told``: what a model's ``forward`` is
+    told of each caption besides, by name, (B, …) each.
+    """
 
     inputs: Tensor
     targets: Tensor
     weights: Tensor
     normaliser: Tensor
+    told: Mapping[str, Tensor] = {}
 
 
 #: (batch, samples that its times are spread over) → its supervision; all randomness comes with the batch
@@ -40,19 +43,24 @@ Supervise = Callable[[CaptionBatch, int], Supervision]
 
 
 def build_captioner(
-    backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, causal: bool, seed: int
+    backbone: Backbone | OnTokens,
+    vocabulary_size: int,
+    context_length: int,
+    causal: bool,
+    seed: int,
+    timed: bool = False,
 ) -> Captioner:
     """A captioner with the initial weights of ``seed``; the global generator is left as it was."""
     # PyTorch's layers draw weights of their own, which ours then replace
     with seeded(seed, "replaced"):
-        return Captioner(backbone, vocabulary_size, context_length, causal=causal, seed=seed)
+        return Captioner(backbone, vocabulary_size, context_length, causal=causal, seed=seed, timed=timed)
 
 
 class Part(NamedTuple):
     """A micro-batch as the model takes it: N real tokens, of which n are supervised.
 
     images (b, …) as the batch has them; inputs (N,) int64; chosen (n,) int64, which of the inputs; targets (n,) int64; weights
-    (n,) float32.
+    (n,) float32; ``told`` as :class:`Supervision` has it.
     """
 
     images: Tensor
@@ -61,12 +69,13 @@ class Part(NamedTuple):
     chosen: Tensor
     targets: Tensor
     weights: Tensor
+    told: dict[str, Tensor]
 
 
 class Prepared(NamedTuple):
     """A batch in its parts; ``counts`` (2,): what its loss is divided by, and its tokens that could be supervised."""
 
-    parts: list[Part]
+    parts: list[Any]
     counts: Tensor
 
 
@@ -81,8 +90,8 @@ class CaptioningObjective:
 
     def __init__(
         self,
-        model: Captioner | RecurrentCaptioner,
-        supervise: Supervise,
+        model: ImageText,
+        supervise: Supervise | None,
         batch_size: int,
         precision: str,
         group: Group,
@@ -98,15 +107,16 @@ class CaptioningObjective:
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         batch = self._seen(batch)
         # held-out batches may be short: their times are stratified within each
+        assert self.supervise is not None
         target = self.supervise(batch, len(batch) if held_out else self.batch_size)
         parts = [_part(batch, target, rows) for rows in slices(len(batch), micro_batches)]
         return Prepared(parts, torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
 
     def _sums(self, part: Part) -> Tensor:
         """Of each term its sum, weighted."""
-        images, *rest = part
+        images, *rest, told = part
         with autocast(images.device, self.precision):
-            found: Tensor = self.model(self.model.encoder.prepared(images), *rest)
+            found: Tensor = self.model(self.model.encoder.prepared(images), *rest, **told)
         # a product with 1 is no other number, so that a loss of one term is the model's own
         return torch.stack(
             [one * weight for one, weight in zip(found.reshape(-1).unbind(), self._weights, strict=True)]
@@ -132,13 +142,26 @@ class CaptioningObjective:
 
 
 def _part(batch: CaptionBatch, target: Supervision, rows: slice) -> Part:
-    lengths = batch.lengths[rows]
+    versions = len(target.inputs) // len(batch)
+    lengths = batch.lengths[rows].repeat(versions)
     columns = slice(0, trimmed(int(lengths.max()), target.inputs.shape[1]))
     where = packing(lengths, columns.stop)
 
     def real(values: Tensor) -> Tensor:
-        return values[rows, columns].reshape(-1)[where.places]
+        return values.unflatten(0, (versions, -1))[:, rows, columns].reshape(-1)[where.places]
 
     weights = real(target.weights)
     chosen = weights.nonzero().squeeze(1)
-    return Part(batch.images[rows], real(target.inputs), where, chosen, real(target.targets)[chosen], weights[chosen])
+    told = {name: value[rows] for name, value in target.told.items()}
+    return Part(
+        batch.images[rows], real(target.inputs), where, chosen, real(target.targets)[chosen], weights[chosen], told
+    )
+
+
+def kept_patches(draws: Tensor | None, share: float | None) -> dict[str, Tensor]:
+    """What a decoder is told that reads a ``share`` of N patch tokens alone: which ones, ``kept`` (B, k) int64, rising, at least
+    one of each image; nothing without a share, or without ``draws`` (B, 1 + N), as held-out batches have none."""
+    if draws is None or share is None:
+        return {}
+    count = max(round(share * (draws.shape[1] - 1)), 1)
+    return {"kept": draws[:, 1:].argsort(dim=1)[:, :count].sort(dim=1).values}

@@ -11,7 +11,7 @@ to L places, which are learnt like any other.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,9 +26,13 @@ from mdc.models.precision import autocast
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
+from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.micro_batches import slices
 from mdc.training.passes import Passes
+
+if TYPE_CHECKING:
+    from mdc.training.corpus import Corpus
 
 
 class Noised(NamedTuple):
@@ -157,6 +161,11 @@ def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
     chosen = draws[:, :1] < degraded
     each = draws[:, 1:] < mask_rate if mask_rate is not None else torch.ones_like(draws[:, 1:], dtype=torch.bool)
     return chosen & each
+
+
+def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    return {"length": corpus.length, "auxiliary": job.recipe.auxiliary or 0.0}
 
 
 def build_objective(

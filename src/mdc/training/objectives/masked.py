@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.diffusion.corruption import mask_tokens
+from mdc.diffusion.corruption import mask_tokens, maskable, suffix_starts
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.models.captioner import Captioner
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
+from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import ALONE, Group
-from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner, kept_patches
+
+if TYPE_CHECKING:
+    from mdc.training.corpus import Corpus
 
 
 def masked(
@@ -38,6 +45,21 @@ def masked(
     return Supervision(inputs, tokens, weights, count)
 
 
+def behind_a_place(batch: CaptionBatch, t: Tensor, mask_id: int, first_alone: bool) -> Supervision:
+    """Every token from a random place on is masked, those before it are shown: contexts like ARC's, but that the number of masks
+    tells the length (docs/relations.md).
+
+    Of a caption of L tokens, ``t`` (B,) uniform on [0, 1] gives the place. Of l masked tokens each weighs L/l, or, with
+    ``first_alone``, the first of them L and the others nothing. Divided by all valid tokens.
+    """
+    tokens, lengths = batch.tokens, batch.lengths
+    positions, start = torch.arange(tokens.shape[1], device=tokens.device), suffix_starts(t, lengths)[:, None]
+    where = (positions >= start) & maskable(tokens, lengths)
+    learnt = positions == start if first_alone else where
+    weights = learnt * ((lengths - 1) / learnt.sum(dim=1))[:, None]
+    return Supervision(tokens.masked_fill(where, mask_id), tokens, weights.to(torch.float32), (lengths - 1).sum())
+
+
 def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
     """The batch with captions that go on with EOT after their end, so that a model learns where captions end.
 
@@ -47,6 +69,11 @@ def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
     room = (canvas + 1 - batch.lengths).clamp(min=0)
     more = (batch.uniforms[:, 0] * (room + 1)).long().clamp(max=room)
     return replace(batch, lengths=batch.lengths + more)
+
+
+def seen_on(canvas: int | None) -> Callable[[CaptionBatch], CaptionBatch] | None:
+    """What is made of a batch first, with a ``canvas``; None without."""
+    return None if canvas is None else partial(on_canvas, canvas=canvas)
 
 
 def schedule_of(method: Method, protocol: ProtocolPretrain) -> MaskSchedule:
@@ -68,7 +95,12 @@ def supervise(
     schedule = schedule_of(method, protocol)
     t = schedule.draw(batch.jitter, batch.place, global_batch)
     assert method.normaliser is not None
-    return masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
+    if method.masking is not None:
+        found = behind_a_place(batch, t, mask_id, method.masking == "next")
+    else:
+        found = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
+    times = {"times": t} if method.timed else {}
+    return found._replace(told={**times, **kept_patches(batch.condition, method.patches_kept)})
 
 
 def build_model(
@@ -80,7 +112,13 @@ def build_model(
     seed: int,
 ) -> Captioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return build_captioner(backbone, vocabulary_size, context_length, causal=False, seed=seed)
+    return build_captioner(backbone, vocabulary_size, context_length, causal=False, seed=seed, timed=method.timed)
+
+
+def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`: the canvas of a finetuning that has one."""
+    start = job.start
+    return {"canvas": start.canvas} if start is not None else {}
 
 
 def build_objective(
@@ -100,7 +138,4 @@ def build_objective(
     def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
         return supervise(method, protocol, batch, mask_id, global_batch)
 
-    def seen(batch: CaptionBatch) -> CaptionBatch:
-        return batch if canvas is None else on_canvas(batch, canvas)
-
-    return CaptioningObjective(model, supervised, batch_size, precision, group, seen)
+    return CaptioningObjective(model, supervised, batch_size, precision, group, seen_on(canvas))

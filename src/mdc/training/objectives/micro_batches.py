@@ -25,10 +25,12 @@ def slices(size: int, parts: int) -> Iterator[slice]:
 
 
 def each_tensor(value: T, change: Callable[[Tensor], Tensor]) -> T:
-    """``value`` with every tensor in it changed: itself, or those in its lists, named tuples and dataclasses."""
+    """``value`` with every tensor in it changed: itself, or those in its lists, dictionaries, named tuples and dataclasses."""
     found: Any = value
     if isinstance(value, Tensor):
         found = change(value)
+    elif isinstance(value, dict):
+        found = {name: each_tensor(one, change) for name, one in value.items()}
     elif isinstance(value, list):
         found = [each_tensor(one, change) for one in value]
     elif isinstance(value, tuple):  # a named one

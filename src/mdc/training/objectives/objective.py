@@ -50,7 +50,11 @@ class Objective(Interface):
 
 
 class ObjectiveModule(Interface):
-    """What a module of ``mdc.plan.parts.OBJECTIVES`` has."""
+    """What a module of ``mdc.plan.parts.OBJECTIVES`` has.
+
+    One may also have ``of_run(job, corpus)``: what ``build_objective`` is told by name besides, of a run that is trained, from
+    its job and its :class:`mdc.training.corpus.Corpus`.
+    """
 
     def build_model(
         self,

@@ -1,0 +1,44 @@
+"""The objective ``bicaptioning``: one decoder predicts a caption from left to right, another from right to left (VirTex).
+
+Each has half the layers of ARC's; they share embeddings and output layer. The loss is the mean of both. Captions are scored and
+written by the first.
+"""
+
+from __future__ import annotations
+
+from mdc.models.bicaptioner import BiCaptioner
+from mdc.models.initial import seeded
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
+from mdc.plan.processes.group import ALONE, Group
+from mdc.training.objectives.autoregressive import halved
+from mdc.training.objectives.captioning import CaptioningObjective
+from mdc.training.objectives.left_to_right import supervise
+
+
+def build_model(
+    method: Method,
+    backbone: Backbone | OnTokens,
+    protocol: ProtocolPretrain,
+    vocabulary_size: int,
+    context_length: int,
+    seed: int,
+) -> BiCaptioner:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    with seeded(seed, "replaced"):
+        return BiCaptioner(halved(backbone), vocabulary_size, context_length, seed)
+
+
+def build_objective(
+    model: BiCaptioner,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+) -> CaptioningObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    return CaptioningObjective(model, supervise, batch_size, precision, group)

@@ -1,0 +1,53 @@
+"""The objective ``complementary``: each caption twice on one pass of the encoder, masked and with the complement masked (LaViDa).
+
+Of t ~ U[0, 1] one version has the share t of its tokens masked, the other exactly the rest, so that every token is learnt at
+every step. Each version weighs its tokens as MDC does, by one over its own share, and the loss is half their sum: an antithetic
+estimate of what ``masked`` with ``t_range: [0, 1]`` has.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.diffusion.corruption import maskable
+from mdc.models.captioner import Captioner
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
+from mdc.plan.processes.group import ALONE, Group
+from mdc.training.objectives import masked
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision
+
+build_model, of_run = masked.build_model, masked.of_run
+
+
+def supervise(
+    method: Method, protocol: ProtocolPretrain, batch: CaptionBatch, mask_id: int, global_batch: int
+) -> Supervision:
+    """Two versions of each caption. Both shares, t and 1 − t, are raised to ``least_t``."""
+    drawn = masked.schedule_of(method, protocol).draw(batch.jitter, batch.place, global_batch)
+    t = drawn.clamp(max=1 - protocol.least_t)[:, None]
+    of_first, maybe = batch.uniforms < t, maskable(batch.tokens, batch.lengths)
+    where = torch.cat([of_first & maybe, ~of_first & maybe])
+    tokens = batch.tokens.repeat(2, 1)
+    weights = where / torch.cat([t, 1 - t])
+    return Supervision(tokens.masked_fill(where, mask_id), tokens, weights, 2 * (batch.lengths - 1).sum())
+
+
+def build_objective(
+    model: Captioner,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+    canvas: int | None = None,
+) -> CaptioningObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule` and :func:`mdc.training.objectives.masked.on_canvas`."""
+
+    def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
+        return supervise(method, protocol, batch, mask_id, global_batch)
+
+    return CaptioningObjective(model, supervised, batch_size, precision, group, masked.seen_on(canvas))

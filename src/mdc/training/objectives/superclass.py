@@ -1,0 +1,116 @@
+"""The objective ``superclass``: predict the set of a caption's tokens from the image (Huang et al., 2024, SuperClass).
+
+A caption's target gives each piece that it has the weight idf = log((N + 1) / (df + 1)), normalised to sum 1: df of the corpus's
+N training captions have the piece. The loss is −Σ target · log softmax, the mean over the captions of the global batch; one whose
+weights are all 0 adds nothing. The original counts df in the batches that it has seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.initial import seeded
+from mdc.models.superclass import SuperClass
+from mdc.models.text import Vocabulary
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.records import UserError, read_json
+from mdc.training.objectives.captioning import CaptioningObjective, Prepared
+from mdc.training.objectives.micro_batches import slices
+
+if TYPE_CHECKING:
+    from mdc.training.corpus import Corpus
+
+
+class Part(NamedTuple):
+    """A micro-batch: images (b, …) as the batch has them; of n pieces the caption's row, the piece and its weight, (n,) each."""
+
+    images: Tensor
+    rows: Tensor
+    pieces: Tensor
+    weights: Tensor
+    told: dict[str, Tensor]
+
+
+class SuperClassObjective(CaptioningObjective):
+    """``idf`` (V,) float32: of each token."""
+
+    def __init__(self, model: SuperClass, idf: Tensor, batch_size: int, precision: str, group: Group) -> None:
+        super().__init__(model, None, batch_size, precision, group)
+        self.idf = idf
+
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
+        """See :class:`mdc.training.objectives.objective.Objective`."""
+        parts = [
+            Part(batch.images[rows], *targets(batch.tokens[rows], self.idf), {})
+            for rows in slices(len(batch), micro_batches)
+        ]
+        return Prepared(parts, torch.stack([torch.tensor(len(batch)), (batch.lengths - 1).sum()]))
+
+
+def targets(tokens: Tensor, idf: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of tokens (B, T) the rows, pieces and weights (n,) of each caption's set of pieces; those of weight 0 are left out."""
+    pieces = tokens.sort(dim=1).values
+    first = torch.ones_like(pieces, dtype=torch.bool)
+    first[:, 1:] = pieces[:, 1:] != pieces[:, :-1]
+    # SOT, EOT and padding are numbered after all pieces
+    own = first & (pieces < len(idf))
+    weights = torch.where(own, idf[pieces.clamp(max=len(idf) - 1)], 0.0)
+    weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    rows, columns = weights.nonzero(as_tuple=True)
+    return rows, pieces[rows, columns], weights[rows, columns]
+
+
+def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
+    """The idf (V,) float32 of a vocabulary's pieces by what the job ``frequencies`` counted; UserError if that is damaged."""
+    told = read_json(path)
+    try:
+        captions, counts = int(told["captions"]), {int(piece): int(count) for piece, count in told["pieces"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: not document frequencies of tokens; delete it and run again") from None
+    pieces = vocabulary.clip_ids(range(vocabulary.size - 2))
+    found = torch.tensor([counts.get(piece, 0) for piece in pieces], dtype=torch.float64)
+    return torch.log((captions + 1) / (found + 1)).float()
+
+
+def build_model(
+    method: Method,
+    backbone: Backbone | OnTokens,
+    protocol: ProtocolPretrain,
+    vocabulary_size: int,
+    context_length: int,
+    seed: int,
+) -> SuperClass:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    with seeded(seed, "replaced"):
+        return SuperClass(backbone, vocabulary_size, seed)
+
+
+def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    assert corpus.frequencies is not None  # the plan sees to it
+    return {"idf": read_idf(corpus.frequencies, corpus.vocabulary)}
+
+
+def build_objective(
+    model: SuperClass,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+    idf: Tensor | None = None,
+) -> SuperClassObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`. ``idf``: None where a step is only measured: all alike."""
+    weights = torch.ones(model.classes) if idf is None else idf
+    return SuperClassObjective(model, weights, batch_size, precision, group)
