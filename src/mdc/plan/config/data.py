@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.problems import short
@@ -27,6 +27,7 @@ from mdc.plan.config.types import (
     Strict,
     Threads,
     check_reference,
+    each_once,
 )
 from mdc.plan.registry.datasets import REGISTRY
 
@@ -39,12 +40,30 @@ class Corpus(Strict):
     vocabulary: VocabularyName | None = None
 
 
+def _has_class(template: str) -> str:
+    if "{class}" not in template:
+        raise ValueError(f"{short(template)} lacks {{class}}, in whose place a class's name is put")
+    return template
+
+
+#: open_clip's 80, or one's own
+Templates = (
+    Literal["open_clip"]
+    | Annotated[list[Annotated[str, AfterValidator(_has_class)]], Field(min_length=1), AfterValidator(each_once)]
+)
+
+
 class ProbeSet(Strict):
-    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it."""
+    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it.
+
+    ``templates``: the captions of its classes for zero-shot classification; by default "a photo of a {class}", in the embedded
+    world the grammar's own phrase. ``open_clip``: its 80.
+    """
 
     label: str
     note: str = ""
     source: ProbeSource
+    templates: Templates | None = None
 
 
 class ChoiceSet(Strict):

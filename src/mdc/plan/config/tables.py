@@ -277,6 +277,18 @@ class RetrievalTable(_OfScores):
     pairs: Annotated[int, Field(ge=10)]
 
 
+class ZeroShotTable(_OfScores):
+    """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``data.probes``: templates).
+
+    ``images``: so many test images of each probe, evenly spread; by default all. ``samples``: masks of the estimators that draw
+    them, by default as many as the section ``score`` has.
+    """
+
+    probes: ProbeNames
+    images: Annotated[int, Field(ge=10)] | None = None
+    samples: Annotated[int, Field(ge=16, le=2**20, multiple_of=16)] | None = None
+
+
 class PositionFigure(OfMethods):
     """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
 
@@ -367,7 +379,7 @@ OneTable = TypeVar("OneTable", bound=Strict)
 #: what shows a part of a section of captions
 ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
 #: what is made from scores
-ScoreTable = ChoiceTable | RetrievalTable | PositionFigure
+ScoreTable = ChoiceTable | RetrievalTable | ZeroShotTable | PositionFigure
 
 
 class LicenceTable(Strict):
