@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
+from mdc.plan.config.choice_sources import PAIRED
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
@@ -44,6 +45,8 @@ def check_tables(params: Params) -> None:
             _told_apart(params, methods, table, place)
         if isinstance(table, ScoreTable):
             _can_score(methods, table, place)
+        if isinstance(table, ChoiceTable):
+            _pair_columns(params, table, place)
         if isinstance(table, ScheduleTable):
             _schedules(methods, table, place)
         if isinstance(table, RatioFigure):
@@ -110,6 +113,23 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
         there = estimators_of(method.objective, method.t_range)
         if estimator not in there:
             raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
+
+
+def _pair_columns(scale: Scale, table: ChoiceTable, where: str) -> None:
+    """Winoground's scores are of sets whose items have two images, and stand beside columns of which there is an average."""
+    scored = {key: column for key, column in table.columns.items() if column.score is not None}
+    for key, column in scored.items():
+        for name in column.sets:
+            source = scale.data.choices[name].source
+            if not isinstance(source, PAIRED):
+                raise ValueError(
+                    f"{where}.columns.{key}.score = {column.score}: needs items of two images and two captions, and "
+                    f"data.choices.{name} is of the kind {source.kind}"
+                )
+    if len(scored) == len(table.columns):
+        raise ValueError(
+            f"{where}.columns: all have a score of pairs, of which there is no average; name another column too"
+        )
 
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:

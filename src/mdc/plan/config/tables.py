@@ -245,14 +245,22 @@ class _OfScores(OfMethods):
         return self
 
 
+PairScore = Literal["text", "image", "group"]
+
+
 class ChoiceColumn(Strict):
     """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
     (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as an argmax
-    has it where the right option stands first (right) or last (wrong), which is no part of the average."""
+    has it where the right option stands first (right) or last (wrong), which is no part of the average.
+
+    ``score``: Winoground's, of sets whose items have two images and two captions: whether each image's own caption scores higher
+    (text), each caption's own image (image), or both (group). Such a column is no part of the average either, and no tie counts.
+    """
 
     label: str
     sets: ChoicesNames
     ties: Literal["shared", "right", "wrong"] = "shared"
+    score: PairScore | None = None
 
 
 class ChoiceTable(_OfScores):

@@ -56,6 +56,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
             {"key": key, **column.complete(), **mean_over([sets[one].source for one in column.sets]).complete()}
             for key, column in table.columns.items()
         ],
+        "reported_separately": [key for key, column in table.columns.items() if column.score is not None],
         "alphas": table.alphas,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
         "sets": [labelled(name, sets[name].label) for name in table.sets],

@@ -145,6 +145,7 @@ class ShownColumn(Labelled):
     least: Positive
     leave_out: list[str]
     ties: Literal["shared", "right", "wrong"] = "shared"
+    score: Literal["text", "image", "group"] | None = None
 
 
 class ChoiceTableJob(SystemsJob):

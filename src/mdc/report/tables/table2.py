@@ -157,7 +157,8 @@ def _left(found: Choices, system: ScoredSystem, column: ShownColumn, kept: str) 
     """How many items of a column count for a system, and whether they are of two images or more in every seed."""
     seeds = [found.chosen(system, seed, column, kept) for seed in range(len(system.records))]
     images = [{one.images[n] for _, one, numbers in chosen for n in numbers} for chosen in seeds]
-    return sum(len(numbers) for _, _, numbers in seeds[0]), min(map(len, images)) > 1
+    samples = sum(len(numbers) for _, _, numbers in seeds[0])
+    return samples // (2 if column.score else 1), min(map(len, images)) > 1
 
 
 def _too_long(found: Choices, name: str) -> list[str]:
@@ -177,6 +178,13 @@ def _too_long(found: Choices, name: str) -> list[str]:
 
 def _and(labels: list[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+
+
+_PAIRS = (
+    "of two images and two captions of the same words. Text: each image's own caption scores higher than the other; image: each "
+    "caption scores higher with its own image; group: both. Strictly, as published (chance 25, 25 and 16.7); a captioner that "
+    "ignores its image gets text 0 by construction, and so does any row without the images."
+)
 
 
 def _set_notes(found: Choices) -> list[str]:
@@ -202,6 +210,8 @@ def _set_notes(found: Choices) -> list[str]:
             said.append(f"{skipped} items left out when the set was made")
         if said:
             notes.append(f"{labels[name]}: {'; '.join(said)}.")
+    if paired := [column.label for column in job.columns if column.score is not None]:
+        notes.append(f"{_and(paired)}: {_PAIRS}")
     for column in job.columns:
         if column.parts == "groups":
             notes.append(f"{column.label}: the plain mean over its groups with {column.least} items or more.")
