@@ -32,6 +32,7 @@ from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.score import Scorer, sampled
 from mdc.evaluation.scored_run import scored_run
 from mdc.models.text import clip_pieces
+from mdc.plan.config.data import ClassCaptions
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ZeroShotJob
@@ -57,10 +58,10 @@ def main(call: Call) -> None:
     results: dict[str, Any] = {}
     rows: Rows = []
     with process_group(job.scoring.processes, device) as group:
-        for name, templates in job.probes.items():
+        for name, how in job.probes.items():
             path = call.input(f"data/probes/{name}")
             index = read_index(path, verify="auto", kind="probe")
-            asked = Asked(name, run.scorer, Captions.of(name, index, templates, run.scorer), job.scoring.seed)
+            asked = Asked(name, run.scorer, Captions.of(name, index, how, run.scorer), job.scoring.seed)
 
             readers = {split: ShardReader(path, split) for split in ("train", "test")}
             shards = [shard["sha256"] for split in readers for shard in index["splits"][split]["shards"]]
@@ -79,6 +80,7 @@ def main(call: Call) -> None:
             of_probe = [row for part in found for row in part]
             results[name] = {
                 "templates": list(asked.captions.templates),
+                "first": asked.captions.texts[0][0],
                 "classes": len(index["classes"]),
                 "skipped": index["skipped"],
                 **summary(of_probe, len(index["classes"])),
@@ -116,48 +118,63 @@ class Captions:
         return len(self.tokens)
 
     @classmethod
-    def of(cls, name: str, index: Mapping[str, Any], templates: Sequence[str] | str | None, scorer: Scorer) -> Captions:
+    def of(cls, name: str, index: Mapping[str, Any], how: ClassCaptions, scorer: Scorer) -> Captions:
         """Those of the probe ``name``. UserError for a probe of several labels an image, a class without words or outside the
         model's vocabulary, and two classes that are one caption."""
         if index["task"] != "single":
             raise UserError(f"probe {name}: its images have several labels each; zero-shot classification needs one")
-        said, texts = class_texts(name, index, templates)
+        labels = class_names(name, index, how)
+        said, texts = class_texts(name, index["source"], labels, how)
         tokens: list[list[int]] = []
         first: dict[tuple[int, ...], str] = {}
-        for label, captions in zip(index["classes"], texts, strict=True):
+        for label, captions in zip(labels, texts, strict=True):
             for caption in captions:
                 try:
                     tokens.append(scorer.tokens(caption))
                 except UserError as error:
                     raise UserError(f"probe {name}, class {label!r}: {error}") from None
-            other = first.setdefault(tuple(clip_pieces(captions[0])), label)
-            if other != label or index["classes"].count(label) > 1:
+            pieces = tuple(clip_pieces(captions[0]))
+            if pieces in first:
                 raise UserError(
-                    f"probe {name}: the classes {other!r} and {label!r} have one caption, {captions[0]!r}; no score can tell "
-                    "them apart, so name one of them otherwise"
+                    f"probe {name}: the classes {first[pieces]!r} and {label!r} have one caption, {captions[0]!r}; no score can "
+                    f"tell them apart, so give one another name (data.probes.{name}.class_captions.names)"
                 )
+            first[pieces] = label
         return cls(said, texts, tokens)
 
 
+def class_names(name: str, index: Mapping[str, Any], how: ClassCaptions) -> list[str]:
+    """What the classes of the probe ``name`` are called: as in the set, or as the scale says."""
+    labels = list(index["classes"])
+    for number, label in how.names.items():
+        if int(number) >= len(labels):
+            raise UserError(
+                f"data.probes.{name}.class_captions.names: there is no class {number}; they are numbered 0 to {len(labels) - 1}"
+            )
+        labels[int(number)] = label
+    return labels
+
+
 def class_texts(
-    name: str, index: Mapping[str, Any], templates: Sequence[str] | str | None
+    name: str, source: Mapping[str, Any], labels: Sequence[str], how: ClassCaptions
 ) -> tuple[tuple[str, ...], list[list[str]]]:
-    """The templates of a probe, and of each class its captions by them. ``templates``: as in
-    :class:`mdc.plan.config.data.ProbeSet`."""
-    source, classes = index["source"], [_clean(label) for label in index["classes"]]
-    if templates is None and source["kind"] == "scenes":
+    """The templates of a probe, and of each class its captions by them."""
+    used: Sequence[str]
+    if how.templates is None and source["kind"] == "scenes":
         phrases = class_phrases(source["task"])
         if phrases is None:
             raise UserError(
-                f"probe {name}: the embedded world has no words for its classes; give it templates of your own"
+                f"probe {name}: the embedded world has no words for its classes; give it templates "
+                f"(data.probes.{name}.class_captions)"
             )
         return ("the grammar's own phrase",), [[phrase] for phrase in phrases]
-    if templates == "open_clip":
+    if how.templates == "open_clip":
         from open_clip import OPENAI_IMAGENET_TEMPLATES
 
-        templates = [fill("{class}") for fill in OPENAI_IMAGENET_TEMPLATES]
-    used = tuple(templates or (_PHOTO,))
-    return used, [[one.replace("{class}", label) for one in used] for label in classes]
+        used = [fill("{class}") for fill in OPENAI_IMAGENET_TEMPLATES]
+    else:
+        used = how.templates or [_PHOTO]
+    return tuple(used), [[one.replace("{class}", _clean(label)) for one in used] for label in labels]
 
 
 def _clean(label: str) -> str:

@@ -53,17 +53,24 @@ Templates = (
 )
 
 
-class ProbeSet(Strict):
-    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it.
+class ClassCaptions(Strict):
+    """What the classes of a labelled set are called in captions, for zero-shot classification.
 
-    ``templates``: the captions of its classes for zero-shot classification; by default "a photo of a {class}", in the embedded
-    world the grammar's own phrase. ``open_clip``: its 80.
+    ``templates``: by default "a photo of a {class}", in the embedded world the grammar's own phrase; ``open_clip``: its 80.
+    ``names``: of some classes, by their numbers from 0, another name than the set's own.
     """
+
+    templates: Templates | None = None
+    names: dict[Annotated[str, Field(pattern=r"^\d+$")], str] = Field(default_factory=dict)
+
+
+class ProbeSet(Strict):
+    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it."""
 
     label: str
     note: str = ""
     source: ProbeSource
-    templates: Templates | None = None
+    class_captions: ClassCaptions = Field(default=ClassCaptions())
 
 
 class ChoiceSet(Strict):

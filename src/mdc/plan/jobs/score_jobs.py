@@ -134,7 +134,7 @@ def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
         weights,
         [f"data/probes/{name}" for name in table.probes],
         estimators=estimators(plan, run),
-        probes={name: plan.scale.data.probes[name].templates for name in table.probes},
+        probes={name: plan.scale.data.probes[name].class_captions for name in table.probes},
         images=table.images,
         scoring=score.model_copy(update={"samples": table.samples or score.samples}),
     )

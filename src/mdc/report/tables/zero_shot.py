@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mdc.plan.jobs.shown import ZeroShotTableJob
 from mdc.report.given import Given
@@ -24,9 +26,7 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     found = ZeroShot(job, given)
     record = found.record(job.systems[0].records[0])[0]
-    templates = "; ".join(
-        f"{label}: {_said(record['probes'][key]['templates'])}" for key, label in found.columns.items()
-    )
+    captions = "; ".join(f"{label} {_said(record['probes'][key])}" for key, label in found.columns.items())
     main = score_rows.table(
         found,
         "Zero-shot classification by caption score",
@@ -36,12 +36,14 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
             "Best in bold, second best underlined, compared as printed.",
             *score_rows.estimator_notes(job.systems, job.samples),
             f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images.",
-            f"Captions: {templates}. Of several, cosines are averaged as embeddings, log probabilities as they are.",
+            f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
+            "probabilities as they are.",
             *found.notes(found.numbers()),
         ),
     )
     score_rows.write(found, [main, *comparisons.tables(found)], out)
 
 
-def _said(templates: list[str]) -> str:
-    return templates[0] if len(templates) == 1 else f"{len(templates)} templates"
+def _said(probe: Mapping[str, Any]) -> str:
+    more = len(probe["templates"])
+    return f"“{probe['first']}”" + (f" and {more - 1} more" if more > 1 else "")
