@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +108,11 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     """Columns of which some items do not count, with and without them; all columns as csv lines."""
     job = found.job
     own = [s for s in job.systems if s.shown == "own" and not s.per_token]
-    alone = {"systems": [s.model_copy(update={"control": None}) for s in own], "contrasts": [], "primary": []}
+    alone: dict[str, Any] = {
+        "systems": [s.model_copy(update={"control": None}) for s in own],
+        "contrasts": [],
+        "primary": [],
+    }
     left = {(kept, s.key, c.key): _left(found, s, c, kept) for kept in KEPT for s in own for c in job.columns}
     lines: list[Cells] = []
     every: dict[tuple[str, str, str], Number] = {}
@@ -124,6 +129,8 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
         if kept == "all":
             wanted, part = job.columns, found
         elif wanted:
+            pairs = [c.key for c in wanted if c.score is not None]
+            alone["reported_separately"] = pairs if len(pairs) < len(wanted) else []
             part = Choices(job.model_copy(update={**alone, "columns": wanted}), found.given, kept, found.store)
         else:
             continue

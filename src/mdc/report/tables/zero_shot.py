@@ -35,7 +35,8 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
         (
             "Best in bold, second best underlined, compared as printed.",
             *score_rows.estimator_notes(job.systems, job.samples),
-            f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images.",
+            f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images "
+            "(all, where there are fewer).",
             f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
             "probabilities as they are.",
             *found.notes(found.numbers()),
