@@ -198,7 +198,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
     captioned = {"captions", "metrics", "judged", "table3", "figure6"}
     diffused = set(mini.scale.tables.of_captions())
-    scores = {"scores", "retrieval", "positions"}
+    scores = {"scores", "retrieval", "zero-shot", "positions"}
     assert layers(found) == {
         *{"runs", "probe", *scores, *captioned, *diffused, *logs, *scored_names},
         *(probing_names - {"table_cnn"}),
