@@ -262,6 +262,12 @@ class ChoiceColumn(Strict):
     ties: Literal["shared", "right", "wrong"] = "shared"
     score: PairScore | None = None
 
+    @model_validator(mode="after")
+    def _no_ties(self) -> Self:
+        if self.score is not None and self.ties != "shared":
+            raise ValueError(f"ties = {self.ties}: goes with no score of pairs, in which an equal score is not higher")
+        return self
+
 
 class ChoiceTable(_OfScores):
     """Table 2: compositionality. ``open_clip``: models of others as rows. ``alphas``: which shares of a blind score are tried
