@@ -22,7 +22,7 @@ from mdc.plan.records import UserError, write_json
 
 BENCHES = (
     *("step", "clip_step", "probe", "resilience", "reading", "loader"),
-    *("start", "plan", "download", "million", "shards", "score", "diffuse", "caption"),
+    *("start", "plan", "download", "million", "shards", "score", "zero_shot", "diffuse", "caption"),
 )
 
 

@@ -36,6 +36,7 @@ AREAS = {
     "shards": "Writing shards",
     "probe": "Probing",
     "score": "Scoring",
+    "zero_shot": "Scoring",
     "score_variance": "Scoring",
     "caption": "Writing captions",
     "pipeline": "The whole pipeline",

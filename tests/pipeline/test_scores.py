@@ -100,7 +100,7 @@ def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path:
     before = sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")
     _score(r)
     parts = sorted(Path(".state/scores").rglob("*.json"))
-    assert len(parts) == 2  # a part of each set
+    assert len(parts) == 3  # a part of each set
     changed = read_json(parts[0])
     shutil.rmtree(folder)
     parts[1].unlink()

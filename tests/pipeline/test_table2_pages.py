@@ -13,7 +13,7 @@ import pytest
 from mdc.plan.records import read_json
 
 SEEDS = (0, 1)
-MEASURES = {"Relation", "Order", "Average"}
+MEASURES = {"Relation", "Order", "Average", "Pairs text", "Pairs group"}
 
 
 def _lines(r: Path, name: str) -> list[dict[str, str]]:
@@ -47,6 +47,8 @@ def test_the_page_says_how_scores_and_sets_were_made(r: Path) -> None:
         "under 2 other images of the set, the same for every option and model",
         "α is chosen on held-out pairs",
         "a tie among k counts 1/k",
+        "Pairs text and Pairs group: of two images and two captions of the same words.",
+        "Average: the plain mean of the columns without Pairs text, Pairs group",
     ]
     for one in said:
         assert one in text, one
@@ -55,14 +57,18 @@ def test_the_page_says_how_scores_and_sets_were_made(r: Path) -> None:
     assert f"{same} items ({100 * same / items:.1f} %) have a wrong option" in text and 0 < same < items
     assert ", ".join(f"{count} {what}" for what, count in told["perturbed"].items()) in text
     chance = [line for line in text.splitlines() if line.startswith("| *any* | *any* | *chance* |")]
-    assert chance == ["| *any* | *any* | *chance* | 50.0 | 20.0 | 35.0 |"] * 2, "below sums and below means a token"
+    assert chance == ["| *any* | *any* | *chance* | 50.0 | 20.0 | 35.0 | 25.0 | 16.7 |"] * 2, (
+        "below sums and below means a token"
+    )
     # a perfect scorer cannot tell a perturbation that changed nothing from the right caption
     options = _options(r, 0, "heuristic", "order").values()
     order = 100 * sum(1 / (1 + sum(row["same_as"] == 0 for row in one[1:])) for one in options) / len(options)
     perfect = [line for line in text.splitlines() if line.startswith("| *any* | *any* | *perfect scorer* |")]
-    assert perfect == [f"| *any* | *any* | *perfect scorer* | 100.0 | {order:.1f} | {(100 + order) / 2:.1f} |"] * 2
+    shown = f"100.0 | {order:.1f} | {(100 + order) / 2:.1f} | 100.0 | 100.0"
+    assert perfect == [f"| *any* | *any* | *perfect scorer* | {shown} |"] * 2
     ceilings = {line["label"]: float(line["ceiling"]) for line in _lines(r, "table2_long.csv")}
-    assert ceilings == pytest.approx({"Relation": 100, "Order": order, "Average": (100 + order) / 2}, abs=1e-3)
+    expected = {"Relation": 100, "Order": order, "Average": (100 + order) / 2, "Pairs text": 100, "Pairs group": 100}
+    assert ceilings == pytest.approx(expected, abs=1e-3)
     assert text.count("*fewer word pieces*") == 2
 
 

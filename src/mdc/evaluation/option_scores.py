@@ -63,7 +63,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Questions:
-    """A choice set as a scorer meets it. ``trained``: the CLIP pieces that the model's training captions had, None: all."""
+    """A choice set as a scorer meets it. ``trained``: the CLIP pieces that the model's training captions had, None: all.
+
+    ``pairs``: of a set of items with two images (:mod:`mdc.data.sources.choices.two_images`) each sample's item.
+    """
 
     name: str
     reader: ShardReader
@@ -73,20 +76,31 @@ class Questions:
     others: int
     samples: int
     context_length: int
+    pairs: Sequence[str] | None = None
 
     @classmethod
     def open(cls, name: str, path: Path, **values: Any) -> Questions:
         """The set whose index is ``path``."""
         reader = ShardReader(path, SPLIT)
-        return cls(name, reader, [reader.read(number)[2]["image"] for number in range(len(reader))], **values)
+        records = [reader.read(number)[2] for number in range(len(reader))]
+        pairs = [record["group"] for record in records] if reader.index.get("paired") else None
+        return cls(name, reader, [record["image"] for record in records], **values, pairs=pairs)
+
+    def of_pair(self, number: int) -> list[int]:
+        """The items that share masks and other images with item ``number``: of a paired set its two images, else itself alone."""
+        if self.pairs is None:
+            return [number]
+        return [n for n in range(max(number - 1, 0), number + 2) if self.pairs[n : n + 1] == [self.pairs[number]]]
 
     def other_items(self, number: int) -> list[int]:
         """Items whose images stand in for that of item ``number``: of other images than its own, no image twice."""
-        digest = hashlib.blake2b(f"{self.seed} others {self.name} {number}".encode(), digest_size=16).digest()
+        shown = self.of_pair(number)
+        own = {self.images[place] for place in shown}
+        digest = hashlib.blake2b(f"{self.seed} others {self.name} {shown[0]}".encode(), digest_size=16).digest()
         rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
         found: dict[str, int] = {}
         for place in rng.permutation(len(self.images)).tolist():
-            if self.images[place] != self.images[number]:
+            if self.images[place] not in own:
                 found.setdefault(self.images[place], place)
             if len(found) == self.others:
                 return list(found.values())
@@ -97,7 +111,7 @@ class Questions:
 
     def draws(self, number: int) -> Draws:
         """The masks of an item."""
-        return draws_of(f"{self.name}/{number}", self.seed, self.samples, self.context_length)
+        return draws_of(f"{self.name}/{self.of_pair(number)[0]}", self.seed, self.samples, self.context_length)
 
 
 def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Option], list[str]]:

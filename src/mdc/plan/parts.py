@@ -71,6 +71,8 @@ CHOICES = {
     "sugarcrepe": "mdc.data.sources.choices.sugarcrepe",
     "aro": "mdc.data.sources.choices.aro",
     "caption_order": "mdc.data.sources.choices.caption_order",
+    "scenes_pairs": "mdc.data.sources.choices.scenes_pairs",
+    "winoground": "mdc.data.sources.choices.winoground",
 }
 
 #: … of captions without images

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -121,3 +121,32 @@ def right_share(scores: Floats, there: NDArray[np.bool_], ties: str = "shared") 
     count = top.sum(axis=1)
     shared = {"shared": 1.0 / count, "right": np.ones(len(count)), "wrong": (count == 1).astype(np.float64)}[ties]
     return np.where(top[:, 0], shared, 0.0)
+
+
+#: what guessing gets, as published: of four random scores a comparison holds in half of the cases, all four in a sixth
+PAIR_CHANCE = {"text": 25.0, "image": 25.0, "group": 100 / 6}
+
+
+def pairs_of(one: ScoredSet) -> list[tuple[int, int]]:
+    """Of a set of items with two images the places of each item's two samples. ValueError for any other set."""
+    by: dict[str, list[int]] = {}
+    for place, group in enumerate(one.groups):
+        by.setdefault(group, []).append(place)
+    if one.there.shape[1] != 2 or not one.there.all() or any(len(places) != 2 for places in by.values()):
+        raise ValueError("its items are not of two images and two captions each")
+    return [(places[0], places[1]) for places in by.values()]
+
+
+def pair_values(scores: Floats, pairs: Sequence[tuple[int, int]], score: str) -> Floats:
+    """Winoground's text, image or group score of each pair, (P,) of 0 and 1; ``scores`` (N, 2), an image's own caption first.
+
+    text: each image's own caption scores higher; image: each caption scores higher with its own image; group: both. As
+    published, an equal score is not higher. ValueError if a score is no number.
+    """
+    if np.isnan(scores).any():
+        raise ValueError("a score is no number (NaN)")
+    (own, other), (other_own, other_other) = (scores[[pair[side] for pair in pairs]].T for side in (0, 1))
+    # the first caption is "own" with the first image and "other_other" with the second
+    text = (own > other) & (other_own > other_other)
+    image = (own > other_other) & (other_own > other)
+    return np.asarray({"text": text, "image": image, "group": text & image}[score], dtype=np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from mdc.report.frame import AVERAGE
 from mdc.report.given import Given, file_of, path_of, reading, record_of, table_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
 from mdc.report.results import Results, best_shortcut
-from mdc.report.scored_sets import ScoredSet, log_mean_exp, right_share, scores_of
+from mdc.report.scored_sets import PAIR_CHANCE, ScoredSet, log_mean_exp, pair_values, pairs_of, right_share, scores_of
 from mdc.report.statistics.replicates import Floats, Items
 
 METRIC = "right"
@@ -36,7 +36,7 @@ class Choices(Results):
 
     def parts(self, measure: str) -> list[str]:
         """See :class:`Probing`: the average is of columns whose ties are shared, so a set that stands twice counts once."""
-        shared = [column.key for column in self.job.columns if column.ties == "shared"]
+        shared = [one.key for one in self.job.columns if one.ties == "shared" and one.score is None]
         return shared or list(self.columns) if measure == AVERAGE else [measure]
 
     def read(self) -> None:
@@ -51,6 +51,12 @@ class Choices(Results):
         self.metric = {column.key: METRIC for column in self.job.columns}
         sets = self.store.record(self.job.systems[0].records[0])["sets"]
         for column in self.job.columns:
+            if column.score is not None:
+                self.chance[column.key], self.ceiling[column.key] = (
+                    PAIR_CHANCE[column.score],
+                    self._pair_ceiling(column),
+                )
+                continue
             self.chance[column.key] = self._level(column, lambda _, one: one.chance)
             self.ceiling[column.key] = self._level(column, lambda _, one, ties=column.ties: one.ceiling(ties))  # type: ignore[misc]
             told = {name: best for name in column.sets if (best := best_shortcut(sets[name])) is not None}
@@ -69,6 +75,13 @@ class Choices(Results):
         values: list[Floats] = []
         for name, found, chosen in self.chosen(system, seed, column):
             scores = shown_scores(system, found, alpha)
+            if column.score is not None:
+                with reading(path_of(self.job, self.given, system.records[seed])):
+                    pairs = kept_pairs(found, chosen)
+                    values.append(pair_values(scores, pairs, column.score))
+                named = [f"{name}/{found.groups[first]}" for first, _ in pairs]
+                ids, images, parts = ids + named, images + named, parts + [name] * len(pairs)
+                continue
             with reading(path_of(self.job, self.given, system.records[seed])):
                 values.append(right_share(scores, found.there, column.ties)[chosen])
             ids += [f"{name}/{found.items[n]}" for n in chosen]
@@ -94,12 +107,24 @@ class Choices(Results):
             found.append((name, one, np.flatnonzero(keep).tolist()))
         return found
 
+    def _pair_ceiling(self, column: ShownColumn) -> float:
+        """What a perfect scorer reaches: of two captions that are the same it can tell neither image."""
+        found = self.chosen(self.job.systems[0], 0, column)
+        values = [pair_values((one.same_as == 0) * 1.0, kept_pairs(one, chosen), "text") for _, one, chosen in found]
+        return 100 * float(np.mean([value.mean() for value in values]))
+
     def _level(self, column: ShownColumn, of: Callable[[str, ScoredSet], Floats]) -> float:
         """A column's value in per cent where each item counts what ``of`` says of its set."""
         first = self.job.systems[0]
         items = self._items(first, 0, column, 0.0)
         values = [of(name, one)[chosen] for name, one, chosen in self.chosen(first, 0, column)]
         return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
+
+
+def kept_pairs(one: ScoredSet, chosen: Sequence[int]) -> list[tuple[int, int]]:
+    """The pairs of a set of which both samples are ``chosen``."""
+    kept = set(chosen)
+    return [pair for pair in pairs_of(one) if kept.issuperset(pair)]
 
 
 def kept_items(one: ScoredSet, kept: str) -> Any:

@@ -137,7 +137,7 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     least = sorted(sizes.values())[1]
     out = next(name for name, size in sizes.items() if size == max(sizes.values()))
     column: Any = SimpleNamespace(
-        key="column", sets=["set"], parts="groups", least=least, leave_out=[out], ties="shared"
+        key="column", sets=["set"], parts="groups", least=least, leave_out=[out], ties="shared", score=None
     )
     wanted = [
         n
@@ -176,7 +176,7 @@ def test_the_ceiling_is_what_a_perfect_scorer_reaches(ties: str) -> None:
 def test_a_set_that_stands_twice_is_once_in_the_average() -> None:
     one, columns = scored_set(), []
     for key, ties in (("plain", "shared"), ("aro", "right"), ("other", "shared")):
-        columns.append(SimpleNamespace(key=key, sets=["set"], parts="sets", ties=ties))
+        columns.append(SimpleNamespace(key=key, sets=["set"], parts="sets", ties=ties, score=None))
     choices, rows = _choices(one, "all"), SimpleNamespace(**vars(system("own")), records=["r"])
     choices.job = SimpleNamespace(columns=columns)  # type: ignore[assignment]
     assert choices.parts("Average") == ["plain", "other"] and choices.parts("aro") == ["aro"]

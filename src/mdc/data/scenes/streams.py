@@ -17,6 +17,7 @@ _STREAMS = (
     *("choices/relation", "choices/attribute", "choices/add_obj", "choices/add_att", "choices/replace_obj"),
     *("choices/replace_att", "choices/replace_rel", "choices/swap_obj", "choices/swap_att"),
     *("corners", "axis", "place_of_red", "cyclic", "reds_match"),
+    "choices/pairs",
 )
 _STREAM = {name: number for number, name in enumerate(_STREAMS)}
 _SPLIT = {"train": 0, "val": 1, "test": 2}

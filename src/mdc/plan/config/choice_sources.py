@@ -116,8 +116,34 @@ class FilesOrder(Strict):
     tagger: Literal["spacy", "textblob"]
 
 
+class ScenesPairs(Strict):
+    """Winoground's question in the embedded world: ``items`` pairs of scenes in which two objects have changed places."""
+
+    kind: Literal["scenes_pairs"]
+    items: Positive
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+
+
+class WinogroundChoice(OfDataset):
+    """Winoground: two images and two captions of the same words an item."""
+
+    kind: Literal["winoground"]
+    dataset: Annotated[Literal["winoground"], DATASET]
+
+
+#: those whose items have two images and two captions each
+PAIRED = (ScenesPairs, WinogroundChoice)
 ChoiceSource = Annotated[
-    ScenesChoice | SugarCrepeChoice | AroChoice | OrderChoice | FilesChoice | FilesOrder, Field(discriminator="kind")
+    ScenesChoice
+    | SugarCrepeChoice
+    | AroChoice
+    | OrderChoice
+    | FilesChoice
+    | FilesOrder
+    | ScenesPairs
+    | WinogroundChoice,
+    Field(discriminator="kind"),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.problems import short
@@ -27,6 +27,7 @@ from mdc.plan.config.types import (
     Strict,
     Threads,
     check_reference,
+    each_once,
 )
 from mdc.plan.registry.datasets import REGISTRY
 
@@ -39,12 +40,37 @@ class Corpus(Strict):
     vocabulary: VocabularyName | None = None
 
 
+def _has_class(template: str) -> str:
+    if "{class}" not in template:
+        raise ValueError(f"{short(template)} lacks {{class}}, in whose place a class's name is put")
+    return template
+
+
+#: open_clip's 80, or one's own
+Templates = (
+    Literal["open_clip"]
+    | Annotated[list[Annotated[str, AfterValidator(_has_class)]], Field(min_length=1), AfterValidator(each_once)]
+)
+
+
+class ClassCaptions(Strict):
+    """What the classes of a labelled set are called in captions, for zero-shot classification.
+
+    ``templates``: by default "a photo of a {class}", in the embedded world the grammar's own phrase; ``open_clip``: its 80.
+    ``names``: of some classes, by their numbers from 0, another name than the set's own.
+    """
+
+    templates: Templates | None = None
+    names: dict[Annotated[str, Field(pattern=r"^\d+$")], str] = Field(default_factory=dict)
+
+
 class ProbeSet(Strict):
     """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it."""
 
     label: str
     note: str = ""
     source: ProbeSource
+    class_captions: ClassCaptions = Field(default=ClassCaptions())
 
 
 class ChoiceSet(Strict):

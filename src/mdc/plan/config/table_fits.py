@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
+from mdc.plan.config.choice_sources import PAIRED
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Attentive, Neighbours, Scale
@@ -50,6 +51,8 @@ def check_tables(params: Params) -> None:
             _told_apart(params, methods, table, place)
         if isinstance(table, ScoreTable):
             _can_score(methods, table, place)
+        if isinstance(table, ChoiceTable):
+            _pair_columns(params, table, place)
         if isinstance(table, ScheduleTable):
             _schedules(methods, table, place)
         if isinstance(table, RatioFigure):
@@ -142,6 +145,23 @@ def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
                 raise ValueError(
                     f"{where}.heads: {key}: {name} has {train} training items, and k = {head.k} neighbours are asked for"
                 )
+
+
+def _pair_columns(scale: Scale, table: ChoiceTable, where: str) -> None:
+    """Winoground's scores are of sets whose items have two images, and stand beside columns of which there is an average."""
+    scored = {key: column for key, column in table.columns.items() if column.score is not None}
+    for key, column in scored.items():
+        for name in column.sets:
+            source = scale.data.choices[name].source
+            if not isinstance(source, PAIRED):
+                raise ValueError(
+                    f"{where}.columns.{key}.score = {column.score}: needs items of two images and two captions, and "
+                    f"data.choices.{name} is of the kind {source.kind}"
+                )
+    if len(scored) == len(table.columns):
+        raise ValueError(
+            f"{where}.columns: all have a score of pairs, of which there is no average; name another column too"
+        )
 
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:

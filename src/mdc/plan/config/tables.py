@@ -283,14 +283,28 @@ class _OfScores(OfMethods):
         return self
 
 
+PairScore = Literal["text", "image", "group"]
+
+
 class ChoiceColumn(Strict):
     """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
     (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as an argmax
-    has it where the right option stands first (right) or last (wrong), which is no part of the average."""
+    has it where the right option stands first (right) or last (wrong), which is no part of the average.
+
+    ``score``: Winoground's, of sets whose items have two images and two captions: whether each image's own caption scores higher
+    (text), each caption's own image (image), or both (group). Such a column is no part of the average either, and no tie counts.
+    """
 
     label: str
     sets: ChoicesNames
     ties: Literal["shared", "right", "wrong"] = "shared"
+    score: PairScore | None = None
+
+    @model_validator(mode="after")
+    def _no_ties(self) -> Self:
+        if self.score is not None and self.ties != "shared":
+            raise ValueError(f"ties = {self.ties}: goes with no score of pairs, in which an equal score is not higher")
+        return self
 
 
 class ChoiceTable(_OfScores):
@@ -313,6 +327,18 @@ class RetrievalTable(_OfScores):
     """Retrieval among ``pairs`` held-out pairs of each run's own corpus, by score."""
 
     pairs: Annotated[int, Field(ge=10)]
+
+
+class ZeroShotTable(_OfScores):
+    """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
+
+    ``images``: so many test images of each probe, evenly spread; by default all. ``samples``: masks of the estimators that draw
+    them, by default as many as the section ``score`` has.
+    """
+
+    probes: ProbeNames
+    images: Annotated[int, Field(ge=10)] | None = None
+    samples: Annotated[int, Field(ge=16, le=2**20, multiple_of=16)] | None = None
 
 
 class PositionFigure(OfMethods):
@@ -414,7 +440,7 @@ OneTable = TypeVar("OneTable", bound=Strict)
 #: what shows a part of a section of captions
 ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
 #: what is made from scores
-ScoreTable = ChoiceTable | RetrievalTable | PositionFigure
+ScoreTable = ChoiceTable | RetrievalTable | ZeroShotTable | PositionFigure
 
 
 class LicenceTable(Strict):

@@ -10,7 +10,7 @@ from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
 from mdc.plan.config.caption import Captioning, Writing
 from mdc.plan.config.caption_table import OpenClip
 from mdc.plan.config.choice_sources import ChoiceSource
-from mdc.plan.config.data import Dataset
+from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
@@ -190,6 +190,18 @@ class RetrievalJob(_ScoringJob):
     verb: Literal["score-pairs"]
     estimators: Names
     pairs: Positive
+
+
+class ZeroShotJob(_ScoringJob):
+    """Zero-shot classification of ``probes``, each with its classes' captions.
+
+    ``images``: so many test images of each, evenly spread; None: all.
+    """
+
+    verb: Literal["score-classes"]
+    estimators: Names
+    probes: Annotated[dict[Name, ClassCaptions], Field(min_length=1)]
+    images: Positive | None
 
 
 class PositionsJob(_ScoringJob):

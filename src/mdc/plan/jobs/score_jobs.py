@@ -1,4 +1,4 @@
-"""The jobs of scores: of choice sets, of held-out pairs and by position, one a run and its weights."""
+"""The jobs of scores: of choice sets, of held-out pairs, of classes and by position, one a run and its weights."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 from mdc.plan import parts
 from mdc.plan.config.score import estimators_of
-from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
+from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob
+from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob, ZeroShotJob
 from mdc.plan.parts import family_of
 from mdc.plan.verbs import VERBS
 
@@ -29,6 +29,8 @@ def scored(plan: Context) -> list[Job]:
             for weights in table.weights:
                 if isinstance(table, ChoiceTable):
                     found.append(choices(plan, run, weights))
+                if isinstance(table, ZeroShotTable):
+                    found.append(zero_shot(plan, run, weights))
                 if retrieves(plan, run, weights):
                     found.append(retrieval(plan, run, weights))
     table2 = tables.the(ChoiceTable)
@@ -48,6 +50,7 @@ def retrieves(plan: Context, run: Run, weights: str) -> bool:
 
 def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterable[str] = (), **values: Any) -> J:
     trained = plan.pretrain(run)
+    values.setdefault("scoring", plan.scale.score)
     (verb,) = get_args(kind.model_fields["verb"].annotation)
     return plan.make(
         kind,
@@ -64,7 +67,6 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
         run=trained.job,
         run_config_sha256=trained.sha256,
         weights=weights,
-        scoring=plan.scale.score,
         **values,
     )
 
@@ -119,6 +121,24 @@ def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
     table = plan.scale.tables.the(RetrievalTable)
     assert table is not None
     return _of_run(plan, RetrievalJob, run, weights, pairs=table.pairs, estimators=estimators(plan, run))
+
+
+@once
+def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
+    """The zero-shot classification of all of its table's probes under one run."""
+    table, score = plan.scale.tables.the(ZeroShotTable), plan.scale.score
+    assert table is not None and score is not None
+    return _of_run(
+        plan,
+        ZeroShotJob,
+        run,
+        weights,
+        [f"data/probes/{name}" for name in table.probes],
+        estimators=estimators(plan, run),
+        probes={name: plan.scale.data.probes[name].class_captions for name in table.probes},
+        images=table.images,
+        scoring=score.model_copy(update={"samples": table.samples or score.samples}),
+    )
 
 
 @once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdc.plan.config.choice_sources import mean_over
-from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
+from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context
@@ -57,6 +57,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
             {"key": key, **column.complete(), **mean_over([sets[one].source for one in column.sets]).complete()}
             for key, column in table.columns.items()
         ],
+        "reported_separately": [key for key, column in table.columns.items() if column.score is not None],
         "alphas": table.alphas,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
         "sets": [labelled(name, sets[name].label) for name in table.sets],
@@ -87,6 +88,37 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
     table2 = plan.scale.tables.the(ChoiceTable)
     alphas = table2.alphas if table2 else [0.0, 0.5, 1.0]
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns, "alphas": alphas, "pairs": table.pairs}
+
+
+def zero_shot(plan: Context, name: str) -> dict[str, Any]:
+    """The values of the job of zero-shot classification's table, and the jobs that it is made from (``jobs``)."""
+    table = plan.scale.tables.at(name, ZeroShotTable)
+    jobs: dict[str, Any] = {}
+    rows: list[Row] = []
+    for weights in table.weights:
+        for runs in _systems(plan, table):
+            made = [score_jobs.zero_shot(plan, run, weights) for run in runs]
+            jobs |= {job.job: job for job in made}
+            told = {"records": [job.job for job in made], "held_out": [], "weights": weights}
+            for estimator in score_jobs.estimators(plan, runs[0]):
+                own = next(
+                    row for row in _rows(plan, runs, estimator, told) if row["shown"] == "own" and not row["per_token"]
+                )
+                own |= {"control": None}
+                rows.append(own)
+                if ESTIMATORS[estimator].nats:
+                    rows.append(
+                        own
+                        | {
+                            "key": _key(runs[0].system, weights, estimator, False, "debiased"),
+                            "method": labelled(own["method"]["key"], f"{own['method']['label']} · debiased"),
+                            "shown": "debiased",
+                        }
+                    )
+    columns = [labelled(key, plan.scale.data.probes[key].label) for key in table.probes]
+    return {"jobs": jobs, **_common(plan, table, rows), "columns": columns} | (
+        {"samples": table.samples} if table.samples else {}
+    )
 
 
 def positions(plan: Context, name: str) -> dict[str, Any]:
@@ -132,7 +164,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
     }
 
 
-def _systems(plan: Context, table: ChoiceTable | RetrievalTable) -> list[list[Run]]:
+def _systems(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable) -> list[list[Run]]:
     """The runs of each row, one a seed."""
     found: dict[str, list[Run]] = {}
     for run in plan.runs_of(table):
@@ -221,8 +253,8 @@ def _shorter(plan: Context, first: Row) -> Row:
     }
 
 
-def _common(plan: Context, table: ChoiceTable | RetrievalTable, rows: list[Row]) -> dict[str, Any]:
-    """What both tables' jobs have."""
+def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, rows: list[Row]) -> dict[str, Any]:
+    """What these tables' jobs have."""
     assert plan.scale.score is not None
     keys = {row["key"] for row in rows}
     first, weights = table.backbones[0], table.weights[0]

@@ -134,12 +134,13 @@ class ScoredSystem(System):
     ``shown``: which images it is scored against, or what else decides: ``own``; ``mismatched``, the log of the mean
     probability under other images, and ``mismatched_mean``, the mean of the scores; ``constant``, an image of the mean
     colour; ``shorter``, fewer word pieces win, whatever the model; ``less_blind``, own minus α times mismatched, with α
-    chosen on the held-out pairs of the jobs ``held_out``, one for each seed.
+    chosen on the held-out pairs of the jobs ``held_out``, one for each seed; ``debiased``, own minus the log of the mean
+    probability under training images.
     """
 
     weights: Literal["last", "best"] | None
     per_token: bool
-    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "less_blind"]
+    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "less_blind", "debiased"]
     held_out: list[str] = Field(default_factory=list)
 
 
@@ -151,6 +152,7 @@ class ShownColumn(Labelled):
     least: Positive
     leave_out: list[str]
     ties: Literal["shared", "right", "wrong"] = "shared"
+    score: Literal["text", "image", "group"] | None = None
 
 
 class ChoiceTableJob(SystemsJob):
@@ -177,6 +179,15 @@ class RetrievalTableJob(SystemsJob):
     alphas: list[float]
     samples: Positive
     pairs: Positive
+
+
+class ZeroShotTableJob(SystemsJob):
+    """Zero-shot classification; a column is a probe. ``samples``: masks of the estimators that draw them."""
+
+    plan: Literal["zero_shot"]
+    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
+    columns: Annotated[list[Labelled], Field(min_length=1)]
+    samples: Positive
 
 
 class PositionSystem(Strict):

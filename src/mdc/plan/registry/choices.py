@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile, known_bytes
+from mdc.plan.registry.entry import Check, Mirror, RegistryEntry, RemoteFile, known_bytes
 
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 
@@ -232,5 +232,27 @@ ENTRIES = (
         note="Needs MSCOCO's val2017 beside it.",
         files=_SUGARCREPE_FILES,
         checks=tuple(Check("json", f"{task}.json", items) for task, (items, _, _) in _SUGARCREPE.items()),
+    ),
+    RegistryEntry(
+        name="winoground",
+        label="Winoground",
+        used_for=("compositionality",),
+        origin="own copy",
+        url="https://huggingface.co/datasets/facebook/winoground",
+        citation="Thrush et al., 2022",
+        reference="Winoground: Probing Vision and Language Models for Visio-Linguistic Compositionality, CVPR",
+        licence="Custom (META IMAGES RESEARCH LICENSE)",
+        licence_note="Its card: for research purposes alone, after its terms were accepted; the full text is among its files.",
+        items={"test": 400},
+        size_bytes=367365762,
+        note="Gated: accept the terms on its page, then run `hf auth login`; `from: mirror` fetches it. Size as its card says.",
+        own_copy="accept the terms at https://huggingface.co/datasets/facebook/winoground and put its data/ into {path}/, or set "
+        "datasets.{name}.from: mirror",
+        needs=("data",),
+        mirror=Mirror("facebook/winoground", "main", ("data/test-*.parquet",)),
+        checks=(
+            Check("files", "data/test-*.parquet", 1, at_least=True),
+            Check("files", "mirror/data/test-*.parquet", 1, of="mirror", at_least=True),
+        ),
     ),
 )

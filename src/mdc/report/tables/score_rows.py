@@ -1,4 +1,4 @@
-"""What Table 2 and the retrieval table share: tables of levels, notes, and the files they are written to."""
+"""What Table 2, the retrieval table and that of zero-shot classification share: tables of levels, notes, and their files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from mdc.plan.jobs.shown import ScoredSystem
 from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Row, Table
+from mdc.report.zero_shot import ZeroShot
 
 
 def table(
-    found: Choices | Retrieval, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
+    found: Choices | Retrieval | ZeroShot, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
 ) -> Table:
     """A table of levels in per cent."""
     return Table(
@@ -54,8 +55,8 @@ def alpha_notes(found: Choices | Retrieval) -> str:
     return f"{said}: {'; '.join(chosen)}" if chosen else said
 
 
-def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None:
-    """The files that both tables have: all rows in the paper's layout and tidy, the comparisons, and the pages."""
+def write(found: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
+    """The files that these tables have: all rows in the paper's layout and tidy, the comparisons, and the pages."""
     systems, numbers = found.job.systems, found.numbers()
     told = {s.key: (s.weights or "", "token" if s.per_token else "caption", s.shown) for s in systems}
     rows = zip(systems, comparisons.rows(found, numbers, systems), strict=True)

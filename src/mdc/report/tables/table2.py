@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +108,11 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     """Columns of which some items do not count, with and without them; all columns as csv lines."""
     job = found.job
     own = [s for s in job.systems if s.shown == "own" and not s.per_token]
-    alone = {"systems": [s.model_copy(update={"control": None}) for s in own], "contrasts": [], "primary": []}
+    alone: dict[str, Any] = {
+        "systems": [s.model_copy(update={"control": None}) for s in own],
+        "contrasts": [],
+        "primary": [],
+    }
     left = {(kept, s.key, c.key): _left(found, s, c, kept) for kept in KEPT for s in own for c in job.columns}
     lines: list[Cells] = []
     every: dict[tuple[str, str, str], Number] = {}
@@ -124,6 +129,8 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
         if kept == "all":
             wanted, part = job.columns, found
         elif wanted:
+            pairs = [c.key for c in wanted if c.score is not None]
+            alone["reported_separately"] = pairs if len(pairs) < len(wanted) else []
             part = Choices(job.model_copy(update={**alone, "columns": wanted}), found.given, kept, found.store)
         else:
             continue
@@ -157,7 +164,8 @@ def _left(found: Choices, system: ScoredSystem, column: ShownColumn, kept: str) 
     """How many items of a column count for a system, and whether they are of two images or more in every seed."""
     seeds = [found.chosen(system, seed, column, kept) for seed in range(len(system.records))]
     images = [{one.images[n] for _, one, numbers in chosen for n in numbers} for chosen in seeds]
-    return sum(len(numbers) for _, _, numbers in seeds[0]), min(map(len, images)) > 1
+    samples = sum(len(numbers) for _, _, numbers in seeds[0])
+    return samples // (2 if column.score else 1), min(map(len, images)) > 1
 
 
 def _too_long(found: Choices, name: str) -> list[str]:
@@ -177,6 +185,13 @@ def _too_long(found: Choices, name: str) -> list[str]:
 
 def _and(labels: list[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+
+
+_PAIRS = (
+    "of two images and two captions of the same words. Text: each image's own caption scores higher than the other; image: each "
+    "caption scores higher with its own image; group: both. Strictly, as published (chance 25, 25 and 16.7); a captioner that "
+    "ignores its image gets text 0 by construction, and so does any row without the images."
+)
 
 
 def _set_notes(found: Choices) -> list[str]:
@@ -202,6 +217,8 @@ def _set_notes(found: Choices) -> list[str]:
             said.append(f"{skipped} items left out when the set was made")
         if said:
             notes.append(f"{labels[name]}: {'; '.join(said)}.")
+    if paired := [column.label for column in job.columns if column.score is not None]:
+        notes.append(f"{_and(paired)}: {_PAIRS}")
     for column in job.columns:
         if column.parts == "groups":
             notes.append(f"{column.label}: the plain mean over its groups with {column.least} items or more.")

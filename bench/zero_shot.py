@@ -1,0 +1,84 @@
+"""Zero-shot classification by a captioner's likelihood: ours against a plain loop, on the same model in one run.
+
+    python bench/zero_shot.py [--images N] [--classes N] [--small]
+
+The peer encodes and decodes each pair of an image and a class's caption, as a model that scores one pair does. Ours reads an
+image once (its encoder, and the keys and values of every layer's cross-attention), and scores all classes' captions in batches.
+Both compute the same model (ViT-B/32 with a decoder of 12 layers; --small: a tiny one), in fp32, on the same threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import rows
+import torch
+from score import B32, TINY
+from turns import in_turns
+
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
+from mdc.models.captioner import Captioner
+from mdc.models.normalise import normalise
+
+LENGTHS = (5, 6, 7, 8)  # pieces of "a photo of a {class}"
+
+
+def cost(args: argparse.Namespace) -> None:
+    backbone, vocabulary = (TINY, 500) if args.small else (B32, 49_408)
+    model = Captioner(backbone, vocabulary, 77, causal=True, seed=0).eval()
+    generator = torch.Generator().manual_seed(0)
+    shape = (args.images, 3, backbone.image_size, backbone.image_size)
+    images = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+    sot, eot = vocabulary - 2, vocabulary - 1
+    captions = [
+        [sot, *torch.randint(0, sot, (LENGTHS[n % len(LENGTHS)],), generator=generator).tolist(), eot]
+        for n in range(args.classes)
+    ]
+    scorer = CaptionScorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
+    pairs = [Pair(image, tokens) for image in range(args.images) for tokens in captions]
+
+    def ours() -> list[float]:
+        return [one.value for one in scorer.autoregressive(scorer.look(images), pairs)]
+
+    @torch.no_grad()
+    def plain() -> list[float]:
+        found = []
+        for pair in pairs:
+            tokens = torch.tensor(pair.tokens)
+            logits = model.logits(normalise(images[pair.image, None]), tokens[None], torch.tensor([len(tokens)]))[0]
+            log_probs = logits[:-1].float().log_softmax(dim=-1).gather(1, tokens[1:, None])
+            found.append(float(log_probs.double().sum()))
+        return found
+
+    found: dict[str, list[float]] = {}
+
+    def kept(side: str, run: Callable[[], Any]) -> Callable[[], None]:
+        return lambda: found.update({side: run()})
+
+    times = in_turns({"ours": kept("ours", ours), "peer": kept("peer", plain)}, args.repeats)
+    each = {side: [1e3 * seconds / len(pairs) for seconds in taken] for side, taken in times.items()}
+    towers = "tiny towers" if args.small else "ViT-B/32 and 12 layers"
+    what = f"zero-shot classification by likelihood, {args.classes} classes, {towers}"
+    setting = f"fp32, {rows.threads(args.threads)}"
+    row = rows.compared(what, "encode and decode a pair at a time", "ms/pass", each["ours"], each["peer"], setting)
+    rows.write("zero_shot", [row], args.results)
+    worst = max(abs(a - b) for a, b in zip(found["ours"], found["peer"], strict=True))
+    print(f"  scores: greatest difference {worst:.1e} nats")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=4)
+    parser.add_argument("--classes", type=int, default=32)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--small", action="store_true")
+    args = rows.arguments(parser, images=2, classes=16, repeats=2, small=True)
+    torch.set_num_threads(args.threads)
+    cost(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Winoground's question in the embedded world: two scenes of the same objects, in which two have changed places, and two
+captions of the same words that say so.
+
+    a red circle left of a blue square / a blue square left of a red circle
+
+Each caption holds in its own scene and is false in the other, by :mod:`mdc.data.scenes.check`. Both scenes lie in the part of
+all scenes that choice sets own, so neither was trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.scenes.check import check_caption, false_claims
+from mdc.data.scenes.drawing import bucket, draw_scene, owner
+from mdc.data.scenes.language import article
+from mdc.data.scenes.render import encode_png, render
+from mdc.data.scenes.streams import draws_for
+from mdc.data.scenes.world import Description, Scene
+from mdc.data.sources.choices.two_images import FACTS, two_samples
+from mdc.data.sources.source import Source
+
+_TASK, _SPLIT, _STREAM = "choices", "test", "choices/pairs"
+#: backgrounds whose pattern starts at one of so many places: another one takes the second scene to another part of all scenes
+_PHASES = 16
+
+
+class ScenesPairs(Source[ChoiceSample]):
+    """``items`` pairs; an item is named by the place of its first scene in its stream."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self.facts = dict(FACTS)
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
+        source = self.config
+        found = index = 0
+        while found < source["items"]:
+            made = swapped_pair(source["seed"], index)
+            if made is not None:
+                scenes, captions = made
+                images = [(encode_png(render(scene, source["pixels"])), "png") for scene in scenes]
+                shown, truths = f"scenes:{source['seed']}:{index}", [scene.to_json() for scene in scenes]
+                yield from two_samples(found, str(index), images, captions, shown, truths)
+                found += 1
+            index += 1
+
+
+open_source = ScenesPairs  # see mdc.data.sources.source
+
+
+def swapped_pair(seed: int, index: int) -> tuple[tuple[Scene, Scene], tuple[str, str]] | None:
+    """Two scenes and the caption of each; None if the scene with this address has no two objects that can change places."""
+    scene, draws = draw_scene(_TASK, _SPLIT, seed, index), draws_for(_STREAM, _SPLIT, seed, index)
+    pairs = scene.single_relations
+    if not pairs:
+        return None
+    kinds = draws.pick(pairs)
+    (first,), (second,) = (scene.kinds[kind] for kind in kinds)
+    moved = {first: replace(first, x=second.x, y=second.y), second: replace(second, x=first.x, y=first.y)}
+    objects = tuple(moved.get(one, one) for one in scene.objects)
+    start = draws.between(0, _PHASES - 1)
+    others = (replace(scene, phase=(start + step) % _PHASES, objects=objects) for step in range(_PHASES))
+    other = next((one for one in others if bucket(one) in owner(_TASK, _SPLIT)), None)
+    if other is None:
+        return None
+    a, b = map(_noun, kinds)
+    relation = scene.relations[kinds]
+    captions = f"{a} {relation} {b}", f"{b} {relation} {a}"
+    for here, there, caption in ((scene, other, captions[0]), (other, scene, captions[1])):
+        if check_caption(here, caption) or not false_claims(there, caption)[0]:
+            return None
+    return (scene, other), captions
+
+
+def _noun(kind: Description) -> str:
+    noun = str(kind._replace(size=None))
+    return f"{article(noun)} {noun}"

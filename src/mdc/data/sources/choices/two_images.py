@@ -1,0 +1,36 @@
+"""Items of two images and two captions (Winoground's form) as samples of a choice set: one for each image, one after the other.
+
+Both have both captions, each its own first, and the item's name as their ``group``. The index says ``paired``: an item's
+samples share masks and other images when they are scored, so that a caption's scores with both images can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mdc.data.formats.samples import ChoiceSample, Encoded
+
+#: what the index of such a set says
+FACTS = {"paired": True}
+
+
+def two_samples(
+    number: int,
+    name: str,
+    images: Sequence[Encoded],
+    captions: tuple[str, str],
+    shown: str,
+    truths: Sequence[dict[str, Any] | None] = (None, None),
+) -> Iterator[ChoiceSample]:
+    """The two samples of the item ``name``, the set's ``number``-th. ``shown``: what its images are called, 0 or 1 behind it."""
+    for place, (image, options) in enumerate(zip(images, (captions, captions[::-1]), strict=True)):
+        yield ChoiceSample(
+            f"{number:08d}-{place}",
+            *image,
+            truth=truths[place],
+            options=options,
+            group=name,
+            id=f"{name}-{place}",
+            image_name=f"{shown}-{place}",
+        )

@@ -1,0 +1,292 @@
+"""The job ``mdc score-classes``: images of labelled sets, each scored with a caption of every class (zero-shot classification).
+
+A class's caption is a template with its name. Cosines are averaged over templates as open_clip does it: a class is the mean of
+its captions' unit embeddings, made a unit again. Log probabilities are averaged as they are, so that every template counts
+alike; of a mean of probabilities the likeliest template, mostly the shortest, would decide alone.
+
+A caption's *debiased* score is its score less the log of its mean probability over ``PRIOR_IMAGES`` training images of the set,
+evenly spread: what the caption's words alone say is taken off. Writes ``items.parquet``, a row an image and estimator, and last
+``zero_shot.json``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mdc.data.formats.images import ImageError, decode
+from mdc.data.scenes.phrases import class_phrases
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.evaluation.predictors.draws import Draws, draws_of
+from mdc.evaluation.predictors.score import Scorer, sampled
+from mdc.evaluation.scored_run import scored_run
+from mdc.models.text import clip_pieces
+from mdc.plan.config.data import ClassCaptions
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import ZeroShotJob
+from mdc.plan.processes.group import global_rank, local_rank, process_group
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
+from mdc.report.statistics.metrics import per_item_top1
+from mdc.training.device import choose_device
+
+ITEMS = "items.parquet"
+PRIOR_IMAGES = 64
+_PAIRS, _IMAGES = 2048, 64  # pairs of an image and a caption that are scored at a time, of so many images at most
+_PHOTO = "a photo of a {class}"
+Rows = list[dict[str, Any]]
+
+
+def main(call: Call) -> None:
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.ZeroShotJob`."""
+    job: ZeroShotJob = call.job
+    torch.set_num_threads(job.scoring.threads)
+    device = choose_device(job.scoring.device, local_rank())
+    run = scored_run(call, device)
+    identity = identity_of(job.fingerprint, run.weights, job.scoring, device)
+    results: dict[str, Any] = {}
+    rows: Rows = []
+    with process_group(job.scoring.processes, device) as group:
+        for name, how in job.probes.items():
+            path = call.input(f"data/probes/{name}")
+            index = read_index(path, verify="auto", kind="probe")
+            asked = Asked(name, run.scorer, Captions.of(name, index, how, run.scorer), job.scoring.seed)
+
+            readers = {split: ShardReader(path, split) for split in ("train", "test")}
+            shards = [shard["sha256"] for split in readers for shard in index["splits"][split]["shards"]]
+            told = {**identity, "set": name, "captions": asked.captions.texts, "shards": shards}
+
+            def done(split: str, parts: list[list[int]], do: Any, told: Any = told, name: str = name) -> list[Any]:
+                title = f"{job.job} {name} {split}"
+                return in_parts(parts, do, call.cache, {**told, "split": split}, list, group, title)
+
+            prior = done(
+                "train", [evenly(len(readers["train"]), PRIOR_IMAGES)], partial(asked.prior, readers["train"])
+            )[0]
+            numbers = evenly(len(readers["test"]), job.images)
+            parts = [numbers[start : start + asked.at_once] for start in range(0, len(numbers), asked.at_once)]
+            found = done("test", parts, partial(asked.classified, readers["test"], prior))
+            of_probe = [row for part in found for row in part]
+            results[name] = {
+                "templates": list(asked.captions.templates),
+                "first": asked.captions.texts[0][0],
+                "classes": len(index["classes"]),
+                "skipped": index["skipped"],
+                **summary(of_probe, len(index["classes"])),
+            }
+            rows += of_probe
+    if global_rank():
+        return
+    clear_leftovers(call.out)
+    _write(call.out / ITEMS, rows)
+    told = {"estimators": job.estimators, "training": run.training, "weights_step": run.weights_step}
+    told |= {"prior_images": PRIOR_IMAGES, "probes": results}
+    write_json(call.out / "zero_shot.json", record(call, "zero_shot", [call.out / ITEMS]) | told)
+
+
+def evenly(count: int, most: int | None) -> list[int]:
+    """``most`` numbers below ``count``, evenly spread; all of them where there are no more."""
+    if most is None or count <= most:
+        return list(range(count))
+    return [place * count // most for place in range(most)]
+
+
+# --- captions ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Captions:
+    """Of each class a caption for each of the ``templates``: ``texts`` (K, P), and their ``tokens``, class by class."""
+
+    templates: tuple[str, ...]
+    texts: list[list[str]]
+    tokens: list[list[int]]
+
+    @property
+    def count(self) -> int:
+        return len(self.tokens)
+
+    @classmethod
+    def of(cls, name: str, index: Mapping[str, Any], how: ClassCaptions, scorer: Scorer) -> Captions:
+        """Those of the probe ``name``. UserError for a probe of several labels an image, a class without words or outside the
+        model's vocabulary, and two classes that are one caption."""
+        if index["task"] != "single":
+            raise UserError(f"probe {name}: its images have several labels each; zero-shot classification needs one")
+        labels = class_names(name, index, how)
+        said, texts = class_texts(name, index["source"], labels, how)
+        tokens: list[list[int]] = []
+        first: dict[tuple[int, ...], str] = {}
+        for label, captions in zip(labels, texts, strict=True):
+            for caption in captions:
+                try:
+                    tokens.append(scorer.tokens(caption))
+                except UserError as error:
+                    raise UserError(f"probe {name}, class {label!r}: {error}") from None
+            pieces = tuple(clip_pieces(captions[0]))
+            if pieces in first:
+                raise UserError(
+                    f"probe {name}: the classes {first[pieces]!r} and {label!r} have one caption, {captions[0]!r}; no score can "
+                    f"tell them apart, so give one another name (data.probes.{name}.class_captions.names)"
+                )
+            first[pieces] = label
+        return cls(said, texts, tokens)
+
+
+def class_names(name: str, index: Mapping[str, Any], how: ClassCaptions) -> list[str]:
+    """What the classes of the probe ``name`` are called: as in the set, or as the scale says."""
+    labels = list(index["classes"])
+    for number, label in how.names.items():
+        if int(number) >= len(labels):
+            raise UserError(
+                f"data.probes.{name}.class_captions.names: there is no class {number}; they are numbered 0 to {len(labels) - 1}"
+            )
+        labels[int(number)] = label
+    return labels
+
+
+def class_texts(
+    name: str, source: Mapping[str, Any], labels: Sequence[str], how: ClassCaptions
+) -> tuple[tuple[str, ...], list[list[str]]]:
+    """The templates of a probe, and of each class its captions by them."""
+    used: Sequence[str]
+    if how.templates is None and source["kind"] == "scenes":
+        phrases = class_phrases(source["task"])
+        if phrases is None:
+            raise UserError(
+                f"probe {name}: the embedded world has no words for its classes; give it templates "
+                f"(data.probes.{name}.class_captions)"
+            )
+        return ("the grammar's own phrase",), [[phrase] for phrase in phrases]
+    if how.templates == "open_clip":
+        from open_clip import OPENAI_IMAGENET_TEMPLATES
+
+        used = [fill("{class}") for fill in OPENAI_IMAGENET_TEMPLATES]
+    else:
+        used = how.templates or [_PHOTO]
+    return tuple(used), [[one.replace("{class}", _clean(label)) for one in used] for label in labels]
+
+
+def _clean(label: str) -> str:
+    """A class's name as a caption has it; in names of folders lines stand for spaces."""
+    return " ".join(label.replace("_", " ").split())
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A probe under one model. An image is read once for all captions, and all captions of a length are scored in batches."""
+
+    name: str
+    scorer: Any
+    captions: Captions
+    seed: int
+
+    @property
+    def at_once(self) -> int:
+        """How many images are scored at a time, and lost at most by a kill."""
+        return max(1, min(_IMAGES, _PAIRS // self.captions.count))
+
+    def prior(self, reader: ShardReader, numbers: Sequence[int]) -> dict[str, list[float]]:
+        """By estimator of log probabilities, of each caption the log of its mean probability over these images."""
+        parts = [self._score(reader, numbers[n : n + self.at_once])[1] for n in range(0, len(numbers), self.at_once)]
+        scores = {name: torch.cat([one[name] for one in parts]) for name in parts[0] if ESTIMATORS[name].nats}
+        return {name: (one.logsumexp(dim=0) - math.log(len(one))).tolist() for name, one in scores.items()}
+
+    def classified(self, reader: ShardReader, prior: Mapping[str, list[float]], numbers: Sequence[int]) -> Rows:
+        """A row of ``items.parquet`` for each of these images and each estimator: the class of the highest score, and whether
+        it is right (of k equal ones 1/k); the same by the debiased score, where there is a probability."""
+        samples, by = self._score(reader, numbers)
+        labels = [label for _, label in samples]
+        found: Rows = []
+        for name, scores in by.items():
+            told = _chosen(self._of_classes(scores), labels, "best", "value")
+            if name in prior:
+                less = scores - torch.tensor(prior[name], dtype=torch.float64)
+                told |= _chosen(self._of_classes(less), labels, "debiased_best", "debiased")
+            for place, (key, label) in enumerate(samples):
+                head = {"probe": self.name, "estimator": name, "item": key, "label": label}
+                found.append({**head, **{column: values[place] for column, values in told.items()}})
+        return found
+
+    def _of_classes(self, scores: Tensor) -> Tensor:
+        """Scores of captions (or of classes) → the means over their templates, (I, K)."""
+        return scores.view(len(scores), len(self.captions.texts), -1).mean(dim=-1)
+
+    def _score(self, reader: ShardReader, numbers: Sequence[int]) -> tuple[list[tuple[str, int]], dict[str, Tensor]]:
+        """Keys and labels of images, and by estimator their scores with each caption (I, captions), of cosines with each class,
+        (I, K). All captions of an image share its masks."""
+        samples = [reader.read(number) for number in numbers]
+        seen = self.scorer.look(torch.stack([self._picture(key, data) for key, data, _ in samples]))
+        draws = [self._draws(f"{reader.split}/{number}") for number in numbers]
+        scores = {name: self._scores(name, seen, len(samples), draws) for name in self.scorer.estimators}
+        return [(key, record["label"]) for key, _, record in samples], scores
+
+    def _scores(self, estimator: str, seen: Any, count: int, draws: Sequence[Draws]) -> Tensor:
+        captions = self.captions
+        if not ESTIMATORS[estimator].nats:
+            classes = self.scorer.read(captions.tokens).view(len(captions.texts), len(captions.templates), -1)
+            return torch.as_tensor(seen @ F.normalize(classes.mean(dim=1), dim=-1).T).double()
+        pairs = [Pair(image, tokens, image) for image in range(count) for tokens in captions.tokens]
+        scores = self.scorer.score(estimator, seen, pairs, draws)
+        return torch.tensor([one.value for one in scores], dtype=torch.float64).view(count, -1)
+
+    def _picture(self, key: str, data: bytes) -> Tensor:
+        try:
+            return torch.as_tensor(self.scorer.picture(decode(data)))
+        except ImageError as error:
+            raise UserError(f"probe {self.name}, image {key}: {error}") from None
+
+    def _draws(self, item: str) -> Draws:
+        if not sampled(self.scorer.estimators):
+            return Draws(torch.empty(0), torch.empty(0))
+        return draws_of(f"{self.name}/{item}", self.seed, self.scorer.samples, self.scorer.context_length)
+
+
+def _chosen(scores: Tensor, labels: list[int], best: str, value: str) -> dict[str, list[Any]]:
+    return {best: scores.argmax(dim=1).tolist(), value: per_item_top1(scores.numpy(), labels).tolist()}
+
+
+def summary(rows: Rows, classes: int) -> dict[str, Any]:
+    """Of a probe's rows: n; in per cent what guessing and the most frequent class get, and by estimator top-1 of either score."""
+    by: dict[str, Rows] = {}
+    for row in rows:
+        by.setdefault(row["estimator"], []).append(row)
+    one = next(iter(by.values()))
+    commonest = Counter(row["label"] for row in one).most_common(1)[0][1]
+
+    def top1(own: Rows, key: str) -> float | None:
+        return 100 * sum(row[key] for row in own) / len(own) if key in own[0] else None
+
+    return {
+        "n": len(one),
+        "chance": 100 / classes,
+        "most_frequent": 100 * commonest / len(one),
+        "top1": {name: {key: top1(own, key) for key in ("value", "debiased")} for name, own in by.items()},
+    }
+
+
+def _write(path: Path, rows: Rows) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    kinds = {"probe": word, "estimator": word, "item": pa.string()}
+    kinds |= dict.fromkeys(("label", "best", "debiased_best"), pa.int32()) | dict.fromkeys(
+        ("value", "debiased"), pa.float64()
+    )
+    schema = pa.schema(list(kinds.items()))
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")

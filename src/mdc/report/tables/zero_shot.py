@@ -1,0 +1,50 @@
+"""The table of zero-shot classification: which class's caption scores highest with an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.jobs.shown import ZeroShotTableJob
+from mdc.report.given import Given
+from mdc.report.tables import comparisons, score_rows
+from mdc.report.zero_shot import ZeroShot
+
+SHOWN = {
+    "artefacts": {"table_zero_shot": {"title": "Zero-shot classification by caption score"}},
+    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "caption": "Top-1 at scale {scale}, in per cent, where an image's class is the one whose caption scores highest, by every "
+    "model and estimator, also with what the caption's words alone say taken off.",
+    "config": "tables.ZeroShotTable",
+    "plan": "score_plans.zero_shot",
+    "job": "shown.ZeroShotTableJob",
+}
+
+
+def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
+    """Write the table's files into ``out``; errors as of Table 2."""
+    found = ZeroShot(job, given)
+    record = found.record(job.systems[0].records[0])[0]
+    captions = "; ".join(f"{label} {_said(record['probes'][key])}" for key, label in found.columns.items())
+    main = score_rows.table(
+        found,
+        "Zero-shot classification by caption score",
+        ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.",),
+        [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)],
+        (
+            "Best in bold, second best underlined, compared as printed.",
+            *score_rows.estimator_notes(job.systems, job.samples),
+            f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images "
+            "(all, where there are fewer).",
+            f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
+            "probabilities as they are.",
+            *found.notes(found.numbers()),
+        ),
+    )
+    score_rows.write(found, [main, *comparisons.tables(found)], out)
+
+
+def _said(probe: Mapping[str, Any]) -> str:
+    more = len(probe["templates"])
+    return f"“{probe['first']}”" + (f" and {more - 1} more" if more > 1 else "")

@@ -1,0 +1,71 @@
+"""Zero-shot classification's table against its records' items, and Winoground's columns against the scores of Table 2."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from mdc.plan.records import read_json
+
+SEEDS = (0, 1)
+METHODS = {"mdc": "heuristic", "arc": "likelihood", "clip": "cosine"}
+
+
+def _shown(r: Path, table: str, **wanted: str) -> dict[tuple[str, str], float]:
+    """(shown, column) → value."""
+    with (r / f"{table}/{table}_long.csv").open() as file:
+        lines = [line for line in csv.DictReader(file) if all(line[key] == value for key, value in wanted.items())]
+    return {(line["shown"], line["column"]): float(line["value"]) for line in lines}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_table_is_what_the_items_say(r: Path, method: str) -> None:
+    estimator = METHODS[method]
+    shown = _shown(r, "table_zero_shot", system=f"alt/ViT-T-12/{method}/last/{estimator}/sum/own")
+    shown |= _shown(r, "table_zero_shot", system=f"alt/ViT-T-12/{method}/last/{estimator}/sum/debiased")
+    found: dict[tuple[str, str], list[float]] = {}
+    for seed in SEEDS:
+        folder = r / f"zero-shot/alt/ViT-T-12/{method}/s{seed}/last"
+        record, rows = read_json(folder / "zero_shot.json"), pq.read_table(folder / "items.parquet").to_pylist()
+        for probe in ("shape", "colour"):
+            own: list[dict[str, Any]] = [x for x in rows if (x["probe"], x["estimator"]) == (probe, estimator)]
+            assert record["probes"][probe]["n"] == len(own) == len({row["item"] for row in own}) == 20
+            for name, column in (("own", "value"), ("debiased", "debiased")):
+                values = [row[column] for row in own]
+                if None not in values:
+                    found.setdefault((name, probe), []).append(100 * float(np.mean(values)))
+    assert found and ((("debiased", "shape") in found) == (method != "clip"))
+    for key, values in found.items():
+        assert len(values) == len(SEEDS) and shown[key] == pytest.approx(np.mean(values), abs=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_winogrounds_columns_are_of_both_images_of_an_item(r: Path, method: str) -> None:
+    estimator = METHODS[method]
+    expected: dict[str, list[float]] = {"text": [], "group": []}
+    for seed in SEEDS:
+        rows = pq.read_table(r / f"scores/alt/ViT-T-12/{method}/s{seed}/last/scores.parquet").to_pylist()
+        score: dict[tuple[str, str, int], float] = {}
+        for row in rows:
+            if (row["set"], row["estimator"]) == ("pairs", estimator):
+                score[row["group"], row["image"].rpartition("-")[2], row["option"]] = row["score"]
+        groups = dict.fromkeys(group for group, _, _ in score)
+        assert len(groups) == 8
+        text, group = [], []
+        for name in groups:
+            # an image's own caption is its first option, and the other image's own its second
+            c0i0, c1i0, c1i1, c0i1 = (score[name, image, option] for image in "01" for option in (0, 1))
+            text.append(c0i0 > c1i0 and c1i1 > c0i1)
+            group.append(text[-1] and c0i0 > c0i1 and c1i1 > c1i0)
+        expected["text"].append(100 * float(np.mean(text)))
+        expected["group"].append(100 * float(np.mean(group)))
+    shown = _shown(r, "table2", system=f"alt/ViT-T-12/{method}/last/{estimator}/sum/own")
+    for key, values in expected.items():
+        assert shown["own", f"pairs_{key}"] == pytest.approx(np.mean(values), abs=1e-6)
+    constant = _shown(r, "table2", system=f"alt/ViT-T-12/{method}/last/{estimator}/sum/constant")
+    assert constant["constant", "pairs_text"] == constant["constant", "pairs_group"] == 0
