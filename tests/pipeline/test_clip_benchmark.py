@@ -16,9 +16,9 @@ from clip_benchmark_peer import without_assertions
 from PIL import Image
 
 from mdc.app.cli import main
+from mdc.app.clip_benchmark import benchmark_model
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.clip_benchmark import benchmark_model
 from mdc.plan.records import read_json
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mdc.app import clip_benchmark
 from mdc.app.cli import main
-from mdc.evaluation import clip_benchmark
-from mdc.evaluation.ask import run_folder
+from mdc.app.find_run import run_folder
 from mdc.plan.records import UserError
 
 
@@ -88,7 +88,7 @@ def test_found_at_its_own_scale_or_the_only_other(tmp_path: Path, monkeypatch: p
     with pytest.raises(UserError, match="scale paper has no such run, but scenes"):
         run_folder(RUN, PARAMS, "paper")
     _run("flickr8k")
-    with pytest.raises(UserError, match=r"flickr8k, scenes have; choose by --scale"):
+    with pytest.raises(UserError, match=r"flickr8k, scenes have; choose by scale"):
         run_folder(RUN, PARAMS, None)
     mini = _run("mini")  # the one that params.yaml names
     assert run_folder(RUN, PARAMS, None) == mini

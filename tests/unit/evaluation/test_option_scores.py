@@ -18,7 +18,7 @@ from PIL import Image
 from test_caption_scores import CAPTIONS, PAIRS, images, masked, model, plain
 from test_caption_scores import scorer as caption_scorer
 
-from mdc.evaluation.ask import other_images
+from mdc.app.model import other_images
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items, table_rows
 from mdc.evaluation.predictors import caption_scores
 from mdc.evaluation.predictors.caption_scores import Pair, Scored

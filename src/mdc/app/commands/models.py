@@ -49,7 +49,7 @@ def _score_verb(verbs: Any) -> None:
     )
     sub.add_argument("--json", action="store_true", help="as JSON")
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.evaluation.ask"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.score"))
 
 
 def _caption_verbs(verbs: Any) -> None:
@@ -89,7 +89,7 @@ def _caption_verbs(verbs: Any) -> None:
         "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
     )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.evaluation.tell"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.caption"))
     sub = verbs.add_parser(
         "metrics",
         help="compute caption metrics against references",
@@ -120,7 +120,7 @@ def _clip_benchmark_verb(verbs: Any) -> None:
     sub.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="…", help="eval or build, and what CLIP-benchmark takes"
     )
-    sub.set_defaults(run_verb=_main_of("mdc.evaluation.clip_benchmark"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.clip_benchmark"))
 
 
 def _export_verb(verbs: Any) -> None:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-import torch
 from PIL import Image
 
 from mdc.app.demo.attention import looked_at
+from mdc.app.model import Model, Score
+from mdc.app.ways import Options
 from mdc.data.formats.images import FORMATS, ImageError, center_resize, decode
-from mdc.evaluation.ask import Answer, ask
-from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.writing import Written
-from mdc.evaluation.scored_run import run_scorer
-from mdc.evaluation.tell import policy, template
-from mdc.models.runs import RunModel
-from mdc.plan.config.caption import WRITES
-from mdc.plan.config.score import Scoring, estimators_of
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 _SHOWN = 256  # pixels of a picture with what a word looks at
@@ -55,26 +48,12 @@ class Told:
 class Demo:
     """A run that answers; UserError for one that neither writes nor scores captions."""
 
-    def __init__(self, run: RunModel, device: torch.device) -> None:
-        self.job, self.family = run.job, family_of(run.job.method.objective)
-        self.vocabulary = run.vocabulary
-        estimators = estimators_of(self.family, run.job.method.t_range)
-        self.estimator = estimators[0] if estimators else None
-        self.writes = self.family in WRITES
+    def __init__(self, model: Model) -> None:
+        self.model, self.job, self.family = model, model.job, model.family
+        self.vocabulary, self.writes, self.scores_captions = model.vocabulary, model.writes, bool(model.estimators)
+        self.estimator = model.estimators[0] if model.estimators else None
         if not self.writes and self.estimator is None:
-            raise UserError(f"{run.job.job}: neither writes nor scores captions")
-        self.writer = RunWriter(run, precision="fp32", device=device) if self.writes else None
-        scoring = Scoring(
-            samples=_SAMPLES,
-            mismatched=1,
-            seed=0,
-            batch_tokens=8192,
-            precision="fp32",
-            processes=1,
-            threads=torch.get_num_threads(),
-            device="auto",
-        )
-        self.scorer = run_scorer(run, scoring, device) if self.estimator is not None else None
+            raise UserError(f"{model.name}: neither writes nor scores captions")
 
     @property
     def estimator_text(self) -> str:
@@ -97,36 +76,30 @@ class Demo:
         of = "its attention α" if self.family == "recurrent" else "cross-attention, mean over layers and heads"
         return f"What each word looked at when it was written ({of}):"
 
-    def caption(self, image: Image.Image, **how: Any) -> Told:
-        """``how``: options as `mdc caption` has them; those left out have its defaults. UserError as there."""
-        assert self.writer is not None
-        seen = self.writer.look(self.writer.picture(image)[None])
-        (written,) = self.writer.write(seen, self._policy(**how), ["image"])
-        return self._told(image, seen, written)
+    def caption(self, image: Image.Image, **options: Unpack[Options]) -> Told:
+        """``options``: those of `mdc caption`. UserError as there."""
+        return self._asked(image, options)
 
-    def fill(self, image: Image.Image, text: str, **how: Any) -> Told:
+    def fill(self, image: Image.Image, text: str, **options: Unpack[Options]) -> Told:
         """A caption whose gaps, ? each, are filled in; UserError if the run cannot."""
-        assert self.writer is not None
-        chosen: Any = self._policy(fill=text, **how)
-        seen = self.writer.look(self.writer.picture(image)[None])
-        (written,) = self.writer.fill(seen, [template(text, self.vocabulary)], chosen, ["image"])
-        return self._told(image, seen, written)
+        return self._asked(image, options, text)
 
-    def scores(self, image: Image.Image, captions: Sequence[str]) -> list[Answer]:
+    def scores(self, image: Image.Image, captions: Sequence[str]) -> list[Score]:
         """Of each caption; UserError names one that cannot be scored."""
-        assert self.scorer is not None and self.estimator is not None
         if not captions:
             raise UserError("type at least one caption, one a line")
-        return ask(self.scorer, self.estimator, [image], captions, _SAMPLES, seed=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the page names the tokens that it left out beside each caption
+            return self.model.score(image, captions, samples=_SAMPLES)
 
-    def _policy(self, **how: Any) -> Any:
-        options = ("policy", "length", "per_step", "threshold", "temperature", "beam", "steps", "guidance", "fill")
-        asked = SimpleNamespace(**{**dict.fromkeys(options), "seed": 0, **how})
-        return policy(asked, self.job)  # type: ignore[arg-type]
+    def _asked(self, image: Image.Image, options: Options, fill: str | None = None) -> Told:
+        seen = self.model.writer.look(self.model.writer_pixels([image]))
+        (written,) = self.model.written(seen, ["image"], options, fill)
+        return self._told(image, seen, written)
 
     def _told(self, image: Image.Image, seen: Any, written: Written) -> Told:
-        assert self.writer is not None
-        pieces = [self.writer.piece(piece) for piece in written.pieces]
+        found = self.model.as_caption(written)
+        pieces = [one.piece for one in found.pieces]
         moments = [
             Moment(
                 step,
@@ -135,20 +108,17 @@ class Demo:
             )
             for step in sorted({*written.step})
         ]
-        probabilities = [
-            math.exp(value) if step else None for value, step in zip(written.confidence, written.step, strict=True)
-        ]
-        return Told(self.writer.text(written), moments, probabilities, self._looks(image, seen, written, pieces))
+        probabilities = [one.probability for one in found.pieces]
+        return Told(found.text, moments, probabilities, self._looks(image, seen, written, pieces))
 
     def _looks(
         self, image: Image.Image, seen: Any, written: Written, pieces: Sequence[str]
     ) -> list[tuple[Image.Image, str]]:
         """Nothing where words do not choose between places, and for tokens that are no square."""
-        writer = self.writer
-        if writer is None or not self.looks_anywhere:
+        if not self.looks_anywhere:
             return []
         reverse = self.job.method.direction is not None
-        weights = looked_at(writer.writer.model, self.vocabulary, seen, written, reverse=reverse)
+        weights = looked_at(self.model.writer.writer.model, self.vocabulary, seen, written, reverse=reverse)
         side = math.isqrt(weights.shape[1])
         if side * side != weights.shape[1]:
             return []

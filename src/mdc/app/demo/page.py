@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
-from mdc.evaluation.ask import run_folder
-from mdc.models.runs import open_run, weights_of
+from mdc.app.find_run import run_folder
+from mdc.app.model import load
 from mdc.plan.records import UserError
-from mdc.training.device import choose_device
 
 _HOST = "127.0.0.1"
 _STYLE = """
@@ -38,16 +37,14 @@ def main(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any free port")
     gradio = _gradio()
-    folder = run_folder(args.run, args.params, args.scale)
-    weights = args.weights or weights_of(folder)
-    run, manifest = open_run(folder, weights)
-    demo = Demo(run, choose_device("auto"))
+    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    demo = Demo(model)
     # ended from elsewhere it tidies up as after ctrl-c
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="mdc-demo-") as kept:
         os.environ["GRADIO_TEMP_DIR"] = kept  # pictures that people drop go with the page
-        page = build(gradio, demo, f"{manifest['id']} ({weights} weights)")
+        page = build(gradio, demo, f"{model.name} ({model.weights} weights)")
         try:
             page.queue(default_concurrency_limit=2).launch(
                 server_name=_HOST,
@@ -62,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
             )
         except OSError:
             raise UserError(f"--port {args.port}: already in use; choose another, or 0 for any free port") from None
-        print(f"{manifest['id']}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
+        print(f"{model.name}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
         page.block_thread()
 
 
@@ -105,7 +102,7 @@ def build(gradio: Any, demo: Demo, title: str) -> Any:
                 if demo.family == "masked":
                     with gradio.Tab("Fill in"):
                         _gaps(gradio, demo, image)
-                if demo.scorer is not None:
+                if demo.scores_captions:
                     with gradio.Tab("Score"):
                         _scores(gradio, demo, image)
         image.change(_told_plainly(gradio, lambda path: read(path) if path else None), image, shown)

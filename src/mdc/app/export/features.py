@@ -20,20 +20,15 @@ import torch
 from torch import Tensor
 
 from mdc.app.export.pictures import Piece, pieces_of
+from mdc.app.find_run import run_folder
+from mdc.app.model import FEATURES, Model, load
 from mdc.data.formats.images import ImageError, center_resize, decode
 from mdc.data.loader.workers import ahead
-from mdc.evaluation.ask import run_folder
-from mdc.models.encoder import pool
-from mdc.models.runs import RunModel, open_run, weights_of
-from mdc.plan.config.backbones import OnTokens
 from mdc.plan.host import usable_cores
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
-from mdc.training.device import choose_device
 
-#: --feature: what of an image is wanted
-FEATURES = ("probed", "cls", "patch_mean", "embedding")
 _BATCH = 64
 _STATE = "state.json"
 
@@ -78,40 +73,25 @@ class Decoder:
 
 
 class Features:
-    """A run's encoder on ``device``. ``feature``: one of FEATURES; ``width``: numbers of one."""
+    """One ``feature`` of a run's encoder, of FEATURES; ``width``: numbers of it."""
 
-    def __init__(self, run: RunModel, feature: str, device: torch.device) -> None:
-        backbone = run.job.backbone
-        if isinstance(backbone, OnTokens):
+    def __init__(self, model: Model, feature: str) -> None:
+        if feature == "embedding" and model.job.method.objective != "contrastive":
             raise UserError(
-                f"{run.job.job}: uses the frozen encoder {backbone.frozen.job} and has none of its own; allowed: runs that "
-                "train their encoder"
+                f"--feature embedding: {model.job.method_name} has none; allowed: {', '.join(FEATURES[:-1])}, or a CLIP run"
             )
-        clip = run.job.method.objective == "contrastive"
-        if feature == "embedding" and not clip:
-            raise UserError(
-                f"--feature embedding: {run.job.method_name} has none; allowed: {', '.join(FEATURES[:-1])}, or a CLIP run"
-            )
-        self.model = run.load().to(device).eval()
-        self.device, self.decoder = device, Decoder(backbone.image_size)
-        self.feature = feature if feature != "probed" else "cls" if clip else "patch_mean"
+        backbone = model.own_backbone  # refused, if it has none, before any image is read
+        self.model, self.decoder = model, Decoder(backbone.image_size)
+        self.feature = feature if feature != "probed" else model.probed
         self.width = backbone.embed_dim if feature == "embedding" else backbone.width
 
-    @torch.no_grad()
     def encode(self, pixels: Pixels) -> Found:
         """Their features, in float32."""
-        found = [self._encoded(pixels.images[first : first + _BATCH]) for first in range(0, len(pixels.keys), _BATCH)]
-        return Found(
-            pixels.keys, torch.cat(found).numpy() if found else np.empty((0, self.width), np.float32), pixels.bad
-        )
-
-    def _encoded(self, images: Tensor) -> Tensor:
-        prepared = self.model.encoder.prepared(images.to(self.device))
-        if self.feature == "embedding":
-            embedded: Tensor = self.model.embed_images(prepared)
-            return embedded.float().cpu()
-        cls, patches = self.model.encoder(prepared)
-        return pool(cls, patches, self.feature).float().cpu()
+        found = [np.empty((0, self.width), np.float32)]
+        for first in range(0, len(pixels.keys), _BATCH):
+            encoded = self.model.encode_pixels(pixels.images[first : first + _BATCH])
+            found.append(getattr(encoded, self.feature).numpy())
+        return Found(pixels.keys, np.concatenate(found), pixels.bad)
 
     def of(self, piece: Piece) -> Found:
         """Decoded and encoded in one process."""
@@ -129,18 +109,15 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"--out {out}: a parquet file, whose name ends in .parquet")
     if args.processes is not None and args.processes < 1:
         raise UserError(f"--processes {args.processes}: at least 1")
-    folder = run_folder(args.run, args.params, args.scale)
-    weights = args.weights or weights_of(folder)
-    run, manifest = open_run(folder, weights)
-    device = choose_device("auto")
-    features = Features(run, args.feature, device)
+    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    features = Features(model, args.feature)
     images = Path(args.images)
     pieces = pieces_of(images, args.image_column, args.key_column, apart_from=out)
     told = {
-        "run": str(manifest["id"]),
-        "weights": weights,
-        "checkpoint_sha256": sha256_file(run.checkpoint),
-        "config_sha256": str(manifest["config_sha256"]),
+        "run": model.name,
+        "weights": model.weights,
+        "checkpoint_sha256": sha256_file(model.run.checkpoint),
+        "config_sha256": model.job.sha256,
         "feature": features.feature,
         "image_size": str(features.decoder.size),
     }
@@ -162,7 +139,7 @@ def main(args: argparse.Namespace) -> None:
         bad = _made(parts, pieces, features, processes)
         count = _whole(out, parts, len(pieces), features.width, {**told, "asked": sha256_json(asked), "unread": bad})
         shutil.rmtree(parts)
-    print(f"{out}: {count} images, {features.feature} features of {manifest['id']} ({weights} weights)")
+    print(f"{out}: {count} images, {features.feature} features of {model.name} ({model.weights} weights)")
     _complain(out, bad)
 
 
@@ -208,7 +185,7 @@ def _made(parts: Path, pieces: Sequence[Piece], features: Features, processes: i
 
 def _found(pieces: Sequence[Piece], features: Features, processes: int) -> Iterator[Found]:
     workers = processes if processes > 1 else 0
-    if features.device.type == "cpu":
+    if features.model.device.type == "cpu":
         return ahead(features.of, pieces, workers)
     return map(features.encode, ahead(features.decoder.of, pieces, workers))
 

@@ -9,9 +9,13 @@ it, so nothing can be mistaken for a zero-shot result.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from mdc.models.contrastive import Contrastive
@@ -21,7 +25,10 @@ from mdc.models.runs import RunModel
 from mdc.models.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary
 from mdc.plan.config.backbones import Backbone, Decoder, OnTokens, ResNet
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.records import UserError
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import OBJECTIVES
+from mdc.plan.parts import load as load_part
+from mdc.plan.records import UserError, read_json
 
 #: the file that open_clip reads first, and the weights beside it
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
@@ -73,7 +80,7 @@ def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str
             "interpolation": "bicubic",
             "resize_mode": "shortest",
         },
-        "mdc": {**told, "feature": _FEATURE[clip], "text_tower": TRAINED if clip else NONE},
+        "mdc": {**told, "config": job.config(), "feature": _FEATURE[clip], "text_tower": TRAINED if clip else NONE},
     }
     weights = {f"visual.{name}": value for name, value in model.encoder.tower.state_dict().items()}
     if clip:
@@ -154,3 +161,56 @@ def _all_pieces(embedding: Tensor, vocabulary: Vocabulary) -> Tensor:
     found = torch.zeros(CLIP_SIZE, embedding.shape[1])
     found[[*vocabulary.pieces, CLIP_SOT, CLIP_EOT]] = embedding[: vocabulary.size].detach()
     return found
+
+
+# --- and back ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Exported(RunModel):
+    """A run as :func:`parts` left it: of a CLIP all of it, of a captioner the encoder alone."""
+
+    def load(self) -> Any:
+        """The model; of a captioner, all but its encoder has initial weights."""
+        module = load_part(OBJECTIVES, self.job.method.objective)
+        protocol, length = self.job.protocol.pretrain, self.context_length
+        model = module.build_model(self.job.method, self.job.backbone, protocol, self.vocabulary.size, length, seed=0)
+        try:
+            weights = load_file(self.checkpoint)
+            tower = {name.removeprefix("visual."): one for name, one in weights.items() if name.startswith("visual.")}
+            projection = tower.pop("proj")
+            model.encoder.tower.load_state_dict(tower)
+            if self.job.method.objective == "contrastive":
+                model.image_projection.weight.data.copy_(projection.T)
+                _read_texts(model, self.vocabulary, weights)
+        except (OSError, SafetensorError, RuntimeError, KeyError) as error:
+            raise UserError(
+                f"{self.checkpoint}: does not fit {CONFIG} ({' '.join(str(error).split())[:200]})"
+            ) from None
+        return model
+
+
+def read(folder: Path) -> tuple[Exported, dict[str, Any]]:
+    """A run of a folder that ``mdc export`` wrote, and what its configuration says of it. UserError if somebody else, or an
+    earlier version, wrote it."""
+    told = read_json(folder / CONFIG).get("mdc")
+    if not isinstance(told, dict) or "config" not in told:
+        raise UserError(f"{folder / CONFIG}: says of no run how it was trained; export the run again with this version")
+    job: PretrainJob = as_job(told["config"], "pretrain", str(folder / CONFIG))
+    pieces = told.get("pieces")
+    vocabulary = Vocabulary.from_json({"kind": "full"} if pieces is None else {"kind": "corpus", "pieces": pieces})
+    return Exported(folder / WEIGHTS, job, vocabulary), told
+
+
+def _read_texts(model: Contrastive, vocabulary: Vocabulary, weights: dict[str, Tensor]) -> None:
+    """CLIP's text tower from open_clip's names; [MASK]'s row, which CLIP never reads, keeps its initial weights."""
+    text, rows = model.text, weights["token_embedding.weight"]
+    chosen = rows if vocabulary.pieces is None else rows[[*vocabulary.pieces, CLIP_SOT, CLIP_EOT]]
+    text.token_embedding.weight.data[: vocabulary.size].copy_(chosen)
+    text.positional_embedding.data.copy_(weights["positional_embedding"])
+    text.norm.load_state_dict({name: weights[f"ln_final.{name}"] for name in ("weight", "bias")})
+    for number, block in enumerate(text.blocks):
+        at = f"transformer.resblocks.{number}."
+        block.load_state_dict({ours: weights[at + theirs] for ours, theirs in _NAMES.items()})
+    model.text_projection.weight.data.copy_(weights["text_projection"].T)
+    model.logit_scale.data.copy_(weights["logit_scale"])

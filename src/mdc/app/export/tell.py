@@ -14,7 +14,7 @@ from typing import Any
 from mdc.app.export.model_card import Stage, data_of, model_card
 from mdc.app.export.open_clip_model import CONFIG, WEIGHTS, parts
 from mdc.app.export.results import results_of
-from mdc.evaluation.ask import run_folder
+from mdc.app.find_run import run_folder
 from mdc.models.runs import WEIGHTS as RUN_WEIGHTS
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
 from mdc.models.weights import save_tensors

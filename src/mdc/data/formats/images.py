@@ -193,6 +193,11 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
 
 
+def rgb(image: Image.Image) -> Image.Image:
+    """An opened image, upright and in RGB as ``decode`` makes it; ImageError for pixels of no known range."""
+    return _to_rgb(_upright(image))
+
+
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:  # PNG may name one colour that is transparent
         return image

@@ -19,8 +19,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from mdc.app.find_run import run_folder
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.ask import run_folder
 from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.normalise import normalise

@@ -1,0 +1,68 @@
+"""Where a run lies that somebody names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mdc.plan.records import UserError
+
+RESULTS = Path("results")
+
+
+def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) -> Path:
+    """The folder of a run: named itself, or as an id of ``scale``, or as what ``mdc export`` wrote, here or, as
+    ``hub:OWNER/NAME``, on the Hugging Face hub. Of one that was exported for open_clip alone, that folder, which has no
+    run.json.
+
+    Without ``scale``, an id is of the scale that ``params`` names, otherwise of the only other scale that has it. UserError if no
+    scale has it, or several have.
+    """
+    if run.startswith("hub:"):
+        return _exported(_fetched(run.removeprefix("hub:")))
+    folder = Path(run)
+    if (folder / "run.json").is_file():
+        return folder
+    if (folder / "mdc").is_dir() or (folder / "open_clip_config.json").is_file():
+        return _exported(folder)
+    own = scale or _own_scale(params)
+    name = run.removeprefix("runs/")
+    scales = sorted(one.name for one in RESULTS.glob("*") if (one / "runs" / name / "run.json").is_file())
+    found = [own] if own in scales else [] if scale else scales
+    if len(found) == 1:
+        return RESULTS / found[0] / "runs" / name
+    if scales:
+        raise UserError(f"run {run}: scale {own} has no such run, but {', '.join(scales)} have; choose by scale")
+    ids = sorted(
+        {str(path.parent.relative_to(runs)) for runs in RESULTS.glob("*/runs") for path in runs.rglob("run.json")}
+    )
+    raise UserError(
+        f"run {run}: no folder with a run.json, and no scale's run; runs: {', '.join(ids[:8]) or 'none yet'}"
+    )
+
+
+def _own_scale(params: str) -> str | None:
+    if not Path(params).is_file():  # a person may have a trained folder and no repository
+        return None
+    from mdc.plan.config.read import load
+
+    return load(params).scale
+
+
+def _exported(folder: Path) -> Path:
+    """The run within an exported folder, or the folder itself if it is open_clip's alone."""
+    found = sorted((folder / "mdc").rglob("run.json"))
+    if len(found) == 1:
+        return found[0].parent
+    if found or not (folder / "open_clip_config.json").is_file():
+        raise UserError(f"{folder}: holds {len(found)} runs; needed: one, as `mdc export` writes it")
+    return folder
+
+
+def _fetched(name: str) -> Path:
+    """A model folder of the hub, fetched."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["mdc/**", "open_clip_*"]))
+    except Exception as error:  # the hub's client raises many kinds
+        raise UserError(f"hub:{name}: cannot be fetched ({' '.join(str(error).split())[:200]})") from None

@@ -1,0 +1,111 @@
+"""Images as a person gives them: files, PIL images, arrays and tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mdc.data.formats.folders import files_below
+from mdc.data.formats.images import FORMATS, ImageError, decode, rgb
+from mdc.data.formats.samples import IMAGE_ENDINGS
+from mdc.plan.records import UserError
+
+#: one image: a file, a PIL image, an array (H, W, 3) uint8, or a tensor (3, H, W), uint8 or floating-point from 0 to 1
+OneImage = str | Path | Image.Image | np.ndarray | Tensor
+#: one image, or several: a list, an array (B, H, W, 3) or a tensor (B, 3, H, W)
+Images = OneImage | Sequence[OneImage]
+
+
+def pictures(images: Images) -> tuple[list[Image.Image], list[str]]:
+    """RGB images, and a name of each: of a file its own, of others their numbers. UserError names one that cannot be read."""
+    listed = several(images)
+    names = [Path(one).name if isinstance(one, str | Path) else str(place) for place, one in enumerate(listed)]
+    return [_picture(one, place) for place, one in enumerate(listed)], names
+
+
+def is_one(images: Images) -> bool:
+    """Whether it is one image, and not a sequence or a batch."""
+    if isinstance(images, np.ndarray | Tensor):
+        return images.ndim < 4
+    return isinstance(images, str | Path | Image.Image)
+
+
+def several(images: Images) -> list[Any]:
+    """Each image of what was given."""
+    return [images] if is_one(images) else list(images)  # type: ignore[arg-type]
+
+
+def _picture(image: Any, place: int) -> Image.Image:
+    if isinstance(image, str | Path):
+        return picture_file(image)
+    try:
+        if isinstance(image, Image.Image):
+            return rgb(image)
+        return Image.fromarray(_array(image))
+    except ImageError as error:
+        raise UserError(f"image {place}: {error}") from None
+
+
+def picture_file(path: str | Path) -> Image.Image:
+    """The image of a file; UserError if it cannot be read."""
+    try:
+        return decode(Path(path).read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except ImageError as error:
+        raise UserError(f"{path}: {error}; allowed: a whole {FORMATS} image") from None
+
+
+def _array(image: Any) -> np.ndarray:
+    """(H, W, 3) uint8 of an array or a tensor; ImageError for any other shape, type or range."""
+    if isinstance(image, Tensor):
+        image = image.detach().cpu()
+        if image.ndim != 3 or image.shape[0] != 3:
+            raise ImageError(f"a tensor of shape {tuple(image.shape)}; allowed: (3, H, W)")
+        image = image.permute(1, 2, 0)
+        if image.dtype.is_floating_point:
+            if not bool(((image >= 0) & (image <= 1)).all()):
+                raise ImageError("floating-point pixels outside 0 to 1; give them before any normalisation")
+            image = (image.double() * 255).round().to(torch.uint8)
+        image = image.numpy()
+    if not isinstance(image, np.ndarray) or image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        told = f"an array of shape {image.shape} of {image.dtype}" if isinstance(image, np.ndarray) else type(image)
+        raise ImageError(f"{told}; allowed: a file, a PIL image, an array (H, W, 3) of uint8, or a tensor (3, H, W)")
+    return np.ascontiguousarray(image)
+
+
+def image_files(asked: Sequence[str]) -> Iterator[Path]:
+    """The image files that are asked for, and those of folders and what lies below them, in the order of their names. UserError
+    if a folder has none."""
+    for one in asked:
+        path = Path(one)
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in files_below(path) if file.suffix.lower().lstrip(".") in IMAGE_ENDINGS)
+        if not found:
+            raise UserError(f"{path}: a folder without an image; looked for {FORMATS} images")
+        yield from found
+
+
+class Readable:
+    """Image files that can be read; of the others it says why, once, and counts them (``bad``)."""
+
+    def __init__(self) -> None:
+        self.bad = 0
+
+    def of(self, path: Path) -> Image.Image | None:
+        """The image, or None."""
+        try:
+            return picture_file(path)
+        except UserError as error:
+            print(error, file=sys.stderr)
+            self.bad += 1
+            return None

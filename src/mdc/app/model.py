@@ -1,0 +1,400 @@
+"""``mdc.load``: everything that a trained run can be asked, in one place (docs/api.md). The verbs of the command line, the demo
+and the exports are shells over it.
+
+What a run cannot do is a :class:`mdc.UserError` with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypedDict, Unpack, overload
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from mdc.app.export import open_clip_model
+from mdc.app.find_run import run_folder
+from mdc.app.given_images import Images, OneImage, is_one, pictures
+from mdc.app.ways import Options, template, way_of
+from mdc.data.formats.images import center_resize
+from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
+from mdc.evaluation.predictors.caption_scores import Pair, Scored
+from mdc.evaluation.predictors.draws import Draws, draws_of
+from mdc.evaluation.predictors.generate import RunWriter
+from mdc.evaluation.predictors.score import RunScorer, caption_tokens
+from mdc.evaluation.predictors.writing import Written
+from mdc.evaluation.retrieval import HeldOut
+from mdc.models.encoder import pool
+from mdc.models.runs import RunModel, open_run, scale_of, weights_of
+from mdc.models.text import clip_pieces, clip_text
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.caption import WRITES
+from mdc.plan.config.score import estimators_of
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.parts import family_of
+from mdc.plan.records import UserError
+from mdc.training.device import choose_device
+
+#: of an image, what ``encode`` gives in one call, and ``mdc features`` one of
+FEATURES = ("probed", "cls", "patch_mean", "embedding")
+_BATCH = 64  # images that are encoded at a time
+_ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
+_MOST_SAMPLES = 2**20
+_OTHERS = 8  # held-out images that stand in for the image, for a blind score
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Of B images, float32 on the CPU: ``patches`` (B, M, D) after the encoder's last norm, their mean ``patch_mean`` (B, D),
+    ``cls`` (B, D), ``probed`` (B, D), the feature that linear probes see (paper, section 4.2), and, of a CLIP, ``embedding``
+    (B, E), of unit length."""
+
+    patches: Tensor
+    patch_mean: Tensor
+    cls: Tensor
+    probed: Tensor
+    embedding: Tensor | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """``score``: of a captioner log p(caption | image) in nats, or what its ``estimator`` puts in its place (docs/scoring.md);
+    of a CLIP the cosine. ``error``: its standard error, 0 where nothing is drawn. ``tokens``: what each token adds, none of a
+    cosine. ``blind``: the score with other images, where it was asked for, and ``blind_error``. ``unknown``: tokens of the
+    caption that the vocabulary does not have, without which it was scored."""
+
+    caption: str
+    score: float
+    error: float
+    tokens: list[tuple[str, float]]
+    blind: float | None
+    blind_error: float | None
+    unknown: list[str]
+    estimator: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token of a written caption: at which ``step`` it was written, from 1 (0: it was given), and the ``probability`` that it
+    had then (None: given)."""
+
+    piece: str
+    step: int
+    probability: float | None
+
+
+@dataclass(frozen=True)
+class Caption:
+    """``text`` in lower case; ``log_prob``: the sum of the logarithms of what ``pieces`` were written with."""
+
+    text: str
+    log_prob: float
+    pieces: list[Piece]
+
+
+class Drawing(TypedDict, total=False):
+    """``samples``: masks of an estimator that draws, a multiple of 16 (256); ``seed``: of the masks (0); ``blind``: also score
+    with held-out images of the run's corpus, which must lie beside it (False)."""
+
+    samples: int
+    seed: int
+    blind: bool
+
+
+class _Once(RunModel):
+    """A run whose model is read once, whoever asks for it."""
+
+    def __init__(self, run: RunModel) -> None:
+        super().__init__(**vars(run))
+        object.__setattr__(self, "load", cache(run.load))
+
+
+class Model:
+    """A trained run with its ``weights``: "last", or "best" on held-out pairs. ``name``: its id; ``scale``: the folder of its
+    scale, None of one that lies without it. With ``encoder_alone`` its decoder is not there, so it neither scores nor
+    writes."""
+
+    def __init__(
+        self,
+        run: RunModel,
+        name: str,
+        weights: str,
+        scale: Path | None = None,
+        device: str = "auto",
+        encoder_alone: bool = False,
+    ) -> None:
+        self.run, self.name, self.weights, self.scale = _Once(run), name, weights, scale
+        self.job, self.vocabulary, self.encoder_alone = run.job, run.vocabulary, encoder_alone
+        self.family = family_of(run.job.method.objective)  # as whose models it is scored and writes
+        self.device = choose_device(device)
+
+    @classmethod
+    def of_run(cls, folder: Path, weights: str | None = None, device: str = "auto") -> Model:
+        """The run in ``folder``."""
+        weights = weights or weights_of(folder)
+        run, manifest = open_run(folder, weights)
+        return cls(run, str(manifest["id"]), weights, scale_of(folder, manifest), device)
+
+    def __repr__(self) -> str:
+        return f"mdc.Model({self.name}, {self.weights} weights, {self.device})"
+
+    # --- the encoder ------------------------------------------------------------------------------------------------------
+
+    @property
+    def probed(self) -> str:
+        """Which feature linear probes see: "cls" of a CLIP, else "patch_mean"."""
+        return "cls" if self.job.method.objective == "contrastive" else "patch_mean"
+
+    @property
+    def own_backbone(self) -> Backbone:
+        """Of its own encoder; UserError for a run on a frozen one."""
+        if isinstance(self.job.backbone, OnTokens):
+            raise UserError(
+                f"{self.name}: uses the frozen encoder {self.job.backbone.frozen.job} and has none of its own; allowed: runs "
+                "that train their encoder"
+            )
+        return self.job.backbone
+
+    @cached_property
+    def _encoder(self) -> Any:
+        _ = self.own_backbone
+        return self.run.load().to(self.device).eval()
+
+    def encode(self, images: Images) -> Encoded:
+        """The features of images, in their order. Images are resized and cropped as for the probes.
+
+        >>> model.encode(["a.jpg", "b.jpg"]).probed.shape  # doctest: +SKIP
+        torch.Size([2, 192])
+        """
+        shown = self.pixels(pictures(images)[0])
+        found = [self.encode_pixels(shown[first : first + _BATCH]) for first in range(0, len(shown), _BATCH)]
+        return Encoded(**{name: _together([getattr(one, name) for one in found]) for name in Encoded.__annotations__})
+
+    def pixels(self, images: Sequence[Image.Image]) -> Tensor:
+        """RGB images as the encoder is shown them: the shorter side resized, the middle cropped; (B, 3, S, S) uint8."""
+        size = self.job.backbone.image_size
+        return torch.stack([torch.from_numpy(center_resize(image, size)) for image in images]).permute(0, 3, 1, 2)
+
+    @torch.no_grad()
+    def encode_pixels(self, images: Tensor) -> Encoded:
+        """``encode`` of what ``pixels`` gives."""
+        prepared = self._encoder.encoder.prepared(images.to(self.device))
+        cls, patches = self._encoder.encoder(prepared)
+        mean = pool(cls, patches, "patch_mean")
+        clip = self.job.method.objective == "contrastive"
+        embedding = F.normalize(self._encoder.image_projection(cls).float(), dim=-1) if clip else None
+        told = (patches, mean, cls, cls if self.probed == "cls" else mean, embedding)
+        return Encoded(*(one if one is None else one.float().cpu() for one in told))  # type: ignore[arg-type]
+
+    # --- scores -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """How it can score a caption, the method's own way first; none if it cannot."""
+        return () if self.encoder_alone else estimators_of(self.family, self.job.method.t_range)
+
+    def scorer(self, samples: int = 256) -> RunScorer:
+        """What scores its captions, with so many masks of an estimator that draws; UserError if it cannot."""
+        if self.encoder_alone:
+            raise UserError(f"{self.name}: {_ALONE}")
+        if not self.estimators:
+            raise UserError(
+                f"{self.name}: a run of {self.job.method_name} ({self.job.method.objective}) cannot score captions"
+            )
+        return RunScorer(self.run, samples=samples, precision="fp32", device=self.device)
+
+    @overload
+    def score(
+        self, images: OneImage, captions: str | Sequence[str], estimator: str | None = ..., **drawing: Unpack[Drawing]
+    ) -> list[Score]: ...
+
+    @overload
+    def score(
+        self, images: Any, captions: Sequence[Sequence[str]], estimator: str | None = ..., **drawing: Unpack[Drawing]
+    ) -> list[list[Score]]: ...
+
+    def score(self, images: Any, captions: Any, estimator: str | None = None, **drawing: Unpack[Drawing]) -> Any:
+        """How well captions fit an image, a score of each. Of several images each has captions of its own, in a list.
+
+        ``estimator``: one of ``estimators``; ``drawing``: see :class:`Drawing`. A token outside the vocabulary is left out, with
+        one warning for all; the result names it.
+
+        >>> model.score("photo.jpg", ["a dog", "a cat"])[0].score  # doctest: +SKIP
+        -7.31
+        """
+        samples, seed = drawing.get("samples", 256), drawing.get("seed", 0)
+        if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
+            raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
+        if seed < 0:
+            raise UserError(f"seed {seed}: must be 0 or more")
+        scorer = self.scorer(samples)
+        chosen = estimator or self.estimators[0]
+        if chosen not in self.estimators:
+            raise UserError(
+                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
+            )
+        shown, asked = pictures(images)[0], [captions] if is_one(images) else list(captions)
+        if len(asked) != len(shown):
+            raise UserError(
+                f"{len(shown)} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
+            )
+        draws = [draws_of("asked", seed, samples, self.run.context_length)]
+        blind = drawing.get("blind", False)
+        found = [
+            self._scored(scorer, chosen, image, [own] if isinstance(own, str) else own, draws, blind)
+            for image, own in zip(shown, asked, strict=True)
+        ]
+        if unknown := sorted({token for scores in found for one in scores for token in one.unknown}):
+            warnings.warn(
+                f"not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
+                "data.vocabularies: {words: full}",
+                stacklevel=2,
+            )
+        return found[0] if is_one(images) else found
+
+    def _scored(
+        self,
+        scorer: RunScorer,
+        estimator: str,
+        image: Image.Image,
+        captions: Sequence[str],
+        draws: list[Draws],
+        blind: bool,
+    ) -> list[Score]:
+        shown = [image, *(other_images(scorer, self.corpus, image, self.run.context_length) if blind else ())]
+        tokens = [caption_tokens(self.vocabulary, one, self.run.context_length, leave_out=True) for one in captions]
+        seen = scorer.look(torch.stack([scorer.picture(one) for one in shown]))
+        pairs = [Pair(place, ids) for ids in tokens for place in range(len(shown))]
+        scores = scorer.score(estimator, seen, pairs, draws)
+        return [
+            self._score(caption, estimator, scores[place * len(shown) : (place + 1) * len(shown)])
+            for place, caption in enumerate(captions)
+        ]
+
+    def _score(self, caption: str, estimator: str, scores: Sequence[Scored]) -> Score:
+        own, *others = scores
+        nats = ESTIMATORS[estimator].nats
+        blind = (log_mean_probability if nats else mean_score)(own, others) if others else None
+        pieces = [clip_text([piece]) for piece in self.vocabulary.known(clip_pieces(caption))]
+        each = list(zip([*pieces, "<end>"], own.tokens.tolist(), strict=True)) if nats else []
+        without, its_error = (None, None) if blind is None else (blind.value, blind.error)
+        return Score(
+            caption, own.value, own.error, each, without, its_error, self.vocabulary.unknown(caption), estimator
+        )
+
+    @property
+    def corpus(self) -> Path:
+        """Where the corpus lies that it was trained on; UserError if the run lies without it."""
+        if self.scale is None:
+            raise UserError(f"{self.name}: lies without its corpus, of which a blind score takes images")
+        return self.scale / "data" / "corpora" / self.job.corpus
+
+    # --- captions ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def writes(self) -> bool:
+        """Whether it can write captions."""
+        return self.family in WRITES and not self.encoder_alone
+
+    @cached_property
+    def writer(self) -> RunWriter:
+        """What writes its captions; UserError if it cannot."""
+        if self.encoder_alone:
+            raise UserError(f"{self.name}: {_ALONE}")
+        return RunWriter(self.run, precision="fp32", device=self.device)
+
+    @overload
+    def caption(self, images: str | Path | Image.Image, **options: Unpack[Options]) -> Caption: ...
+
+    @overload
+    def caption(self, images: Sequence[Any], **options: Unpack[Options]) -> list[Caption]: ...
+
+    def caption(self, images: Any, **options: Unpack[Options]) -> Any:
+        """A caption of each image, as the paper writes them; ``options``: see :class:`mdc.app.ways.Options`.
+
+        >>> model.caption("photo.jpg").text  # doctest: +SKIP
+        'a dog runs on the grass'
+        """
+        shown, names = pictures(images)
+        found = self.caption_pixels(self.writer_pixels(shown), names, options)
+        return found[0] if is_one(images) else found
+
+    def fill(self, images: Any, text: str, **options: Unpack[Options]) -> Any:
+        """``text`` with a token in the place of each "?", for each image; masked methods alone can.
+
+        >>> model.fill("photo.jpg", "a ? dog").text  # doctest: +SKIP
+        'a brown dog'
+        """
+        shown, names = pictures(images)
+        found = self.caption_pixels(self.writer_pixels(shown), names, options, text)
+        return found[0] if is_one(images) else found
+
+    def writer_pixels(self, images: Sequence[Image.Image]) -> Tensor:
+        """RGB images as the captioner is shown them, (B, 3, S, S) uint8."""
+        return torch.stack([self.writer.picture(image) for image in images])
+
+    def caption_pixels(
+        self, images: Tensor, names: Sequence[str], options: Options, fill: str | None = None
+    ) -> list[Caption]:
+        """``caption``, or ``fill``, of what ``writer_pixels`` gives; what is drawn follows from an image's name and the seed."""
+        return [self.as_caption(one) for one in self.written(self.writer.look(images), names, options, fill)]
+
+    def written(self, seen: Any, names: Sequence[str], options: Options, fill: str | None = None) -> list[Written]:
+        """The same of images that ``writer`` has looked at, as tokens."""
+        way = way_of(self.job, options, filling=fill is not None)
+        if fill is None:
+            return self.writer.write(seen, way, names)
+        return self.writer.fill(seen, [template(fill, self.vocabulary)] * len(names), way, names)  # type: ignore[arg-type]
+
+    def as_caption(self, written: Written) -> Caption:
+        """Tokens as text."""
+        # what was not written at any step has no probability: a word that was given, or one of a diffusion's random start
+        pieces = [
+            Piece(self.writer.piece(piece), step, math.exp(min(confidence, 0.0)) if step else None)
+            for piece, step, confidence in zip(written.pieces, written.step, written.confidence, strict=True)
+        ]
+        return Caption(self.writer.text(written), written.log_prob, pieces)
+
+
+def load(run: str | Path, weights: str | None = None, *, scale: str | None = None, device: str = "auto") -> Model:
+    """A trained run. ``run``: its id, as ``dense/ViT-T-12/mdc/s0`` (of ``scale``, or of the only one that has it; results lie
+    under ``results/``), its folder, a folder that ``mdc export`` wrote, or ``hub:OWNER/NAME`` of such a one on the Hugging Face
+    hub. ``weights``: "last" or "best"; None: best of a finetuned run, else last.
+
+    UserError if there is no such run, or something of it is missing or changed.
+
+    >>> mdc.load("dense/ViT-T-12/mdc/s0")  # doctest: +SKIP
+    mdc.Model(runs/dense/ViT-T-12/mdc/s0, last weights, cpu)
+    """
+    if weights not in (None, "last", "best"):
+        raise UserError(f"weights {weights}: a run has no such weights; allowed: last, best")
+    folder = run_folder(str(run), scale=scale)
+    if (folder / "run.json").is_file():
+        return Model.of_run(folder, weights, device)
+    exported, told = open_clip_model.read(folder)
+    if weights not in (None, told["weights"]):
+        raise UserError(f"weights {weights}: {folder} holds the {told['weights']} ones")
+    alone = told["text_tower"] == open_clip_model.NONE
+    return Model(exported, told["run"], told["weights"], device=device, encoder_alone=alone)
+
+
+def _together(parts: list[Any]) -> Any:
+    return None if parts[0] is None else torch.cat(parts)
+
+
+def other_images(scorer: Any, corpus: Path, own: Image.Image, context_length: int) -> list[Image.Image]:
+    """The first held-out images that stand in for ``own``: none that is ``own`` itself, as the model sees it.
+
+    UserError if the corpus has fewer than two of them.
+    """
+    picture = scorer.picture(own)
+    return HeldOut.of(
+        corpus, _OTHERS, context_length, leave_out=lambda image: torch.equal(scorer.picture(image), picture)
+    ).images

@@ -1,0 +1,100 @@
+"""How a run writes a caption, from the options that a person gives (docs/captioning.md)."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from pydantic import ValidationError
+
+from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.config.problems import first_problem
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.parts import family_of
+from mdc.plan.records import UserError
+
+_DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
+#: what stands for a missing word in a template
+GAP = "?"
+
+
+class Options(TypedDict, total=False):
+    """``length``: word pieces of the caption. Of a masked method ``per_step``, ``threshold`` and ``temperature``; of one that
+    writes from left to right ``beam``; of a diffusion ``policy``, ``steps`` and ``guidance``. ``seed``: of what is drawn. None:
+    the method's default."""
+
+    policy: str | None
+    length: int | None
+    per_step: int | None
+    threshold: float | None
+    temperature: float | None
+    beam: int | None
+    steps: int | None
+    guidance: float | None
+    seed: int
+
+
+#: kind of writing → what ``policy`` may say of it, and the options that it has
+_ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "unmask": (("unmask",), ("length", "per_step", "threshold", "temperature")),
+    "beam": (("beam",), ("length", "beam")),
+    "diffuse": (("posterior", "best_first"), ("steps", "guidance")),
+}
+
+
+def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmasking | Beam | Diffusing:
+    """How a run of ``job`` writes; by default as the paper does: MDC the likeliest of its three lengths, ARC a beam of 6,
+    MC-Diffusion 25 strides without guidance. ``filling``: a template is filled in.
+
+    UserError for an option that the run's method does not have, or a value that it cannot have.
+    """
+    try:
+        return _way_of(job, {key: value for key, value in options.items() if value is not None}, filling)
+    except ValidationError as error:
+        key, _, problem = first_problem(error).partition(" ")
+        raise UserError(f"{'beam' if key == 'width' else key} {problem}") from None
+
+
+def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmasking | Beam | Diffusing:
+    family = family_of(job.method.objective)
+    if family not in WRITES:
+        raise UserError(f"{job.job}: a method with the objective {job.method.objective} writes no captions")
+    writes, seed = WRITES[family], options.pop("seed", 0)
+    if filling and writes != "unmask":
+        raise UserError(f"{job.method_name} writes by {WAYS[writes]} and cannot fill words in; masked methods can")
+    policies, known = _ASKED[writes]
+    policy = options.pop("policy", policies[0])
+    if policy not in policies:
+        raise UserError(f"policy {policy}: {job.method_name} writes by {' or '.join(policies)}")
+    if unknown := next((option for option in options if option not in known), None):
+        raise UserError(f"{unknown}: {job.method_name} writes by {WAYS[writes]}, which does not have it")
+    length = options.pop("length", None)
+    if filling and length is not None:
+        raise UserError("length: a caption that is filled in has the length of its text; leave it out")
+    room = job.protocol.data.context_length - 2
+    if length is not None and not 1 <= length <= room:
+        raise UserError(f"length {length}: must be 1 to {room} word pieces, which fit the context")
+    if writes == "diffuse":
+        steps = min(25, job.method.diffusion_steps or 1)
+        return Diffusing(kind="diffuse", **{"steps": steps, "guidance": 1.0, "policy": policy, "seed": seed, **options})
+    if writes == "beam":
+        return Beam(kind="beam", width=options.get("beam", 6), least=length or 1, most=length or room)
+    values = {"per_step": 1, "threshold": None, "temperature": None, "seed": seed, **options}
+    canvas = job.start.canvas if job.start is not None else None
+    if canvas is not None and length is None:
+        return Unmasking(kind="unmask", lengths=[min(canvas, room + 1)], ends=True, **values)
+    lengths = [length] if length is not None else [one for one in _DEFAULT_LENGTHS if one <= room] or [room]
+    return Unmasking(kind="unmask", lengths=lengths, **values)
+
+
+def template(text: str, vocabulary: Vocabulary) -> list[int]:
+    """The pieces of a caption with gaps, each a mask: "a ? dog" has one; UserError for a text without."""
+    found: list[int] = []
+    for part in text.split():
+        if part == GAP:
+            found.append(vocabulary.mask_id)
+        else:
+            found += vocabulary.encode_pieces(clip_pieces(part), 10**6)[1:-1]
+    if vocabulary.mask_id not in found:
+        raise UserError(f'{text!r}: has no gap; write ? for each word piece that is missing, as in "a ? dog on a ?"')
+    return found

@@ -1,0 +1,157 @@
+"""``mdc.load`` on the runs of a small project: the verbs' answers, images of every kind, exported folders, and what is
+refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+import torch
+from PIL import Image
+
+import mdc
+from mdc.app.cli import main
+from mdc.data.shards.index import ShardReader
+
+MDC, CLIP, ARC = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
+TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
+
+
+@pytest.fixture
+def files(r: Path, tmp_path: Path) -> list[Path]:
+    reader = ShardReader(r / "data/corpora/described", "test")
+    for number in range(3):
+        (tmp_path / f"{number}.png").write_bytes(reader.read(number)[1])
+    return sorted(tmp_path.glob("*.png"))
+
+
+def test_importing_it_imports_no_torch() -> None:
+    code = "import sys, mdc; sys.exit('torch' in sys.modules or 'pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_kind_of_image_is_the_same_to_it(r: Path, files: list[Path]) -> None:
+    model = mdc.load(MDC, scale=r.name)
+    whole = model.encode(files)
+    assert whole.patches.ndim == 3 and whole.embedding is None and len(whole.probed) == 3
+    torch.testing.assert_close(whole.probed, whole.patches.mean(dim=1))
+    images = [Image.open(file) for file in files]
+    arrays = np.stack([np.asarray(image.convert("RGB")) for image in images])
+    tensors = torch.from_numpy(arrays).permute(0, 3, 1, 2)
+    for given in (images, list(map(str, files)), arrays, list(arrays), tensors, tensors.double() / 255, list(tensors)):
+        assert torch.equal(model.encode(given).probed, whole.probed)
+    assert torch.equal(model.encode(arrays[1]).probed, model.encode(files[1]).probed)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (torch.zeros(3, 4, 4) - 1, "outside 0 to 1"),
+        (torch.full((3, 4, 4), torch.nan), "outside 0 to 1"),
+        (torch.zeros(4, 4, 3), r"allowed: \(3, H, W\)"),
+        (np.zeros((4, 4), np.uint8), r"shape \(4, 4\)"),
+        (np.zeros((4, 4, 3)), "float64"),
+        ([object()], "allowed: a file, a PIL image"),
+        (Image.new("F", (4, 4)), "no known range"),
+        ("nowhere.png", "cannot be read"),
+    ],
+)
+def test_what_is_no_image_is_one_line(r: Path, given: Any, why: str) -> None:
+    with pytest.raises(mdc.UserError, match=why):
+        mdc.load(MDC, scale=r.name).encode(given)
+
+
+def test_features_are_those_of_the_verb(r: Path, files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> None:
+    for run, feature in ((MDC, "patch_mean"), (CLIP, "embedding"), (CLIP, "cls")):
+        out = tmp_path_factory.mktemp("out") / f"{feature}.parquet"
+        folder, more = str(files[0].parent), ["--feature", feature, "--out", str(out), "--processes", "1"]
+        assert main(["features", run, folder, "--scale", r.name, *more]) == 0
+        rows = parquet.read_table(out).to_pydict()
+        found = getattr(mdc.load(run, scale=r.name).encode(files), feature)
+        np.testing.assert_allclose(np.asarray(rows["features"], np.float32), found.numpy(), atol=1e-6)
+
+
+def test_scores_are_those_of_the_verb(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    captions = ["a red circle", "a blue star"]
+    for run in (MDC, CLIP, ARC):
+        model = mdc.load(run, scale=r.name)
+        scores = model.score(files[0], captions, samples=32)
+        call = ["score", "--run", run, "--scale", r.name, str(files[0]), *captions, "--samples", "32", "--json"]
+        assert main(call) == 0
+        told = json.loads(capsys.readouterr().out)["captions"]
+        assert [one.score for one in scores] == [one["score"] for one in told]
+        assert all(bool(one.tokens) == (run != CLIP) and one.blind is None for one in scores)
+        each = model.score(files[:2], [captions, captions[1]], samples=32)
+        assert [one.caption for one in each[0]] == captions and [len(one) for one in each] == [2, 1]
+        assert [one.score for one in each[0]] == pytest.approx([one.score for one in scores], abs=1e-5)
+
+
+def test_an_unknown_token_is_one_warning_and_named(r: Path, files: list[Path]) -> None:
+    model = mdc.load(ARC, scale=r.name)
+    with pytest.warns(UserWarning, match="zebra") as told:
+        one, other = model.score(files[0], ["a red zebra", "a red circle"])
+    assert len(told) == 1 and one.unknown == ["zebra"] and other.unknown == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (known,) = model.score(files[0], "a red")
+    assert one.score == pytest.approx(known.score)
+
+
+def test_captions_and_filled_words(r: Path, files: list[Path]) -> None:
+    model = mdc.load(TUNED, scale=r.name)
+    assert model.weights == "best"
+    found = model.caption(files, length=6)
+    rows = parquet.read_table(r / f"captions/{TUNED}/best/described/captions.parquet").to_pylist()
+    assert [one.text for one in found] == [row["caption"] for row in rows if row["system"] == "mdc_6"][:3]
+    assert model.caption(files[0], length=6) == model.caption([files[0]], length=6)[0]
+    filled = mdc.load(MDC, scale=r.name).fill(files[0], "a ? circle")
+    assert [piece.step for piece in filled.pieces] == [0, 1, 0] and filled.pieces[0].probability is None
+
+
+def test_what_a_run_cannot_do_is_one_line(r: Path, files: list[Path]) -> None:
+    arc, clip = mdc.load(ARC, scale=r.name), mdc.load(CLIP, scale=r.name)
+    for ask, why in (
+        (lambda: clip.caption(files), "writes no captions"),
+        (lambda: arc.fill(files, "a ?"), "cannot fill words in"),
+        (lambda: arc.caption(files, steps=3), "which does not have it"),
+        (lambda: arc.score(files, ["a red circle"]), "each image needs its own"),
+        (lambda: arc.score(files[0], ["a red circle"], "cosine"), "it has likelihood"),
+        (lambda: mdc.load("alt/on-clip/mdc/s0", scale=r.name).encode(files), "uses the frozen encoder"),
+        (lambda: mdc.load("nope", scale=r.name), "no scale's run"),
+        (lambda: mdc.load(MDC, "worst", scale=r.name), "allowed: last, best"),
+    ):
+        with pytest.raises(mdc.UserError, match=why) as error:
+            ask()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("run", [MDC, CLIP])
+def test_an_exported_folder_is_the_run(run: str, r: Path, files: list[Path], tmp_path: Path) -> None:
+    model, folders = mdc.load(run, scale=r.name), {to: tmp_path / to for to in ("hub", "open_clip")}
+    for to, folder in folders.items():
+        assert main(["export", run, str(folder), "--to", to, "--scale", r.name]) == 0
+    own = model.encode(files)
+    hub, alone = (mdc.load(folder) for folder in folders.values())
+    for one in (hub, alone):
+        assert torch.equal(one.encode(files).probed, own.probed) and one.name == model.name
+    captions = ["a red circle", "a blue star"]
+    scores = [one.score for one in model.score(files[0], captions, samples=16)]
+    assert [one.score for one in hub.score(files[0], captions, samples=16)] == scores
+    if run == CLIP:
+        assert [one.score for one in alone.score(files[0], captions)] == pytest.approx(scores, abs=1e-6)
+        return
+    assert hub.caption(files) == model.caption(files)
+    for ask in (
+        lambda: alone.score(files[0], captions),
+        lambda: alone.caption(files),
+        lambda: alone.fill(files, "a ?"),
+    ):
+        with pytest.raises(mdc.UserError, match="image encoder alone"):
+            ask()
