@@ -345,5 +345,6 @@ _TRUTH_NOTES = (
 _WORD_NOTES = (
     "Content words: distinct words of a caption that are of no closed class. Content recall: per cent of a reference's content "
     "words that the caption has, in the mean over references. Repeats training: per cent of captions that stand, letter for "
-    "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language.",
+    "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language. Model calls: of the "
+    "decoder, for one caption; one of beam search reads a token for each beam, one of the others the whole caption.",
 )
