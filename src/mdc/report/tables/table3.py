@@ -55,6 +55,10 @@ SHOWN = {
             "title": "Guidance by CLIP",
             "what": "Captions by MDC in each piece of which a CLIP has a say, by its weight",
         },
+        "table_decoding": {
+            "title": "Ways of decoding",
+            "what": "Captions that one MDC run writes in several ways, from all words at once to one word at a time",
+        },
         "table_few": {
             "title": "Few examples",
             "what": "Captions by pretrained captioners that saw a few examples of another domain, or none",
