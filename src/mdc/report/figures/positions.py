@@ -53,7 +53,12 @@ _PANELS = (
     ("gradient: last third / first third", "ratio of norms"),
 )
 #: one more where the kinds of words are known
-_OF_KINDS = ("gradient by kind of word, trained", "norm, over that of the mean word piece")
+_OF_KINDS = ("gradient by kind of word, trained", "norm / mean of all words")
+#: of what is claimed how the note introduces it
+_CLAIMED = {
+    "fall": "Fall from the first third to the last in matched contexts, less than the reference's, in nats",
+    "difference": "Gradient of function words, over the mean of all words",
+}
 
 
 def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
@@ -154,11 +159,13 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
             )
         scale = f"{found.job.backbone}, scale {found.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
-        said = "; ".join(words.claims_told(claims, 2))
-        told = "Fall from the first third to the last in matched contexts, less than the reference's, in nats"
-        told += "; strength of function words, times the mean word piece" if found.job.function_words else ""
+        said = [
+            f"{told}: {'; '.join(words.claims_told([one for one in claims if one.kind == kind], 2))}."
+            for kind, told in _CLAIMED.items()
+            if any(one.kind == kind for one in claims)
+        ]
         handles = [line_handle(styles[key], labels[key]) for key in styles]
-        bottom_legend(figure, handles, f"{_BLIND} {told}: {said}." if said else _BLIND)
+        bottom_legend(figure, handles, " ".join([_BLIND, *said]))
 
 
 def _one(row: Sequence[Axes], found: Positions, key: str, style: tuple[str, str]) -> None:
