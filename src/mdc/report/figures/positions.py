@@ -134,7 +134,8 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
     }
     kinds = list(dict.fromkeys(kind for known in found.kinds.values() for kind in known))
     panels = (*_PANELS, _OF_KINDS) if kinds else _PANELS
-    with drawing(3.55 * len(panels), 2.75 * len(corpora) + 1.3, paths) as figure:
+    # a row of five is taller, or the index page's thumbnail would be a strip
+    with drawing(3.55 * len(panels), (3.2 if kinds else 2.75) * len(corpora) + 1.3, paths) as figure:
         axes = figure.subplots(len(corpora), len(panels), squeeze=False)
         for row, corpus in zip(axes, corpora, strict=True):
             for key, system in found.systems.items():
