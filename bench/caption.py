@@ -41,6 +41,8 @@ PAIRS = (
 )
 #: what a CLIP costs that has a say in every piece
 GUIDED, PLAIN = f"MDC, N' = {TOKENS}, guided by a CLIP of ViT-B/32", f"MDC, N' = {TOKENS}, 1 a step"
+#: steps that show nothing call no model, so 100 steps take no longer than a step for each piece
+ANCESTRAL = f"MDC, N' = {TOKENS}, ancestral in 100 steps"
 
 
 class Peer:
@@ -90,6 +92,10 @@ def main() -> None:
         how = Unmasking(kind="unmask", lengths=[TOKENS], per_step=per_step)
         return lambda: masked.unmasked(masked.look(images), how, keys)
 
+    def ancestral() -> object:
+        how = Unmasking(kind="unmask", lengths=[TOKENS], temperature=1.0, ancestral=100)
+        return masked.unmasked(masked.look(images), how, keys)
+
     def guided() -> object:
         how = Unmasking(kind="unmask", lengths=[TOKENS], guide=Guide(weight=10.0))
         return masked.unmasked(masked.look(images), how, keys, Guiding(clip.read, clip.look(images)))
@@ -104,6 +110,7 @@ def main() -> None:
     ways: dict[str, Callable[[], object]] = {
         PLAIN: mdc(1),
         GUIDED: guided,
+        ANCESTRAL: ancestral,
         f"MDC, N' = {TOKENS}, 3 a step": mdc(3),
         "ARC, greedy": arc(1),
         "ARC, beam 6": arc(6),
@@ -121,7 +128,10 @@ def main() -> None:
             rows.compared(_what(ours), _peer(theirs), "captions/s", found[ours], found[theirs], setting)
             for ours, theirs in PAIRS
         ]
-        + [rows.compared(_what(GUIDED), "ours without a guide", "captions/s", found[GUIDED], found[PLAIN], setting)],
+        + [
+            rows.compared(_what(GUIDED), "ours without a guide", "captions/s", found[GUIDED], found[PLAIN], setting),
+            rows.compared(_what(ANCESTRAL), "ours, 1 a step", "captions/s", found[ANCESTRAL], found[PLAIN], setting),
+        ],
         args.results,
     )
 

@@ -3,7 +3,8 @@
 At each step the model proposes a token for every masked place. A policy chooses the places whose proposals are shown; they
 stay as they are from then on. It chooses by the confidence, the greatest log probability at a place, and never by what was
 proposed there: a drawn token that is shown because it is a likely one no longer follows the model's distribution. The paper's
-policy shows the single most confident place, so L places take L steps. Nothing here knows a model: a caller proposes.
+policy shows the single most confident place, so L places take L steps. MDLM's ancestral sampler shows each place at a time
+that nothing decides but chance (:func:`ancestral_turns`). Nothing here knows a model: a caller proposes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 #: (tokens (N, L), where (N, L) bool, rows (N,), step) → proposed tokens (N, L) int64, their log probabilities (N, L) float32 and
 #: the confidences (N, L) float32, read where a token is masked; ``rows`` says which of the caller's rows these are
 Propose = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor, Tensor]]
-#: (confidence (N, L), where (N, L) bool) → which places are shown, (N, L) bool: masked ones, at least one in each row
+#: (confidence (N, L), where (N, L) bool) → which of the places ``where`` are shown, (N, L) bool: at least one in each row
 Policy = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -32,22 +33,25 @@ class Unmasked:
     confidence: Tensor
 
 
-def unmask(propose: Propose, tokens: Tensor, where: Tensor, policy: Policy) -> Unmasked:
+def unmask(propose: Propose, tokens: Tensor, where: Tensor, policy: Policy, turns: Tensor | None = None) -> Unmasked:
     """Fill the masked places of ``tokens`` (N, L) int64, which are ``where`` (N, L) bool, until none is left.
 
-    A row that is done is proposed for no more, so each row is what it would be alone.
+    ``turns`` (N, L) int64: at a step a row proposes for, and shows, only masked places of its earliest turn. A turn that has
+    none takes no step. A row that is done is proposed for no more, so each row is what it would be alone, and its last step
+    is how often it was proposed for.
     """
     tokens, where = tokens.clone(), where.clone()
     steps, confidences = torch.zeros_like(tokens), torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
     step = 0
     while len(rows := where.any(dim=1).nonzero().squeeze(1)):
         step += 1
-        masked = where[rows]
-        proposed, log_probs, confidence = propose(tokens[rows], masked, rows, step)
-        shown = policy(confidence, masked)
-        assert bool((shown <= masked).all()) and bool(shown.any(dim=1).all()), (
-            "a policy shows masked places, at least one"
-        )
+        masked = due = where[rows]
+        if turns is not None:
+            left = turns[rows].masked_fill(~masked, torch.iinfo(turns.dtype).max)
+            due = masked & (left == left.amin(dim=1, keepdim=True))
+        proposed, log_probs, confidence = propose(tokens[rows], due, rows, step)
+        shown = policy(confidence, due)
+        assert bool((shown <= due).all()) and bool(shown.any(dim=1).all()), "a policy shows masked places, at least one"
         tokens[rows] = torch.where(shown, proposed, tokens[rows])
         steps[rows] = torch.where(shown, step, steps[rows])
         confidences[rows] = torch.where(shown, log_probs.double(), confidences[rows])
@@ -71,6 +75,25 @@ def most_confident(confidence: Tensor, where: Tensor, count: int = 1) -> Tensor:
 def confident_enough(confidence: Tensor, where: Tensor, least: float) -> Tensor:
     """Every masked place whose likeliest token has at least the probability ``least``, and always the most confident one."""
     return where & ((confidence >= math.log(least)) | most_confident(confidence, where))
+
+
+def all_of_them(confidence: Tensor, where: Tensor) -> Tensor:
+    """Every masked place."""
+    return where
+
+
+# --- turns ----------------------------------------------------------------------------------------------------------------
+
+
+def ancestral_turns(uniforms: Tensor, steps: int) -> Tensor:
+    """The step at which MDLM's ancestral sampler of ``steps`` steps shows each place, from 0, of ``uniforms`` in [0, 1); int64.
+
+    From t to s = t − 1/steps a masked place is shown with probability (t − s)/t, whatever the model says (Sahoo et al., 2024,
+    equation 6, with α_t = 1 − t; the paper's equation 3). Over the steps that is a uniform draw of one of them, independent
+    for each place. So it may be drawn beforehand, and a step that shows nothing, at which a model that is not told t would
+    say the same again, needs no model.
+    """
+    return (uniforms * steps).long().clamp(max=steps - 1)
 
 
 # --- proposals ------------------------------------------------------------------------------------------------------------

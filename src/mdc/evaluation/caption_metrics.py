@@ -56,7 +56,7 @@ def main(call: Call) -> None:
         scores: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(some)
         if clip is not None:
             scores = clip.of(list(some.values()), list(found[name].clip_ids.values()))
-        rows += _rows(name, some, images, measured[name], split, scores, repeated, there)
+        rows += _rows(name, some, found[name].calls, images, measured[name], split, scores, repeated, there)
         systems[name] = _of_all(measured[name], split, name) | found[name].told
     clear_leftovers(call.out)
     path = call.out / FILE
@@ -98,6 +98,7 @@ def _plain(caption: str) -> str:
 def _rows(
     system: str,
     captions: Mapping[str, str],
+    calls: Mapping[str, int | None],
     images: Captioned,
     measured: Mapping[str, Measured],
     split: Tokenized | None,
@@ -110,7 +111,7 @@ def _rows(
         # without Java nothing is tokenised as the challenge does, and words are counted as they stand
         ours = split.systems[system][image][0] if split is not None else caption.lower()
         theirs = split.references[image] if split is not None else [one.lower() for one in images.references[place]]
-        written = Written(caption, ours, theirs, _plain(caption) in repeated)
+        written = Written(caption, ours, theirs, _plain(caption) in repeated, calls[image])
         row: Row = {"system": system, "image": image, "CLIPScore": scores[place][0], "RefCLIPScore": scores[place][1]}
         row |= {name: _at(measured[name].images, place) for name in METRICS}
         row |= {
@@ -157,6 +158,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
 
     number, counts = pa.float64(), pa.list_(pa.float64())
     types = {"int": pa.int32(), "float": number, "bool": pa.bool_()}
+    types |= {f"{name} | None": kind for name, kind in types.items()}
     schema = pa.schema(
         [
             ("system", pa.dictionary(pa.int32(), pa.string())),

@@ -1,7 +1,8 @@
 """The job ``mdc write-captions``: captions of a corpus's images by one run, in each way that Table 3 asks for.
 
 Writes ``captions.parquet``, a row for each system and image: the caption, its tokens in CLIP's numbers (null if no run of ours
-wrote it), and for each token when it was written and how sure the model was; and last ``captions.json``.
+wrote it), how often the model was called for it, and for each token when it was written and how sure the model was; and last
+``captions.json``.
 """
 
 from __future__ import annotations
@@ -140,6 +141,7 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
             "step": list(one.step),
             "confidence": list(one.confidence),
             "log_prob": one.log_prob,
+            "calls": one.calls,
         }
         for name, policy in job.policies.items()
         for key, one in zip(keys, written(name, policy), strict=True)
@@ -153,7 +155,7 @@ def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:
     reader = ShardReader(call.input(f"data/corpora/{job.floor.corpus}"), "train")
     counts = Counter(caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"])
     most = min(counts, key=lambda caption: (-counts[caption], caption))
-    return [{"system": job.floor.system, "image": key, "caption": most, **NOTHING} for key in images.keys]
+    return [{"system": job.floor.system, "image": key, "caption": most, **NOTHING, "calls": 0} for key in images.keys]
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
@@ -170,6 +172,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
             ("step", pa.list_(pa.int16())),
             ("confidence", pa.list_(pa.float64())),
             ("log_prob", pa.float64()),
+            ("calls", pa.int32()),
         ]
     )
     columns = {name: [row[name] for row in rows] for name in schema.names}

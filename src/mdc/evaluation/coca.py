@@ -20,7 +20,10 @@ from mdc.training.device import choose_device
 #: the environment's folder, unless MDC_COCA names another
 FOLDER = ".coca"
 #: what is not known of a caption that is not ours
-NOTHING: Mapping[str, Any] = {"clip_ids": None, "pieces": [], "step": [], "confidence": [], "log_prob": None}
+NOTHING: Mapping[str, Any] = {
+    **{"clip_ids": None, "pieces": [], "step": [], "confidence": []},
+    **{"log_prob": None, "calls": None},
+}
 
 
 def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, Any]]:

@@ -14,11 +14,12 @@ from mdc.plan.records import UserError, read_json, sha256_file
 
 @dataclass(frozen=True)
 class SystemCaptions:
-    """One system's captions {image: caption}, their tokens in CLIP's numbers (None if no run of ours wrote them), and the facts
-    about the run that their record has."""
+    """One system's captions {image: caption}, their tokens in CLIP's numbers and how often a model was called for each (None if
+    no run of ours wrote them, or one of before it was counted), and the facts about the run that their record has."""
 
     captions: dict[str, str]
     clip_ids: dict[str, list[int] | None]
+    calls: dict[str, int | None]
     told: dict[str, Any]
 
 
@@ -41,14 +42,15 @@ def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> d
     if sha256_file(file) != record["outputs"].get(file.name):
         raise UserError(f"{file}: not the file that {path} names (its sha256 differs); caption again")
     try:
-        rows = parquet.ParquetFile(file).read(columns=["system", "image", "caption", "clip_ids"]).to_pylist()
+        columns = ["system", "image", "caption", "clip_ids", "calls"]  # older files lack the last, and are read without
+        rows = parquet.ParquetFile(file).read(columns=columns).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
     told = {key: record[key] for key in ("training", "weights_step", "parameters", "held_out")}
     found: dict[str, SystemCaptions] = {}
     for row in rows:
-        one = found.setdefault(row["system"], SystemCaptions({}, {}, told))
-        one.captions[row["image"]], one.clip_ids[row["image"]] = row["caption"], row["clip_ids"]
+        one, image = found.setdefault(row["system"], SystemCaptions({}, {}, {}, told)), row["image"]
+        one.captions[image], one.clip_ids[image], one.calls[image] = row["caption"], row["clip_ids"], row.get("calls")
     for name, some in found.items():
         if list(some.captions) != images.keys:
             raise UserError(f"{file}: the images of {name} are not those that {asked_by} is of; caption again")

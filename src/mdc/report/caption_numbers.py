@@ -16,7 +16,7 @@ from mdc.report.statistics.replicates import Replicates
 #: of a metric that is no share its unit; the others are per cent. The first three are printed times 100 like these
 _UNITS = {
     **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "x 100"),
-    **dict.fromkeys(("words", "unreadable"), "a caption"),
+    **dict.fromkeys(("words", "unreadable", "calls"), "a caption"),
     "content_words": "distinct, a caption",
     "objects": "a caption",
 }

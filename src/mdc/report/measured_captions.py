@@ -16,7 +16,7 @@ from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic
 FILE = "metrics.parquet"
 _YES_OR_NO = ("repeated", "CHAIRs")
 #: what is no share of anything, though it is printed times 100 like one
-_NUMBERS = ("CIDEr", "CLIPScore", "RefCLIPScore", "words", "unreadable", "content_words", "objects")
+_NUMBERS = ("CIDEr", "CLIPScore", "RefCLIPScore", "words", "unreadable", "content_words", "objects", "calls")
 
 
 @dataclass(frozen=True, eq=False)

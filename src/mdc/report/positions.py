@@ -11,12 +11,16 @@ of an autoregressive model grows with the position, while the mean context of a 
 the tokens before are shown and all others are not, for both kinds of model, on first mentions only (a piece that the
 context does not hold). Claims are about that. A model that reads from right to left stands beside as a control: its matched
 contexts are the tokens behind, and a first mention is the first in its reading order.
+
+The *strength* of a kind of word is the mean norm of its tokens' gradients at the visual tokens, in contexts as training draws
+them, over that of all word pieces. It is of one model, so how large a model's gradients are does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -31,6 +35,7 @@ from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.replicates import Floats, Items, Replicates, drawn, mean
 
 CONTEXTS = {"own": "own contexts", "prefix": "matched contexts"}
+FUNCTION = "function"  # what kind_of_word calls words that are about no part of the image
 SUFFIX = "suffix"  # what the csv files call the matched contexts of a right-to-left model
 Bools = NDArray[np.bool_]
 #: what is averaged: a name, values (S seeds, N), which of the N count, the caption of each
@@ -44,6 +49,7 @@ class Tokens:
     ``masked``: the share of masks in matched contexts."""
 
     keys: NDArray[np.str_]
+    place: NDArray[np.int64]
     relative: Floats
     length: NDArray[np.int64]
     kind: NDArray[np.str_]
@@ -51,6 +57,11 @@ class Tokens:
     mentioned: Bools
     masked: Floats
     gain: dict[str, Floats]
+
+    @cached_property
+    def kind_of(self) -> dict[tuple[str, int], str]:
+        """(caption, place) → kind."""
+        return dict(zip(zip(self.keys.tolist(), self.place.tolist(), strict=True), self.kind.tolist(), strict=True))
 
     def chosen(self, context: str, kind: str | None = None) -> Bools:
         """Which tokens count in a context: no EOT; in matched contexts first mentions alone; of one ``kind``, if given."""
@@ -106,6 +117,7 @@ class Positions:
         edges = np.quantile(pieces[np.unique(keys, return_index=True)[1]], [1 / 3, 2 / 3])
         return Tokens(
             keys,
+            place,
             (place - 0.5) / np.maximum(pieces, 1),
             np.searchsorted(edges, pieces, side="left"),
             np.array(first["kind"]),
@@ -138,7 +150,8 @@ class Positions:
                     yield (end, key, context, kind, against, length), values, here, tokens.keys
 
     def _norms(self, key: str) -> Iterator[Average]:
-        """The learning signal: norms by position and their logarithms at both ends, at each snapshot; EOT left out."""
+        """The learning signal: norms by position and by kind, and their logarithms at both ends, at each snapshot; EOT left
+        out."""
         import pandas as pd
 
         columns = ("step", "place", "tokens", "key", "norm")
@@ -154,6 +167,9 @@ class Positions:
             relative, keys = (place - 0.5) / np.maximum(pieces, 1), rows["key"].to_numpy()
             for number in range(self.job.bins):
                 yield ("norm", key, step, number), norms, (self._bins(relative) == number) & (place <= pieces), keys
+            kinds = np.array([self.tokens[key].kind_of[one] for one in zip(keys.tolist(), place.tolist(), strict=True)])
+            for kind in (None, *self.kinds[key]):
+                yield ("kind", key, step, kind), norms, place <= pieces if kind is None else kinds == kind, keys
             logs = np.log(np.maximum(norms, 1e-30))
             for end, there in _ends(relative).items():
                 yield ("log norm", key, step, end), logs, there & (place <= pieces), keys
@@ -182,6 +198,16 @@ class Positions:
         """The norm of a token's loss's gradient at the visual tokens: at each snapshot's step (bin, estimate)."""
         bins = range(self.job.bins)
         return {step: self._estimates([("norm", key, step, number) for number in bins]) for step in self._steps[key]}
+
+    def strengths(self, key: str, step: int | None = None) -> list[tuple[str, Estimate]]:
+        """At a snapshot's step, or the last one's, the strength of each kind of word that has tokens of several captions."""
+        found = ((kind, self._strength(key, kind, step)) for kind in self.kinds[key])
+        return [(kind, estimate(one, self.job.statistics.level)) for kind, one in found if one is not None]
+
+    def _strength(self, key: str, kind: str, step: int | None = None) -> Replicates | None:
+        step = self._steps[key][-1] if step is None else step
+        own, every = (self._found.get(("kind", key, step, one)) for one in (kind, None))
+        return own.of(np.divide, every) if own is not None and every is not None else None
 
     def signal_ratio(self, key: str) -> list[tuple[float, Estimate]]:
         """(share of the training done, log of the norm in the last third over that in the first), at each snapshot."""
@@ -215,7 +241,8 @@ class Positions:
         return found
 
     def claims(self) -> list[Contrast]:
-        """How much less a system falls than the reference in matched contexts, of those that the job names."""
+        """How much less a system falls than the reference in matched contexts, and how much stronger function words are of one
+        system than of another, of those that the job names."""
         named = []
         for key in self.job.primary:
             reference = self.reference(key)
@@ -223,13 +250,38 @@ class Positions:
             if fall is None or reference is None:
                 raise UserError(f"{key}: no held-out caption is long enough to have a first and a last third")
             named.append((key, reference, fall))
+        apart = []
+        for one, other in self.job.function_words:
+            ours, theirs = self._strength(one, FUNCTION), self._strength(other, FUNCTION)
+            if ours is None or theirs is None:
+                raise UserError(f"{one}: no caption whose gradients are measured has a function word")
+            apart.append((one, other, ours - theirs))
         how = self.job.statistics
         claims = [claim(fall, self.job.margin, how.level) for *_, fall in named]
-        decisions = decide(claims, how.level, how.power, how.order)
-        return [
-            self._contrast(key, reference, "prefix", None, fall, decision)
-            for (key, reference, fall), decision in zip(named, decisions, strict=True)
-        ]
+        claims += [claim(difference, None, how.level) for *_, difference in apart]
+        decisions = iter(decide(claims, how.level, how.power, how.order))
+        falls = [self._contrast(key, other, "prefix", None, fall, next(decisions)) for key, other, fall in named]
+        return [*falls, *(self._apart(one, other, found, next(decisions)) for one, other, found in apart)]
+
+    def _apart(self, one: str, other: str, found: Replicates, decision: Decision) -> Contrast:
+        """How much stronger function words are of ``one`` system."""
+        systems = [self.systems[key] for key in (one, other)]
+        sides = [Side(each.key, each.corpus.label, self.job.backbone, each.method.label) for each in systems]
+        return Contrast(
+            scale=self.job.scale,
+            artefact=self.job.artefact,
+            kind="difference",
+            first=sides[0],
+            second=sides[1],
+            column=FUNCTION,
+            label=f"{FUNCTION} words",
+            metric="strength of the gradient",
+            unit="times the mean word piece",
+            found=estimate(found, self.job.statistics.level, contrast=True),
+            records=records_of(*systems),
+            decision=decision,
+            condition="as trained",
+        )
 
     def context(self, key: str, context: str) -> str:
         """A context as the csv files name it."""

@@ -7,11 +7,20 @@ import math
 
 import pytest
 import torch
+from scipy.stats import chisquare
 from torch import Tensor
 
 from mdc.diffusion.beam import Hypothesis, beam_search
 from mdc.diffusion.guided import Candidates, likeliest, unmask_guided
-from mdc.diffusion.sampling import confident_enough, drawn, greedy, most_confident, unmask
+from mdc.diffusion.sampling import (
+    all_of_them,
+    ancestral_turns,
+    confident_enough,
+    drawn,
+    greedy,
+    most_confident,
+    unmask,
+)
 
 V, MASK = 6, 6
 
@@ -98,6 +107,61 @@ def test_a_drawn_token_has_its_probability_at_every_temperature() -> None:
     assert cold.tolist() == [0] * 5
     never, _ = drawn(torch.tensor([[-math.inf, 0.0]]), 1.0, torch.tensor([0.0]))
     assert never.tolist() == [1], "what is barred is never drawn"
+
+
+# --- ancestral sampling -----------------------------------------------------------------------------------------------
+
+
+def enumerated(model: Tensor, steps: int) -> dict[tuple[int, ...], float]:
+    """The law of MDLM's sampler, step by step: from t to s a masked place stays one with probability s/t, and else is drawn
+    from the model, which sees what is there at t. ``model``: state of three places, each one of 2 pieces or masked → (3, 2)."""
+    law = {(2, 2, 2): 1.0}
+    for step in range(steps, 0, -1):
+        t, s = step / steps, (step - 1) / steps
+        after: dict[tuple[int, ...], float] = {}
+        for state, chance in law.items():
+            ways = [
+                {2: s / t, **{k: (1 - s / t) * float(model[state][place, k]) for k in (0, 1)}}
+                if one == 2
+                else {one: 1.0}
+                for place, one in enumerate(state)
+            ]
+            for new in itertools.product(*ways):
+                more = chance * math.prod(way[one] for way, one in zip(ways, new, strict=True))
+                after[new] = after.get(new, 0.0) + more
+        law = {state: chance for state, chance in after.items() if chance > 0}
+    return law
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 15])
+def test_ancestral_samples_follow_the_enumerated_law_of_the_sampler(steps: int) -> None:
+    number, generator = 20_000, torch.Generator().manual_seed(steps)
+    model = (2 * torch.randn(3, 3, 3, 3, 2, generator=generator)).double().softmax(dim=-1)
+    asked = torch.zeros(number, dtype=torch.int64)
+
+    def proposed(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        asked[rows] += 1
+        here = model[tokens[:, 0], tokens[:, 1], tokens[:, 2]]
+        uniforms = torch.rand(where.numel(), generator=generator)
+        found, log_probs = drawn(here.log().flatten(0, 1), 1.0, uniforms)
+        return found.view(where.shape), log_probs.view(where.shape), log_probs.view(where.shape)
+
+    tokens = torch.full((number, 3), 2)
+    turns = ancestral_turns(torch.rand(number, 3, generator=generator), steps)
+    found = unmask(proposed, tokens, tokens == 2, all_of_them, turns)
+    law = enumerated(model, steps)
+    seen = (found.tokens @ torch.tensor([4, 2, 1])).bincount(minlength=8)
+    expected = [number * law[state] for state in itertools.product((0, 1), repeat=3)]
+    assert chisquare(seen.numpy(), expected).pvalue > 1e-3
+    if steps > 1:  # the law of drawing all at once is another one, and the test would see it
+        assert (
+            chisquare(
+                seen.numpy(), [number * enumerated(model, 1)[s] for s in itertools.product((0, 1), repeat=3)]
+            ).pvalue
+            < 1e-6
+        )
+    # steps that show nothing are not asked for, and those that are, are counted
+    assert asked.tolist() == [len(set(row)) for row in turns.tolist()] == found.step.amax(dim=1).tolist()
 
 
 # --- with a guide -----------------------------------------------------------------------------------------------------

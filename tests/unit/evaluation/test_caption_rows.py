@@ -69,6 +69,13 @@ def _spice(theirs: metrics.Texts, ours: metrics.Texts, program: Path) -> Measure
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """What the job writes, by system and image."""
+    return _measured(monkeypatch, tmp_path, {"calls": 4})
+
+
+def _measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: dict[str, int]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """… of captions with ``more`` columns, each a number larger from caption to caption."""
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     monkeypatch.setattr(metrics, "_meteor", _meteor)
     monkeypatch.setattr(metrics, "_spice", _spice)
@@ -82,8 +89,9 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[tuple[str, str
         pa.Table.from_pylist(
             [
                 {"system": name, "image": key, "caption": caption, "clip_ids": None}
+                | {column: first + place for column, first in more.items()}
                 for name, some in CAPTIONS.items()
-                for key, caption in some.items()
+                for place, (key, caption) in enumerate(some.items())
             ]
         ),
         kept,
@@ -147,3 +155,15 @@ def test_every_row_has_its_own_images_numbers(rows: dict[tuple[str, str], dict[s
     for name in (*METRICS, "bleu_counts", "meteor_counts", "words", "content_recall", "objects", "truth"):
         for left, right in zip(list(IMAGES), [*list(IMAGES)[1:], next(iter(IMAGES))], strict=True):
             assert any(rows[system, left][name] != rows[system, right][name] for system in SYSTEMS), name
+
+
+def test_model_calls_are_those_of_the_caption_and_unknown_in_files_of_before_they_were_counted(
+    rows: dict[tuple[str, str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, some in CAPTIONS.items():
+        assert [rows[name, key]["calls"] for key in some] == [4, 5, 6, 7]
+    (tmp_path / "older").mkdir()
+    older = _measured(monkeypatch, tmp_path / "older", {})
+    assert {row["calls"] for row in older.values()} == {None}
+    without = {key: {**row, "calls": None} for key, row in rows.items()}
+    assert older == without

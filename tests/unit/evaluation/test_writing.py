@@ -47,24 +47,29 @@ def barred(log_probs: Tensor) -> Tensor:
 
 
 def _equation_6(
-    image: int, tokens: list[int], allowed: Callable[[Tensor], Tensor]
+    image: int, tokens: list[int], allowed: Callable[[Tensor], Tensor], count: int = 1
 ) -> tuple[list[int], list[int], list[float]]:
-    """Tokens, steps and log probabilities behind SOT: a mask a step, the most confident first; ``allowed`` bars scores."""
-    steps, sure = [0] * len(tokens), [0.0] * len(tokens)
-    for step in range(1, tokens.count(toy.MASK) + 1):
+    """Tokens, steps and log probabilities behind SOT: ``count`` masks a step, the most confident first; ``allowed`` bars
+    scores."""
+    steps, sure, step = [0] * len(tokens), [0.0] * len(tokens), 0
+    while toy.MASK in tokens:
+        step += 1
         eta = allowed(plain("mdc", image, torch.tensor(tokens))).log_softmax(dim=-1)
         confidence = {i: float(eta[i].max()) for i, token in enumerate(tokens) if token == toy.MASK}
-        place = max(confidence, key=confidence.__getitem__)
-        tokens[place], steps[place], sure[place] = int(eta[place].argmax()), step, confidence[place]
+        for place in sorted(confidence, key=lambda i: -confidence[i])[:count]:
+            tokens[place], steps[place], sure[place] = int(eta[place].argmax()), step, confidence[place]
     return tokens[1:], steps[1:], sure[1:]
 
 
-def test_unmasking_is_equation_6_with_a_visible_end() -> None:
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_unmasking_is_equation_6_with_a_visible_end(count: int) -> None:
+    """… one piece a step, several, or all at once."""
     one = writer("mdc")
-    for image, found in enumerate(one.unmasked(one.look(images()), unmasking(7), KEYS)):
-        tokens, steps, sure = _equation_6(image, [toy.SOT, *[toy.MASK] * 7, toy.EOT], barred)
+    for image, found in enumerate(one.unmasked(one.look(images()), unmasking(7, per_step=count), KEYS)):
+        tokens, steps, sure = _equation_6(image, [toy.SOT, *[toy.MASK] * 7, toy.EOT], barred, count)
         assert found.pieces == tuple(tokens[:-1]) and found.step == tuple(steps[:-1])
         assert found.log_prob == pytest.approx(sum(sure), abs=1e-4) == pytest.approx(sum(found.confidence), abs=1e-4)
+        assert found.calls == math.ceil(7 / count)
 
 
 def reading(captions: object) -> Tensor:
@@ -137,16 +142,19 @@ def test_a_searched_captions_probability_is_the_models(width: int, least: int, m
             assert every.argmax(dim=1).tolist()[: len(found.pieces) + len(end)] == [*found.pieces, *end]
 
 
-_POLICIES = [unmasking(6, **more) for more in ({}, {"per_step": 2}, {"threshold": 0.2}, {"temperature": 1.0})]
+_ANCESTRAL = {"temperature": 1.0, "ancestral": 4}
+_POLICIES = [
+    unmasking(6, **more) for more in ({}, {"per_step": 2}, {"threshold": 0.2}, {"temperature": 1.0}, _ANCESTRAL)
+]
 
 
 @pytest.mark.parametrize("policy", [*_POLICIES, unmasking(3, 5, 8), beam(3, 9)])
 def test_a_caption_does_not_depend_on_what_is_written_beside_it(policy: Unmasking | Beam) -> None:
-    def written(numbers: list[int], **more: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def written(numbers: list[int], **more: int) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
         one = writer("arc" if isinstance(policy, Beam) else "mdc", **more)
         memory, keys = one.look(images()[numbers]), [KEYS[n] for n in numbers]
         found = one.searched(memory, policy) if isinstance(policy, Beam) else one.unmasked(memory, policy, keys)
-        return [(caption.pieces, caption.step) for caption in found]
+        return [(caption.pieces, caption.step, caption.calls) for caption in found]
 
     together = written([0, 1, 2])
     assert written([0, 1, 2], batch_tokens=1) == together == [*written([0]), *written([1]), *written([2])]
@@ -186,7 +194,7 @@ def test_a_free_length_is_the_best_by_its_own_likelihood() -> None:
         free = one.unmasked(memory, unmasking(3, 5, 8, penalty=penalty), KEYS)
         for image in range(3):
             best = max((found[image] for found in each), key=lambda w: w.log_prob / len(w.pieces) ** penalty)
-            assert free[image] == best
+            assert free[image] == replace(best, calls=3 + 5 + 8)
 
 
 def _ending() -> Writer:
@@ -244,7 +252,7 @@ def _factorised() -> Writer:
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("more", [{}, {"per_step": 2}, {"threshold": 0.45}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"per_step": 2}, {"threshold": 0.45}, {"ancestral": 3}], ids=str)
 def test_drawn_captions_follow_the_models_distribution(more: dict[str, object], temperature: float) -> None:
     """The places that are shown first must not be those at which a likely piece was drawn (chi-square over all captions)."""
     one, number = _factorised(), 6000
@@ -265,9 +273,55 @@ def test_drawn_captions_follow_the_models_distribution(more: dict[str, object], 
     assert chisquare(*(one.numpy() for one in both)).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("steps", [1, 2, 100])
+def test_ancestral_captions_follow_the_law_of_the_sampler(steps: int) -> None:
+    """Two pieces, of a model in which they depend on one another: both at one step with chance 1/T, or one after the other."""
+    one, number = writer("mdc"), 8000
+
+    def shares(*given: int) -> Tensor:
+        tokens = torch.tensor([toy.SOT, *given, toy.EOT])
+        return barred(plain("mdc", 0, tokens)).log_softmax(dim=-1).double().exp()[1:3, : toy.SOT]
+
+    alone, pieces = shares(toy.MASK, toy.MASK), range(toy.SOT)
+    first_then = torch.stack([alone[0, k] * shares(k, toy.MASK)[1] for k in pieces])
+    then_first = torch.stack([alone[1, k] * shares(toy.MASK, k)[0] for k in pieces], dim=1)
+    together = alone[0][:, None] * alone[1]
+    law = together / steps + (1 - 1 / steps) * (first_then + then_first) / 2
+    memory = one.look(images()).of([0] * number)
+    how = unmasking(2, temperature=1.0, ancestral=steps, seed=3)
+    captions = one.unmasked(memory, how, [f"image {n}" for n in range(number)])
+    assert {found.calls for found in captions} == ({1} if steps == 1 else {1, 2})
+    found = torch.tensor([caption.pieces for caption in captions])
+    cells = (found @ torch.tensor([toy.SOT, 1])).bincount(minlength=toy.SOT**2)
+    expected = number * law.flatten() / law.sum()  # which is 1 up to float32
+    rare = expected < 5
+    both = [torch.cat([one[~rare], one[rare].sum()[None]]) for one in (cells.double(), expected)]
+    assert chisquare(*(one.numpy() for one in both)).pvalue > 1e-3
+
+
+def test_more_ancestral_steps_than_places_call_the_model_at_most_once_a_place() -> None:
+    one = writer("mdc")
+    memory = one.look(images()).of([0, 1, 2] * 200)
+    keys = [str(n) for n in range(600)]
+    for steps in (1, 15, 100):
+        calls = [found.calls for found in one.unmasked(memory, unmasking(9, temperature=1.0, ancestral=steps), keys)]
+        mean = steps * (1 - (1 - 1 / steps) ** 9)
+        assert max(calls) <= min(9, steps) and sum(calls) / 600 == pytest.approx(mean, abs=0.25)
+
+
+def test_ancestral_sampling_draws_and_leaves_no_other_choice() -> None:
+    with pytest.raises(ValueError, match="ancestral: draws what it shows; give a temperature"):
+        unmasking(5, ancestral=15)
+    for more in ({"per_step": 2}, {"threshold": 0.5}):
+        with pytest.raises(ValueError, match="ancestral: chance says which places are shown"):
+            unmasking(5, ancestral=15, temperature=1.0, **more)
+    with pytest.raises(ValueError, match=r"guide: .* leave ancestral out"):
+        unmasking(5, guide={"weight": 1.0}, ancestral=15, temperature=1.0)
+
+
 # --- eight images, learnt by heart ----------------------------------------------------------------------------------------
 
-_WAYS = [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}]
+_WAYS = [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}, {"temperature": 0.3, "ancestral": 100}]
 
 
 @cache

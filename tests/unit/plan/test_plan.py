@@ -193,7 +193,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert with_("encoders", "codes", "label", to="x") <= set(ARTEFACTS)
     assert with_("pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
         *{"table1", "figure_loss", "table7"},
-        "table_guidance",  # its note names the CLIP that guides
+        *("table_guidance", "figure_robustness"),  # whose notes name the CLIP that guides
     }
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])

@@ -146,8 +146,39 @@ def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
         return {one.system: one.method.label for one in job.systems if not one.reference}
 
     assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
+    assert labels("table_decoding")["at_once"] == "MDC · all at once"
     assert labels("table3")["mdc_15"] == "MDC · 15"
     assert labels("mcd_table1")["mdc_codes"] == "MDC on codes · best of 6"
+
+
+def test_ways_of_decoding_are_told_apart_in_words() -> None:
+    """… so that a comparison's two sides can be seen to decode alike, or not."""
+    job = _plan("mini").jobs["table_decoding"]
+    assert isinstance(job, CaptionTableJob)
+    assert {one.system: one.decoding for one in job.systems if not one.reference} == {
+        "mdc_tuned": "greedy",
+        "at_once": "greedy, all at once",
+        "three": "greedy, 3 a step",
+        "drawn": "drawn at 1",
+        "ancestral_15": "drawn at 1, ancestral in 15 steps",
+        "ancestral_100": "drawn at 1, ancestral in 100 steps",
+    }
+    assert len({*(run for one in job.systems if not one.reference for run in one.runs)}) == 1, "of one checkpoint"
+
+
+@pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])
+def test_a_guide_is_trained_for_the_datasets_alone_whose_captions_it_guides(scale: str) -> None:
+    plan = _plan(scale)
+    (dataset,) = scale_values(scale)["tables"]["table_few"]["datasets"]
+    section = plan.scale.section_of(dataset)
+    guided = [name for name in plan.jobs if getattr(plan.jobs[name], "guide", None) is not None]
+    assert guided and {name.rpartition("/")[2] for name in guided} == {dataset}
+    trained = {plan.jobs[name].guide.run for name in guided}  # type: ignore[attr-defined]
+    (run,) = trained
+    assert run.split("/")[1] == section.datasets[dataset].pretrained
+    others = {one.pretrained for name, one in section.datasets.items() if name != dataset} - {run.split("/")[1]}
+    if scale == "flickr8k-claims":
+        assert others and not any(f"runs/{one}/ViT-T-8/clip/s1" in plan.jobs for one in others)
 
 
 CONTEST = {"arc": None, "mdc_10": [10], "mdc_15": [15], "mdc_20": [20]}
@@ -214,7 +245,7 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
 def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
     """What stands for five systems more needs not be named six times."""
     shown_others = [key for key, one in VALUES["claims"]["systems"].items() if one.get("mismatched") is True]
-    plain = [*VALUES["claims"]["systems"], *(f"{key}_other" for key in (*shown_others, "guided_30"))]
+    plain = [*VALUES["claims"]["systems"], *(f"{key}_other" for key in shown_others)]
     listed = Plan(validate(_changed("claims", "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
     assert listed == _plan("mini").jobs["figure_robustness"]
 

@@ -73,9 +73,51 @@ def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tm
 def test_nothing_can_be_claimed_of_the_control(changed: dict[str, Any]) -> None:
     values = scale_values("mini")
     asked = values["tables"]["figure_position"]
-    asked |= {"corpora": {"alt": ["arc", "arc_rtl", "mdc"]}, **changed}
+    asked |= {"corpora": {"alt": ["arc", "arc_rtl", "mdc"]}, "function_words": [], **changed}
     with pytest.raises(UserError, match="reads from right to left, which is a control"):
         _ = Plan(validate(values)).jobs
+
+
+def test_photos_have_no_known_kinds_of_words() -> None:
+    values = scale_values("flickr8k-long")
+    values["tables"]["figure_position"]["function_words"] = [["single/mdc", "single/arc"]]
+    with pytest.raises(UserError, match="the kinds of words of single are not known"):
+        _ = Plan(validate(values)).jobs
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_function_words_are_as_strong_as_their_gradients_over_those_of_all_words(
+    tmp_path: Path, seeds: tuple[int, ...]
+) -> None:
+    """In the made-up world words at even places are of no kind, and norms grow with the place: after training more steeply."""
+
+    def strength(step: int, seed: int, places: tuple[int, ...]) -> float:
+        own, every = (
+            np.mean([norm(step, n, place, seed) for n in range(CAPTIONS) for place in some])
+            for some in (places, range(1, 7))
+        )
+        return float(own / every)
+
+    job, given = positions_world(tmp_path, seeds)
+    job = job.model_copy(update={"function_words": [["c/mdc", "c/arc"]]})
+    found = Positions(job, given)
+    for step, more in ((0, {"step": 0}), (10, {})):
+        expected = {"shape": (1, 3, 5), "function": (2, 4, 6)}
+        told = dict(found.strengths("c/mdc", **more))
+        for kind, places in expected.items():
+            values = [strength(step, seed, places) for seed in seeds]
+            assert told[kind].value == pytest.approx(np.mean(values)), "EOT is left out"
+    (_, claim) = found.claims()
+    assert (claim.first.key, claim.label, claim.found.value) == ("c/mdc", "function words", 0), (
+        "both worlds have one norm"
+    )
+    assert claim.decision is not None and claim.decision.margin is None
+    out = make(job, given, tmp_path / "out")
+    lines = read_rows(out / "figure_position_kinds.csv")
+    assert {(line["step"], line["kind"]) for line in lines} == {
+        (s, k) for s in ("0", "10") for k in ("shape", "function")
+    }
+    assert "function words" in (out / "figure_position.svg").read_text()
 
 
 def _gains(method: str, seed: int, context: str) -> list[tuple[dict[str, Any], float]]:

@@ -18,21 +18,24 @@ SHOWN = {
     "content_words": "content words",
     "content_recall": "content recall",
     "repeated": "repeats training",
+    "calls": "model calls",
 }
 
 
 @dataclass(frozen=True)
 class Written:
     """A ``caption`` as it was written, and its ``tokens`` and those of its ``references`` with a space between them; ``seen``:
-    it is one of the training captions."""
+    it is one of the training captions. ``calls``: how often its model was called, None if that is not known."""
 
     caption: str
     tokens: str
     references: Sequence[str]
     seen: bool
+    calls: int | None = None
 
 
-Metric = Callable[[Written], int | float | bool]
+#: None where it is not known; then tables leave the column out
+Metric = Callable[[Written], int | float | bool | None]
 EACH: dict[str, Metric] = {}
 
 
@@ -61,3 +64,8 @@ def content_recall(one: Written) -> float:
 @each
 def repeated(one: Written) -> bool:
     return one.seen
+
+
+@each
+def calls(one: Written) -> int | None:
+    return one.calls

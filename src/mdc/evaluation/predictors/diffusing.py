@@ -113,7 +113,9 @@ class DiffusionWriter:
             drawn = ancestral(predict, start, moments, self.schedule, noise.of_stride)
         else:
             drawn = self._best_first(predict, len(keys), moments)
-        return [self._cut(*one) for one in zip(drawn.tokens, drawn.step, drawn.confidence, strict=True)]
+        # with guidance a stride takes the whole condition and what is left of it
+        calls = (len(moments) - 1) * (1 if predict.scale == 1 else 2)
+        return [self._cut(*one, calls) for one in zip(drawn.tokens, drawn.step, drawn.confidence, strict=True)]
 
     def _best_first(self, predict: _Predict, count: int, moments: Sequence[int]) -> Drawn:
         """From masks alone; at each stride the places whose most likely token is the most confident are shown, as many as it
@@ -131,12 +133,12 @@ class DiffusionWriter:
         )
         return Drawn(found.tokens, found.step, found.confidence)
 
-    def _cut(self, classes: Tensor, step: Tensor, confidence: Tensor) -> Written:
+    def _cut(self, classes: Tensor, step: Tensor, confidence: Tensor, calls: int) -> Written:
         """A caption up to its first EOT, whose own confidence counts too."""
         tokens = self.model.token_of(classes).tolist()
         end = tokens.index(self.vocabulary.eot) if self.vocabulary.eot in tokens else len(tokens)
         sure = confidence.tolist()
-        return Written(tuple(tokens[:end]), sum(sure[: end + 1]), tuple(step.tolist()[:end]), tuple(sure[:end]))
+        return Written(tuple(tokens[:end]), sum(sure[: end + 1]), tuple(step.tolist()[:end]), tuple(sure[:end]), calls)
 
 
 class _Predict:

@@ -9,15 +9,25 @@ not depend on what is captioned beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mdc.diffusion.beam import beam_search
+from mdc.diffusion.beam import Next, beam_search
 from mdc.diffusion.guided import Candidates, likeliest, unmask_guided
-from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
+from mdc.diffusion.sampling import (
+    Policy,
+    Unmasked,
+    all_of_them,
+    ancestral_turns,
+    confident_enough,
+    drawn,
+    greedy,
+    most_confident,
+    unmask,
+)
 from mdc.evaluation.predictors.folded import AnyCaptioner, hidden_states, logit_blocks, read_images
 from mdc.evaluation.predictors.stepwise import stepwise
 from mdc.models.memory import Memory
@@ -32,12 +42,14 @@ class Written:
     the model wrote.
 
     Of each piece ``step``: when it was written, from 1, or 0 if it was given; ``confidence``: its log probability then.
+    ``calls``: how often the decoder was called for it, which one that is written beside it does not change.
     """
 
     pieces: tuple[int, ...]
     log_prob: float
     step: tuple[int, ...]
     confidence: tuple[float, ...]
+    calls: int
 
 
 class Guiding:
@@ -81,14 +93,16 @@ class Writer:
         """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows. ``guiding``: for
         a policy with a guide."""
         best: list[tuple[float, Written] | None] = [None] * len(memory)
+        calls = [0] * len(memory)
         for length in policy.lengths:
             template = [self.vocabulary.mask_id] * length
             for number, found in enumerate(self._completed(memory, [template] * len(memory), policy, keys, guiding)):
                 score = found.log_prob / length**policy.penalty
+                calls[number] += found.calls
                 former = best[number]
                 if former is None or score > former[0]:
                     best[number] = score, found
-        return [one[1] for one in best if one is not None]
+        return [replace(one[1], calls=count) for one, count in zip(best, calls, strict=True) if one is not None]
 
     def filled(
         self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
@@ -126,7 +140,8 @@ class Writer:
     def _cut(self, pieces: list[int], step: list[int], confidence: list[float]) -> Written:
         """A caption up to the EOT that it was given by the model, if there is one."""
         end = pieces.index(self.vocabulary.eot) if self.vocabulary.eot in pieces else len(pieces)
-        return Written(tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), tuple(confidence[:end]))
+        sure = tuple(confidence[:end])
+        return Written(tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), sure, max(step, default=0))
 
     @torch.no_grad()
     def _guided(
@@ -194,7 +209,8 @@ class Writer:
                 nothing.masked_scatter(where, confidence),
             )
 
-        return unmask(propose, tokens, tokens == self.vocabulary.mask_id, _policy(policy))
+        turns = None if noise.turns is None else noise.turns.to(self.device)
+        return unmask(propose, tokens, tokens == self.vocabulary.mask_id, _policy(policy), turns)
 
     def _batches(self, templates: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Places of templates of equal length, as many as ``batch_tokens`` allows, at least one."""
@@ -214,8 +230,16 @@ class Writer:
         for start in range(0, len(memory), size):
             part = memory.of(range(start, min(start + size, len(memory))))
             following = stepwise(self.model, part, policy.most + 1, self.precision)
-            for one in beam_search(
-                following,
+            calls = torch.zeros(len(part), dtype=torch.int64, device=self.device)
+
+            def counted(
+                images: Tensor, parents: Tensor, tokens: Tensor, following: Next = following, calls: Tensor = calls
+            ) -> Tensor:
+                calls[images] += 1
+                return following(images, parents, tokens)
+
+            searched = beam_search(
+                counted,
                 len(part),
                 width=policy.width,
                 start=self.vocabulary.sot,
@@ -224,16 +248,19 @@ class Writer:
                 most=policy.most,
                 penalty=policy.penalty,
                 device=self.device,
-            ):
+            )
+            for one, count in zip(searched, calls.tolist(), strict=True):
                 pieces, confidence = one.tokens[:-1], one.log_probs[:-1]
                 step = tuple(range(1, len(pieces) + 1))
                 if reverse:
                     pieces, confidence, step = pieces[::-1], confidence[::-1], step[::-1]
-                found.append(Written(pieces, one.log_prob, step, confidence))
+                found.append(Written(pieces, one.log_prob, step, confidence, count))
         return found
 
 
 def _policy(policy: Unmasking) -> Policy:
+    if policy.ancestral is not None:
+        return all_of_them
     if policy.threshold is not None:
         least = policy.threshold
         return lambda confidence, where: confident_enough(confidence, where, least)
@@ -241,17 +268,21 @@ def _policy(policy: Unmasking) -> Policy:
 
 
 class _Noise:
-    """Uniform numbers of each image, step and place: they depend on the seed, the image's key and the step alone."""
+    """Uniform numbers of each image, step and place: they depend on the seed, the image's key and the step alone. ``turns``
+    (N, L): when each place is shown, if chance says so."""
 
     def __init__(self, policy: Unmasking, keys: Sequence[str], length: int) -> None:
         self.length = length
-        self.generators = None
+        self.generators = self.turns = None
         if policy.temperature is not None:
             self.generators = [
                 np.random.default_rng([policy.seed, length, *key.encode("utf-8", "surrogatepass")]) for key in keys
             ]
             # numbers of all steps, so that a row that ends early draws no others
             self.numbers = torch.stack([torch.from_numpy(g.random((length, length))) for g in self.generators])
+            if policy.ancestral is not None:
+                uniforms = torch.stack([torch.from_numpy(g.random(length)) for g in self.generators])
+                self.turns = ancestral_turns(uniforms, policy.ancestral)
 
     def of(self, rows: Sequence[int], step: int) -> Tensor:
         if self.generators is None:

@@ -62,7 +62,8 @@ class Unmasking(Strict):
     length^``penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that one
     length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose likeliest token has
     at least the probability ``threshold``. ``temperature`` None is greedy; with one, the token of a place that is shown is
-    drawn, with ``seed``. With a ``guide`` one place is shown at a step, greedily.
+    drawn, with ``seed``. ``ancestral``: MDLM's ancestral sampling in so many steps, which draws when each place is shown
+    too. With a ``guide`` one place is shown at a step, greedily.
     """
 
     kind: Literal["unmask"]
@@ -71,6 +72,7 @@ class Unmasking(Strict):
     per_step: Positive = 1
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     temperature: Annotated[float, Field(gt=0, le=100)] | None = None
+    ancestral: Annotated[int, Field(ge=1, le=100_000)] | None = None
     penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     seed: NonNegative = 0
     guide: Guide | None = None
@@ -79,6 +81,12 @@ class Unmasking(Strict):
     def _one_way(self) -> Self:
         if self.threshold is not None and self.per_step != 1:
             raise ValueError("per_step and threshold are two ways to show several places at a step; give one of them")
+        if self.ancestral is not None and (self.threshold is not None or self.per_step != 1):
+            raise ValueError(
+                "ancestral: chance says which places are shown at a step; leave per_step and threshold out"
+            )
+        if self.ancestral is not None and self.temperature is None:
+            raise ValueError("ancestral: draws what it shows; give a temperature, as MDLM's is temperature: 1.0")
         if self.ends and len(self.lengths) > 1:
             raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
         if self.guide is not None:
@@ -86,7 +94,7 @@ class Unmasking(Strict):
         return self
 
     def _guided(self) -> None:
-        others = {"per_step": 1, "threshold": None, "temperature": None, "ends": False}
+        others = {"per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
         for key, plain in others.items():
             if getattr(self, key) != plain:
                 raise ValueError(

@@ -54,8 +54,16 @@ class CaptionSystem(_System):
             return "greedy" if write.width == 1 else f"beam {write.width}"
         if isinstance(write, Diffusing):
             return "drawn" if write.policy == "posterior" else "best first"
-        drawn = "greedy" if write.temperature is None else f"drawn at {write.temperature:g}"
-        return drawn if len(write.lengths) == 1 else f"{drawn}, best of {len(write.lengths)}"
+        told = ["greedy" if write.temperature is None else f"drawn at {write.temperature:g}"]
+        if write.guide is not None:
+            told.append("guided")
+        if write.ancestral is not None:
+            told.append(f"ancestral in {write.ancestral} steps")
+        elif write.threshold is not None:
+            told.append(f"all of p ≥ {write.threshold:g}")
+        elif write.per_step > 1:
+            told.append("all at once" if write.per_step >= write.lengths[-1] else f"{write.per_step} a step")
+        return ", ".join(told if len(write.lengths) == 1 else [*told, f"best of {len(write.lengths)}"])
 
     @property
     def guided(self) -> bool:

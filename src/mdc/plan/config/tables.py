@@ -45,6 +45,7 @@ from mdc.plan.config.types import (
     SidePair,
     Strict,
     WithClaims,
+    check_reference,
     check_scored,
     check_sides_exist,
     each_once,
@@ -347,6 +348,8 @@ class PositionFigure(OfMethods):
     ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
     ``margin``: in nats, what counts as a difference. ``primary``: methods (corpus/method) whose fall from
     the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
+    ``function_words``: pairs of methods of one corpus of the embedded world; it is claimed that such words give the first
+    more of its learning signal than the second.
     """
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
@@ -359,9 +362,19 @@ class PositionFigure(OfMethods):
     primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
         default_factory=list
     )
+    function_words: list[SidePair] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _claims(self) -> Self:
+        pairs_once("function_words", self.function_words)
+        there = [f"{corpus}/{method}" for corpus, methods in self.corpora.items() for method in methods]
+        for pair in self.function_words:
+            for side in pair:
+                check_reference("function_words", side, dict.fromkeys(there), "method of this figure (corpora)")
+            if len({side.rpartition("/")[0] for side in pair}) > 1:
+                raise ValueError(f"function_words: [{', '.join(pair)}] compares corpora, whose captions differ")
+        if (count := len(self.primary) + len(self.function_words)) > MOST_CLAIMS:
+            raise ValueError(f"primary and function_words are {count} claims, allowed: {MOST_CLAIMS}; name fewer")
         for corpus, methods in self.corpora.items():
             if self.reference not in methods:
                 raise ValueError(

@@ -68,9 +68,10 @@ def runs(plan: Context) -> list[Run]:
         if one.run is not None:
             found |= {one.run.pretrained: None, one.run: None}
     for table in _tables(plan):
-        for clip in (table.clip_score, table.guide):
-            if isinstance(clip, RunClip):
-                found |= dict.fromkeys(_clip_run(plan, table, clip, name) for name in table.datasets)
+        for name in table.datasets:
+            guided = any(system.guided for system in table.systems_of(name).values())
+            clips = (table.clip_score, table.guide if guided else None)
+            found |= dict.fromkeys(_clip_run(plan, table, c, name) for c in clips if isinstance(c, RunClip))
     return list(found)
 
 

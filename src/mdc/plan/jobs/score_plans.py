@@ -131,6 +131,12 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
                 f"scales/{plan.params.scale}.yaml: tables.figure_position: {side} reads from right to left, which is a control; "
                 "nothing is claimed of it (reference, primary)"
             )
+    for corpus in dict.fromkeys(side.rpartition("/")[0] for pair in figure.function_words for side in pair):
+        if scale.data.corpora[scale.corpus_of(corpus)].source.kind != "scenes":
+            raise UserError(
+                f"scales/{plan.params.scale}.yaml: tables.figure_position.function_words: the kinds of words of {corpus} are not "
+                "known; those of a corpus of the embedded world are (source.kind: scenes)"
+            )
     jobs: dict[str, Any] = {}
     systems: list[Row] = []
     for corpus, methods in figure.corpora.items():
@@ -155,6 +161,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
         "systems": systems,
         "reference": figure.reference,
         "primary": figure.primary,
+        "function_words": [list(pair) for pair in figure.function_words],
         "seeds": scale.training.seeds,
         "bins": figure.bins,
         "margin": figure.margin,

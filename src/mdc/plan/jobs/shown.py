@@ -205,7 +205,8 @@ class PositionSystem(Strict):
 class PositionsFigureJob(ArtefactJob):
     """What the image tells about a token, by its position; see :class:`mdc.plan.config.tables.PositionFigure`.
 
-    ``reference``: the method that the others of its corpus are held against; ``primary``: systems' keys.
+    ``reference``: the method that the others of its corpus are held against; ``primary``: systems' keys, and
+    ``function_words`` pairs of them.
     """
 
     plan: Literal["positions"]
@@ -213,6 +214,7 @@ class PositionsFigureJob(ArtefactJob):
     systems: Annotated[list[PositionSystem], Field(min_length=1)]
     reference: str
     primary: list[str]
+    function_words: list[list[str]] = Field(default_factory=list)
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     bins: Positive
     margin: Annotated[float, Field(gt=0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
-    "files": ".png .svg .csv _contrasts.csv _gradients.csv",
+    "files": ".png .svg .csv _contrasts.csv _gradients.csv _kinds.csv",
     "caption": "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative "
     "position: in the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the "
-    "loss's gradient at the visual tokens.",
+    "loss's gradient at the visual tokens, also by the kind of word where that is known.",
     "config": "tables.PositionFigure",
     "plan": "score_plans.positions",
     "job": "shown.PositionsFigureJob",
@@ -37,6 +37,7 @@ _CURVES = (
     *(*ESTIMATE, "outside_trained_range", "records"),
 )
 _GRADIENTS = (*names("scale artefact system dataset method step position"), *ESTIMATE, "records")
+_KINDS = (*names("scale artefact system dataset method step kind unit"), *ESTIMATE, "records")
 
 
 _BLIND = (
@@ -51,6 +52,13 @@ _PANELS = (
     ("loss's gradient at visual tokens, trained", "norm, log scale"),
     ("gradient: last third / first third", "ratio of norms"),
 )
+#: one more where the kinds of words are known
+_OF_KINDS = ("gradient by kind of word, trained", "norm / mean of all words")
+#: of what is claimed how the note introduces it
+_CLAIMED = {
+    "fall": "Fall from the first third to the last in matched contexts, less than the reference's, in nats",
+    "difference": "Gradient of function words, over the mean of all words",
+}
 
 
 def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
@@ -60,13 +68,14 @@ def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
     write_csv(out / "figure_position.csv", _curve_lines(found), _CURVES)
     write_contrasts(out / "figure_position_contrasts.csv", [*claims, *found.falls()])
     write_csv(out / "figure_position_gradients.csv", _gradient_lines(found), _GRADIENTS)
+    write_csv(out / "figure_position_kinds.csv", _kind_lines(found), _KINDS)
     _draw(found, claims, [out / "figure_position.png", out / "figure_position.svg"])
 
 
 # --- lines --------------------------------------------------------------------------------------------------------------
 
 
-def _line(found: Positions, key: str, number: int, value: Estimate, **more: Any) -> dict[str, Any]:
+def _line(found: Positions, key: str, value: Estimate, **more: Any) -> dict[str, Any]:
     system = found.systems[key]
     told: dict[str, Any] = {
         "scale": found.job.scale,
@@ -74,7 +83,7 @@ def _line(found: Positions, key: str, number: int, value: Estimate, **more: Any)
         "system": key,
         "records": records_of(system),
     }
-    told |= {"dataset": system.corpus.label, "method": system.method.label, "position": _place(found, number)}
+    told |= {"dataset": system.corpus.label, "method": system.method.label}
     return {**told, **estimate_cells(value), **more}
 
 
@@ -85,16 +94,26 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
             untrained = found.untrained(key, kind) if context == "prefix" else [None] * found.job.bins
             told = {"context": found.context(key, context), "kind": kind or "all", "unit": "nats"}
             for number, gain in found.curve(key, context, kind):
-                lines.append(_line(found, key, number, gain, outside_trained_range=untrained[number], **told))
+                there = {"position": _place(found, number), "outside_trained_range": untrained[number]}
+                lines.append(_line(found, key, gain, **there, **told))
     return lines
 
 
 def _gradient_lines(found: Positions) -> list[dict[str, Any]]:
     return [
-        _line(found, key, number, norm, step=step)
+        _line(found, key, norm, step=step, position=_place(found, number))
         for key in found.systems
         for step, norms in found.signal(key).items()
         for number, norm in norms
+    ]
+
+
+def _kind_lines(found: Positions) -> list[dict[str, Any]]:
+    return [
+        _line(found, key, strength, step=step, kind=kind, unit="times the mean word piece")
+        for key in found.systems
+        for step in found.signal(key)
+        for kind, strength in found.strengths(key, step)
     ]
 
 
@@ -113,37 +132,46 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
         system.method.key: f"{system.method.label} (control: suffix shown)" if system.reverse else system.method.label
         for system in found.job.systems
     }
-    with drawing(14.2, 2.75 * len(corpora) + 1.3, paths) as figure:
-        axes = figure.subplots(len(corpora), len(_PANELS), squeeze=False)
+    kinds = list(dict.fromkeys(kind for known in found.kinds.values() for kind in known))
+    panels = (*_PANELS, _OF_KINDS) if kinds else _PANELS
+    # a row of five is taller, or the index page's thumbnail would be a strip
+    with drawing(3.55 * len(panels), (3.2 if kinds else 2.75) * len(corpora) + 1.3, paths) as figure:
+        axes = figure.subplots(len(corpora), len(panels), squeeze=False)
         for row, corpus in zip(axes, corpora, strict=True):
             for key, system in found.systems.items():
                 if system.corpus.label == corpus:
                     _one(row, found, key, styles[system.method.key])
-            for panel, (heading, label) in zip(row, _PANELS, strict=True):
+            if kinds:
+                here = [key for key, system in found.systems.items() if system.corpus.label == corpus]
+                _by_kind(row[4], found, {key: styles[found.systems[key].method.key] for key in here}, kinds)
+            for panel, (heading, label) in zip(row, panels, strict=True):
                 panel.set_title(f"{corpus}, {heading}" if panel is row[0] else heading)
                 panel.set_ylabel(label)
             for panel in row[:3]:
                 panel.set_xlim(0, 1)
             for panel, middle in ((row[0], 0), (row[1], 0), (row[3], 1)):
                 panel.axhline(middle, color="#333333", linewidth=0.8)
-            for panel in row[2:]:
+            for panel in row[2:4]:
                 panel.set_yscale("log")
                 plain_logarithm(panel.yaxis)
-        for panel in axes[-1]:
+        for panel in axes[-1][:4]:
             panel.set_xlabel(
                 "share of the training done" if panel is axes[-1][3] else "relative position in the caption"
             )
         scale = f"{found.job.backbone}, scale {found.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
-        said = "; ".join(words.claims_told(claims, 2))
-        told = "Fall from the first third to the last in matched contexts, less than the reference's, in nats"
+        said = [
+            f"{told}: {'; '.join(words.claims_told([one for one in claims if one.kind == kind], 2))}."
+            for kind, told in _CLAIMED.items()
+            if any(one.kind == kind for one in claims)
+        ]
         handles = [line_handle(styles[key], labels[key]) for key in styles]
-        bottom_legend(figure, handles, f"{_BLIND} {told}: {said}." if said else _BLIND)
+        bottom_legend(figure, handles, " ".join([_BLIND, *said]))
 
 
 def _one(row: Sequence[Axes], found: Positions, key: str, style: tuple[str, str]) -> None:
     """A system in the four panels of its corpus."""
-    for panel, context in zip(row, CONTEXTS, strict=False):
+    for panel, context in zip(row[:2], CONTEXTS, strict=True):
         curve = found.curve(key, context)
         _band(panel, [(_place(found, number), gain) for number, gain in curve], style)
         untrained = found.untrained(key) if context == "prefix" else [None] * found.job.bins
@@ -154,6 +182,17 @@ def _one(row: Sequence[Axes], found: Positions, key: str, style: tuple[str, str]
     signal = found.signal(key)
     _band(row[2], [(_place(found, number), norm) for number, norm in signal[max(signal)]], style)
     _band(row[3], [(done, factors(ratio)) for done, ratio in found.signal_ratio(key)], style)
+
+
+def _by_kind(panel: Axes, found: Positions, looks: Mapping[str, tuple[str, str]], kinds: Sequence[str]) -> None:
+    """How strongly the words of each kind teach the encoder after training, of the systems of a corpus side by side."""
+    for number, (key, (colour, marker)) in enumerate(looks.items()):
+        for kind, strength in found.strengths(key):
+            place = kinds.index(kind) + 0.7 * ((number + 0.5) / len(looks) - 0.5)
+            panel.plot([place] * 2, strength.ends, color=colour, linewidth=1.2)
+            panel.plot(place, strength.value, color=colour, marker=marker, markersize=4.2)
+    panel.axhline(1, color="#333333", linewidth=0.8)
+    panel.set_xticks(range(len(kinds)), kinds, rotation=30)
 
 
 def _band(panel: Axes, points: Sequence[tuple[float, Estimate]], style: tuple[str, str]) -> None:

@@ -134,6 +134,11 @@ def _draw(
     rows = rows or list(found.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))
+    # of one method on one backbone the first is filled, others are not
+    alike: dict[tuple[str, str], list[str]] = {}
+    for curve in job.curves:
+        same = alike.setdefault((curve.method, curve.backbone), [])
+        same += [curve.key] if curve.key not in same else []
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
@@ -142,6 +147,8 @@ def _draw(
                     numbers = [by[system, found.columns[key]] for system in curve.systems]
                     points = [(number.value, *number.ends) for number in numbers]
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}
+                    place = alike[curve.method, curve.backbone].index(curve.key)
+                    look["fillstyle"] = ("full", "none", "bottom", "left")[place % 4]
                     error_bars(panel, range(len(points)), points, styles[curve.method], bars=0.5, **look)
                     panel.set_xticks(range(len(points)), ["none", *map(str, range(1, len(points)))])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn

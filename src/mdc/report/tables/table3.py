@@ -55,6 +55,10 @@ SHOWN = {
             "title": "Guidance by CLIP",
             "what": "Captions by MDC in each piece of which a CLIP has a say, by its weight",
         },
+        "table_decoding": {
+            "title": "Ways of decoding",
+            "what": "Captions that one MDC run writes in several ways, from all words at once to one word at a time",
+        },
         "table_few": {
             "title": "Few examples",
             "what": "Captions by pretrained captioners that saw a few examples of another domain, or none",
@@ -345,5 +349,6 @@ _TRUTH_NOTES = (
 _WORD_NOTES = (
     "Content words: distinct words of a caption that are of no closed class. Content recall: per cent of a reference's content "
     "words that the caption has, in the mean over references. Repeats training: per cent of captions that stand, letter for "
-    "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language.",
+    "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language. Model calls: of the "
+    "decoder, for one caption; one of beam search reads a token for each beam, one of the others the whole caption.",
 )
