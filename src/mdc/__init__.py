@@ -8,24 +8,16 @@ model.caption("photo.jpg").text
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mdc.app.model import Model as Model
-    from mdc.app.model import load as load
-    from mdc.plan.records import UserError as UserError
+from importlib import import_module
+from typing import Any
 
 __all__ = ["Model", "UserError", "load"]
 
+# imported when they are asked for, since PyTorch takes seconds; their types stand in __init__.pyi
+_PLACES = {"Model": "mdc.app.model", "load": "mdc.app.model", "UserError": "mdc.plan.records"}
+
 
 def __getattr__(name: str) -> Any:
-    """PyTorch takes seconds to import, so it is imported when a model is asked for."""
-    if name in ("Model", "load"):
-        from mdc.app import model
-
-        return getattr(model, name)
-    if name == "UserError":
-        from mdc.plan.records import UserError
-
-        return UserError
-    raise AttributeError(f"module 'mdc' has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'mdc' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

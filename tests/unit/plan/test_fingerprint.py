@@ -141,11 +141,13 @@ PARTS = {
     MDC: {parts.OBJECTIVES["masked"]},
     ARC: {parts.OBJECTIVES["autoregressive"]},
     CLIP: {parts.OBJECTIVES["contrastive"]},
-    "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"]},
-    "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
+    "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
+    "probe/alt/ViT-T-12/mdc/s0/knn": {parts.ABILITIES["encode"], parts.HEADS["knn"]},
+    "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
     **{name: {ARTEFACTS[name].module} for name in small_project.values()["tables"]},
 }
-KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
+PARTS["table_cost"] |= {parts.OBJECTIVES["masked"], parts.OBJECTIVES["contrastive"]}  # whose steps it counts
+KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES, parts.HEADS)
 #: every part that some job loads by name
 ALL_PARTS = {module for kind in KINDS for module in kind.values()} | {one.module for one in ARTEFACTS.values()}
 

@@ -17,13 +17,13 @@ from data_samples import write_probe
 from PIL import Image
 from test_option_scores import scorer
 
+from mdc.app.clip_benchmark import BenchmarkModel
 from mdc.data.formats.images import decode
 from mdc.data.scenes.check import check_caption
 from mdc.data.scenes.drawing import draw_scene
 from mdc.data.scenes.phrases import class_phrases
 from mdc.data.scenes.world import PROBE_CLASSES
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.evaluation.clip_benchmark import BenchmarkModel
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.zero_shot import Asked, Captions, class_names, class_texts, evenly, summary
