@@ -17,7 +17,7 @@ STAGE = {
     "data": "data",
     **dict.fromkeys(("runs", "tokenizers", "words", "encoders", "encoded", "image-tokens"), "pretrain"),
     "probe": "probe",
-    **dict.fromkeys(("scores", "retrieval", "positions"), "score"),
+    **dict.fromkeys(("scores", "retrieval", "positions", "zero-shot"), "score"),
     **dict.fromkeys(("captions", "metrics", "judged"), "caption"),
     **dict.fromkeys(ARTEFACTS, "artefact"),
 }
