@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -115,10 +116,11 @@ def write_list(folder: Path, captions: list[str], urls: list[str]) -> None:
 # --- the two ---------------------------------------------------------------------------------------------------------
 
 
-def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[str, object]]:
+def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str, object]]:
     """Seconds of the download and of the shards made of it, and the download's account."""
     from mdc.data.obtain.urls import obtain
     from mdc.data.shards.parts import Group, write_parts
+    from mdc.data.sources.cleaned import InParts
     from mdc.data.sources.source import open_corpus
 
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
@@ -129,15 +131,17 @@ def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[
     source = {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "pairs": None, "val_share": 0.01}
     source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
     began = time.perf_counter()
+    opened = open_corpus(source, folder)
+    assert isinstance(opened, InParts)
     write_parts(  # the tars stay where they are: what becomes a shard is told in lines beside them
-        open_corpus(source, folder),
+        opened,
         Group(0, 1),
         ("train", "val"),
         folder / "parts",
         folder / "state",
         {},
         context_length=77,
-        processes=settings["processes"],
+        processes=int(settings["processes"]),
     )
     return downloaded, time.perf_counter() - began, account
 
