@@ -167,7 +167,7 @@ def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     done = project.snakemake("results/table1.csv", "--cores", "1", "--config", "scale=huge")
     assert done.returncode != 0
     assert (
-        "allowed: flickr8k, flickr8k-claims, flickr8k-long, mini, paper, scenes, toy" in done.stderr
+        "allowed: flickr8k, flickr8k-claims, flickr8k-long, mini, neighbours, paper, scenes, toy" in done.stderr
         and "Traceback" not in done.stderr
     )
 
@@ -266,9 +266,9 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     starting |= {f"mdc.plan.processes.{module}" for module in ("gpus", "interrupts", "lock", "lost")}
     starting |= {"mdc.app.commands", *(f"mdc.app.commands.{module}" for module in ("models", "parameters", "project"))}
     parts = {
-        "data/corpora/alt": "mdc.data.sources.corpora.scenes",
-        "probe/untrained/tiny/cls/s0": "mdc.evaluation.predictors.encode",
-        "table1": ARTEFACTS["table1"].module,
+        "data/corpora/alt": ["mdc.data.sources.corpora.scenes"],
+        "probe/untrained/tiny/cls/s0": ["mdc.evaluation.predictors.encode", "mdc.evaluation.linear_probe"],
+        "table1": [ARTEFACTS["table1"].module],
     }
-    covered = set(closure(parts[name], VERBS[job.verb].module))
+    covered = set(closure(*parts[name], VERBS[job.verb].module))
     assert {m for m in done.stdout.split() if m not in starting and not left_out(m)} <= covered
