@@ -226,16 +226,21 @@ def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pyt
     assert "figure_robustness" in found
 
 
-#: a line of config/backbones.py, the edited one, and of which runs that decides the result
-EDITS: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
-    ('"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone),
-    ('reads: Reads = "patches"', 'reads: Reads = "mean"', lambda backbone: backbone.get("reads") == "patches"),
+#: a line of config/backbones.py, the edited one, of which runs that decides the result, and a scale that may have both
+EDITS: list[tuple[str, str, Callable[[dict[str, Any]], bool], str]] = [
+    ('"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone, "mini"),
+    (
+        'reads: Reads = "patches"',
+        'reads: Reads = "mean"',
+        lambda backbone: backbone.get("reads") == "patches",
+        "flickr8k",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("text", "edited", "decides"), EDITS, ids=[edit[1] for edit in EDITS])
+@pytest.mark.parametrize(("text", "edited", "decides", "scale"), EDITS, ids=[edit[1] for edit in EDITS])
 def test_an_edited_class_trains_anew(
-    tmp_path: Path, text: str, edited: str, decides: Callable[[dict[str, Any]], bool]
+    tmp_path: Path, text: str, edited: str, decides: Callable[[dict[str, Any]], bool], scale: str
 ) -> None:
     """What follows from other values, and what holds where nothing is said: in a copy of the package."""
     shutil.copytree(fp.ROOT, tmp_path / "mdc")  # with what is compiled
@@ -245,13 +250,13 @@ def test_an_edited_class_trains_anew(
     path.write_text(before.replace(text, edited), encoding="utf-8")
     script = (
         "import json; from mdc.plan.config.read import load; from mdc.plan.jobs.plan import Plan; "
-        f"plan = Plan(load({str(ROOT / 'params.yaml')!r}, 'mini')); "
+        f"plan = Plan(load({str(ROOT / 'params.yaml')!r}, {scale!r})); "
         "print(json.dumps({name: job.sha256 for name, job in plan.jobs.items()}))"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     after = json.loads(done.stdout)
-    jobs = {name: job for name, job in plan("mini").jobs.items() if name.startswith("runs/")}
+    jobs = {name: job for name, job in plan(scale).jobs.items() if name.startswith("runs/")}
     wanted = {name for name, job in jobs.items() if decides(job.config()["backbone"])}
     assert wanted and wanted <= {name for name, job in jobs.items() if job.sha256 != after[name]}
