@@ -133,7 +133,7 @@ def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str
     began = time.perf_counter()
     opened = open_corpus(source, folder)
     assert isinstance(opened, InParts)
-    write_parts(  # the tars stay where they are: what becomes a shard is told in lines beside them
+    write_parts(  # the tars stay in place; each shard is an index beside its tar
         opened,
         Group(0, 1),
         ("train", "val"),

@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["Model", "UserError", "load"]
 
-# imported when they are asked for, since PyTorch takes seconds; their types stand in __init__.pyi
+# imported when they are asked for, since PyTorch takes seconds; their types are in __init__.pyi
 _PLACES = {"Model": "mdc.app.model", "load": "mdc.app.model", "UserError": "mdc.plan.records"}
 
 

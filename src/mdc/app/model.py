@@ -47,7 +47,7 @@ FEATURES = ("probed", "cls", "patch_mean", "embedding")
 _BATCH = 64  # images that are encoded at a time
 _ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
 _MOST_SAMPLES = 2**20
-_OTHERS = 8  # held-out images that stand in for the image, for a blind score
+_OTHERS = 8  # mismatched held-out images of a blind score
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ def _together(parts: list[Any]) -> Any:
 
 
 def other_images(scorer: Any, corpus: Path, own: Image.Image, context_length: int) -> list[Image.Image]:
-    """The first held-out images that stand in for ``own``: none that is ``own`` itself, as the model sees it.
+    """The first held-out images in place of ``own``: none that is ``own`` itself, as the model sees it.
 
     UserError if the corpus has fewer than two of them.
     """

@@ -14,7 +14,7 @@ from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 _DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
-#: what stands for a missing word in a template
+#: a missing token in a template
 GAP = "?"
 
 
