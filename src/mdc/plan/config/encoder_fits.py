@@ -9,8 +9,9 @@ from mdc.plan.config.caption_table import RunClip
 from mdc.plan.config.encoders import CodesTower, RunTower
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
+from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.tables import ChoiceTable, ProbeTable
+from mdc.plan.config.score_tables import ChoiceTable
 from mdc.plan.config.types import check_unique_labels
 
 
