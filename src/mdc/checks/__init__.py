@@ -1,0 +1,1 @@
+"""Whether results hold: ``mdc verify``, ``mdc why`` and ``mdc accept-edit``."""

@@ -1,0 +1,1 @@
+"""The mathematics: noise schedule, masking, likelihood, decoding, mask-and-replace, beam search."""

@@ -1,0 +1,1 @@
+"""What a trained model is asked: features, probes, scores, captions and their metrics."""

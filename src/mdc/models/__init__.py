@@ -1,0 +1,1 @@
+"""Encoders, decoders, tokens of text and tokenizers of images."""

@@ -1,0 +1,1 @@
+"""From parameters to typed jobs: configuration, verbs, records, fingerprints and locks."""

@@ -1,0 +1,1 @@
+"""Estimates with intervals, claims, tables, figures and the index page."""

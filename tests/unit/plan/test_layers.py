@@ -6,10 +6,9 @@ import ast
 import graphlib
 from functools import cache
 
-from mdc.plan.fingerprint import ROOT
+from package_map import PACKAGES
 
-#: the packages, each above those that it may import
-PACKAGES = ("diffusion", "plan", "models", "data", "training", "report", "evaluation", "checks", "app")
+from mdc.plan.fingerprint import ROOT
 
 
 @cache

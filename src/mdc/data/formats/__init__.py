@@ -1,0 +1,1 @@
+"""Readers of files: images, captions, tars, parquet and text tables."""

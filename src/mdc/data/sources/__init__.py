@@ -1,0 +1,1 @@
+"""Where samples come from: a module for each kind of source."""

@@ -1,0 +1,1 @@
+"""Tokenizers of images: a picture as a grid of codes."""

@@ -1,0 +1,1 @@
+"""Processes, GPUs, locks and signals."""

@@ -1,0 +1,1 @@
+"""Items → replicates → estimates → claims."""

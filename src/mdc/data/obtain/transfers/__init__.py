@@ -1,1 +1,1 @@
-"""Bringing the datasets of the registry into the data folder."""
+"""How files are fetched from other machines, and from which addresses they may be."""
