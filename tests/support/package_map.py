@@ -1,4 +1,7 @@
-"""docs/map.md: every file of src/mdc with the first sentence of its docstring (``python tests/support/package_map.py`` writes it)."""
+"""docs/map.md: every file of src/mdc with the first sentence of its docstring.
+
+``python tests/support/package_map.py`` writes it; a test holds it to the code.
+"""
 
 from __future__ import annotations
 

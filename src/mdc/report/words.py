@@ -53,17 +53,17 @@ def _seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {' '.join(map(str, numbers))}"
 
 
-def _interval_label(found: Estimate) -> str:
-    """How an interval was made, in the words of the tables."""
-    only = "this checkpoint only" if found.seeds == 1 else f"mean of {found.seeds} seeds"
-    runs = "this run" if found.seeds == 1 else "these 2 runs"
+def _interval_label(found: Estimate) -> tuple[str, str]:
+    """How an interval was made, and over what, in the words of the tables."""
+    of = "this checkpoint only" if found.seeds == 1 else f"mean of {found.seeds} seeds"
+    runs = "this run only" if found.seeds == 1 else "these 2 runs only"
     return {
-        "exact": f"exact (Clopper-Pearson) over test items, {only}",
-        "bootstrap": f"bootstrap over test items, {only}",
-        "seeds": f"t over {found.seeds} seeds",
-        "steps": f"moving-block bootstrap over logged steps, {runs} only",
-        "splits": f"corrected resampled t over {found.n} splits",
-        "seeds and items": f"t over {found.seeds} seeds and test items",
+        "exact": ("exact (Clopper-Pearson)", f"over test items; {of}"),
+        "bootstrap": ("bootstrap", f"over test items; {of}"),
+        "seeds": ("t", f"over {found.seeds} seeds"),
+        "steps": ("moving-block bootstrap", f"over logged steps; {runs}"),
+        "splits": ("corrected resampled t", f"over {found.n} splits"),
+        "seeds and items": ("t", f"over {found.seeds} seeds and test items"),
     }[found.kind]
 
 
@@ -73,7 +73,10 @@ def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "I
     known = [one for one in every if one.low is not None]
     if not known:
         return f"No interval is known ({_seeds(numbers)})."
-    kinds = ", or ".join(dict.fromkeys(map(_interval_label, known)))
+    by_scope: dict[str, dict[str, None]] = {}
+    for how, over in map(_interval_label, known):
+        by_scope.setdefault(over, {})[how] = None
+    kinds = ", or ".join(f"{' or '.join(hows)} {over}" for over, hows in by_scope.items())
     draws = sorted({one.draws for one in known if one.draws is not None})
     resampled = ""
     if draws:

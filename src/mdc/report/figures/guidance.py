@@ -127,7 +127,7 @@ def _draw(
         bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
         if said := [*words.claims_told(claims, 2), *apart]:
-            note += f" Points of {_Y} at equal {_EQUAL} or a higher one: {'; '.join(said)}."
+            note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(said)}."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 
 

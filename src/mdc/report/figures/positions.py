@@ -41,9 +41,9 @@ _KINDS = (*names("scale artefact system dataset method step kind unit"), *ESTIMA
 
 
 _BLIND = (
-    "What the image adds: log p with the image less log p with other images, which is their mean in own contexts and the log "
-    "of the mean probability in matched ones. Hollow: more than half of the tokens have contexts with fewer or more masks than "
-    "the method was trained with."
+    "What the image adds: log p with the token's own image less log p with other images. In own contexts the latter is the "
+    "mean of log p over those images, in matched contexts the log of their mean probability. Hollow: more than half of the "
+    "tokens have contexts with fewer or more masks than the method was trained with."
 )
 #: of each panel of a row its heading and its axes' labels
 _PANELS = (

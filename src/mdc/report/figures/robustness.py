@@ -161,5 +161,6 @@ def _draw(
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
         told = [f"{kinds[one.condition]}: {said}" for one in claims for said in words.claims_told([one])]
         if told:
-            note += f" Of its own quality above other images, kept at the strongest distortion, in points: {'; '.join(told)}."
+            what = "Share of the quality above mismatched images that is kept at the strongest distortion, difference in points"
+            note += f" {what}: {'; '.join(told)}."
         bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)

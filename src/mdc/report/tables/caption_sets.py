@@ -64,7 +64,7 @@ def models(found: Captioned) -> Table:
         rows=tuple(rows),
         footnotes=(
             "All: with those of a frozen encoder. Steps: after which the weights were kept. Held-out losses of different methods "
-            "are losses of different things. Bound: on −log p of a caption, of diffusion, whose captions all have equal places.",
+            "are losses of different things. Bound: on −log p of a caption, of diffusion, which writes on a fixed-length canvas.",
         ),
     )
 

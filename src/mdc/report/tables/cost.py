@@ -196,7 +196,7 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
         rows=tuple(rows),
         footnotes=(
             "Parameters: those that are trained; a frozen encoder's are none of them, and neither are its operations.",
-            "Operations: floating-point operations of products of matrices, counted on one step with captions of the corpus's "
+            "Operations: floating-point operations of matrix products, counted on one step with captions of the corpus's "
             "mean length; a multiplication and an addition are two.",
         ),
     )

@@ -78,7 +78,7 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
         rows=(*mark_rows(rows), *comparisons.levels(probing, 1, len(probing.corpora))),
         footnotes=(
             *([_NOTES[job.artefact]] if job.artefact in _NOTES else []),
-            "In each column: best in bold, second best underlined, compared as printed.",
+            "In each column: best in bold, second best underlined (after rounding).",
             *probing.notes(numbers),
         ),
     )

@@ -94,7 +94,7 @@ def _main(
         columns=tuple(columns),
         rows=(*body, *levels),
         footnotes=(
-            "In each column and dataset: best in bold, second best underlined, compared as printed.",
+            "In each column and dataset: best in bold, second best underlined (after rounding).",
             *_zero_shot_notes(zero_shot),
             *found.notes(numbers),
         ),

@@ -31,7 +31,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
         ),
         body,
         (
-            "Best in bold, second best underlined, compared as printed.",
+            "Best in bold, second best underlined (after rounding).",
             "Intervals are over queries, given this gallery.",
             *score_rows.estimator_notes(job.systems, job.samples),
             "own − α other images: the score of an image and a caption less α times the log of the caption's mean probability "

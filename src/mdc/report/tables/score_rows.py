@@ -49,8 +49,8 @@ def alpha_notes(found: Choices | Retrieval) -> str:
         if system.shown == "less_blind" and not system.per_token
     ]
     said = (
-        f"of {asked} it is the one, a seed, estimator and unit (caption or token), by which most of the held-out images find "
-        "their own caption at the first place among all held-out captions, the least of equals"
+        f"for each seed, estimator and unit (caption or token) it is the value of {asked} with the highest image-to-text R@1 on "
+        "these pairs, of equal ones the smallest"
     )
     return f"{said}: {'; '.join(chosen)}" if chosen else said
 

@@ -61,7 +61,7 @@ def main_table(probing: Results) -> Table:
         columns=comparisons.columns(probing, "Linear probe", probing.measures),
         rows=(*rows, *comparisons.levels(probing)),
         footnotes=(
-            "Within a dataset and backbone: best in bold, second best underlined, compared as printed.",
+            "Within a dataset and backbone: best in bold, second best underlined (after rounding).",
             *probing.notes(numbers),
         ),
     )

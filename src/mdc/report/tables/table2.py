@@ -56,9 +56,9 @@ def _main(found: Choices) -> list[Table]:
             of_kind = [s for s in every if s.weights in (weights, None)]
             own = [s for s in of_kind if s.per_token == per_token or not ESTIMATORS[s.estimator].nats]
             below = [*comparisons.rows(found, numbers, shorter, "control"), *comparisons.levels(found)]
-            what = "means a token" if per_token else "sums over a caption's tokens"
+            what = "per-token means" if per_token else "sums over a caption's tokens"
             notes = (
-                "Best in bold, second best underlined, compared as printed.",
+                "Best in bold, second best underlined (after rounding).",
                 *score_rows.estimator_notes(every, job.samples),
                 *_set_notes(found),
                 *found.notes(numbers, own),
@@ -75,7 +75,7 @@ def _main(found: Choices) -> list[Table]:
     return tables
 
 
-_WEIGHTS = {"last": "", "best": ", weights that were best on held-out pairs"}
+_WEIGHTS = {"last": "", "best": ", best validation checkpoint"}
 
 
 def _blind(found: Choices) -> Table:
@@ -90,7 +90,7 @@ def _blind(found: Choices) -> Table:
     return score_rows.table(
         found,
         "What language alone can do",
-        ("Each model's own row, and below it the same model blind.",),
+        ("Each model, followed by its image-blind controls.",),
         [row for number, systems in blocks for row in comparisons.rows(found, numbers, systems, f"{number}")],
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "

@@ -84,10 +84,10 @@ _OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")
 _OTHERS_NOTE = (
     "Rows without numbers stand in the paper's table; theirs are not in its public text, and are of other images."
 )
-_SEARCHED = "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for."
+_SEARCHED = "Length: number of tokens that a caption must have; free: the model predicts its end; –: beam search."
 _DIFFUSED = (
-    "Length: –: a caption ends where the diffusion writes its first end of text; best of several: MDC writes one of each length, "
-    "and keeps the one that it finds likeliest for its length."
+    "Length: –: a caption ends at the first end-of-text token that the diffusion writes; best of several: MDC writes one of each "
+    "length, and keeps the one with the highest length-normalised log probability."
 )
 _LENGTH = (
     "ARC is not told how long its caption is to be, and an MDC row with a number is, so metrics that reward the right length "
@@ -188,10 +188,7 @@ def _table(
     )
 
 
-_STEADY = (
-    "A number without an interval is the same whatever images are drawn, so resampling cannot say how sure it is; on "
-    "other images it may be another."
-)
+_STEADY = "A number without an interval is the same on every resample of these images, so resampling cannot say how sure it is."
 _CHAIR = {"CHAIRi": "CHAIRi", "CHAIRs": "CHAIRs", "objects": "objects named"}
 _CHAIR_NOTE = (
     "CHAIRi: of the objects that captions name, the per cent that their images do not have; CHAIRs: per cent of captions "
@@ -274,9 +271,9 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
     timed = any(system.length not in ("–", "free") for system in found.job.systems)
     grey = dict.fromkeys(label_of(s) for s in found.job.systems if not s.ranked and not s.reference)
     return [
-        "Best in bold, second best underlined, compared as printed.",
+        "Best in bold, second best underlined (after rounding).",
         *([f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []),
-        f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
+        f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) per image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         _DIFFUSED if found.job.artefact.startswith("mcd_") else _SEARCHED,
         *([_LENGTH] if found.job.artefact == "table3" and timed else []),
@@ -342,13 +339,13 @@ def _more_notes(found: Captioned) -> list[str]:
 
 
 _TRUTH_NOTES = (
-    "Captions of the embedded world are read by its grammar and held against their scene. True: per cent of what they state that "
-    "is so (100 less this is hallucination). Told: per cent of what there is to say that they say. Words true: of all words of a "
-    "kind, the per cent that are so of the scene, whatever stands around them.",
+    "Captions of the embedded world are read by its grammar and held against their scene. True: per cent of stated facts "
+    "that hold (precision; the rest is hallucination). Told: per cent of the scene's facts that are stated (recall). Words true: "
+    "of all words of a kind, the per cent that hold of the scene, whatever stands around them.",
 )
 _WORD_NOTES = (
     "Content words: distinct words of a caption that are of no closed class. Content recall: per cent of a reference's content "
-    "words that the caption has, in the mean over references. Repeats training: per cent of captions that stand, letter for "
-    "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language. Model calls: of the "
+    "words that the caption has, averaged over references. Repeats training: per cent of captions that equal a training "
+    "caption. Unreadable: words that mean nothing in the embedded world's language. Model calls: of the "
     "decoder, for one caption; one of beam search reads a token for each beam, one of the others the whole caption.",
 )

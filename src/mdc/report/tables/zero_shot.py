@@ -33,7 +33,7 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
         ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.",),
         [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)],
         (
-            "Best in bold, second best underlined, compared as printed.",
+            "Best in bold, second best underlined (after rounding).",
             *score_rows.estimator_notes(job.systems, job.samples),
             f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images "
             "(all, where there are fewer).",
