@@ -130,21 +130,28 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
 
 def _parameter_verbs(verbs: Any) -> None:
     sub = verbs.add_parser(
-        "check", help="check the parameters", description="Check every scale, and say what the chosen one asks for."
+        "check", help="check the parameters", description="Validate every scale, and say what the chosen one needs."
     )
     _params(sub)
     sub.set_defaults(run=_check)
     sub = verbs.add_parser(
         "config",
         help="print a job's resolved configuration",
-        description="Print everything that decides a job's result, as the workflow hands it to the job; or all parameters of the "
-        "scale, with where each value stands.",
+        description="Print everything that decides a job's result, as the workflow passes it to the job; or, with --expanded, "
+        "every parameter of the scale with its file and line.",
     )
     sub.add_argument(
         "job", nargs="?", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all"
     )
-    sub.add_argument("--expanded", action="store_true", help="all parameters of the scale, with where each stands")
-    sub.add_argument("--memory", nargs="?", const=0, type=int, metavar="N", help="what a step holds; see docs/gpus.md")
+    sub.add_argument("--expanded", action="store_true", help="every parameter of the scale, with its file and line")
+    sub.add_argument(
+        "--memory",
+        nargs="?",
+        const=0,
+        type=int,
+        metavar="N",
+        help="memory of a training step of a run, with captions of N tokens; see docs/gpus.md",
+    )
     _params(sub)
     sub.set_defaults(run=_config)
 
@@ -166,7 +173,7 @@ def _schema(args: argparse.Namespace) -> None:
 def _provenance_verbs(verbs: Any) -> None:
     sub = verbs.add_parser(
         "verify",
-        help="walk the chain behind the tables and name the first link that does not hold",
+        help="check that tables, records, code and data still agree",
         description="Recompute every hash from the tables' cells down to shards, configurations and code. Exit code 3 "
         "and one line if a link does not hold.",
     )
@@ -192,7 +199,9 @@ def _provenance_verbs(verbs: Any) -> None:
     sub.add_argument(
         "table", help="table1, or results/table1.csv, results/SCALE/table1/table1.csv; so too every other table"
     )
-    sub.add_argument("--row", required=True, metavar="LABELS", help='as much as tells it: "Alt-text, ViT-T/12, MDC"')
+    sub.add_argument(
+        "--row", required=True, metavar="LABELS", help='enough labels to identify the row: "Alt-text, ViT-T/12, MDC"'
+    )
     sub.add_argument("--column", required=True, metavar="LABEL", help="a column's label, as Shape or Average")
     sub.add_argument("--deep", action="store_true", help="hash every file, however large")
     _params(sub)
@@ -222,10 +231,13 @@ def _init_verb(verbs: Any) -> None:
         help="labelled images, as FOLDER/train/CLASS/x.jpg and FOLDER/test/CLASS/x.jpg; without it there is no Table 1",
     )
     sub.add_argument(
-        "--image-size", type=int, metavar="PIXELS", help="that models see; all five by default by the number of images"
+        "--image-size",
+        type=int,
+        metavar="PIXELS",
+        help="side of the images that models see; the defaults of this and the next four follow from the number of images",
     )
     sub.add_argument("--tower", choices=["ViT-T-8", "ViT-S-8", "ViT-S-16", "ViT-B-32"], help="the image encoder")
-    sub.add_argument("--batch-size", type=int, metavar="N", help="images of a step")
+    sub.add_argument("--batch-size", type=int, metavar="N", help="images per step")
     sub.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
     sub.add_argument("--vocabulary", choices=["words", "full"], help="the tokens of the captions, or all of CLIP's")
     sub.add_argument(
@@ -238,8 +250,8 @@ def _init_verb(verbs: Any) -> None:
 def _data_verbs(verbs: Any) -> None:
     parser = verbs.add_parser(
         "data",
-        help="the datasets: what each is, where it lies, whether its files are good",
-        description="What the registry and params.yaml say of the datasets, and what their files show.",
+        help="the datasets: what each is, where it lies, whether its files pass their checks",
+        description="What is known of the datasets, and whether their files are there and pass their checks.",
     )
     asked = parser.add_subparsers(
         dest="asked", required=True, metavar="list|check|shortcuts", help="all of them, or one"
@@ -262,9 +274,9 @@ def _data_verbs(verbs: Any) -> None:
     sub.set_defaults(run=_data)
     sub = asked.add_parser(
         "shortcuts",
-        help="how much of the rendered sets can be answered without what they ask",
+        help="how far shortcuts answer the rendered sets",
         description="As csv: of each probe and choice set of rendered scenes, the share of right answers from the captions or "
-        "the labels alone, from one object, from places alone, and the like.",
+        "the labels alone, from one object, from places alone and so on.",
     )
     _params(sub)
     sub.set_defaults(run=_shortcuts)

@@ -26,7 +26,7 @@ def add(verbs: Any) -> None:
     sub = verbs.add_parser(
         "stage",
         help="bring a stage of DVC up to date",
-        description="What dvc.yaml calls: make the stage's files by Snakemake, unless their records say that they are as asked.",
+        description="Called by dvc.yaml: make the stage's files by Snakemake, unless their records are up to date.",
     )
     sub.add_argument("name", metavar="STAGE", help=f"{', '.join(LAYERS)}, index, or a table or figure")
     params(sub)
