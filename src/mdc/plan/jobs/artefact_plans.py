@@ -220,7 +220,7 @@ def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
     seeds = len(plan.scale.training.seeds)
     return {
         "key": encoder.system,
-        "backbone": _labelled(encoder.name, plan.scale.encoders[encoder.name].label),
+        "backbone": _labelled(encoder.name, plan.scale.encoders[encoder.name].shown),
         "corpus": None,
         "method": _labelled("frozen", "frozen"),
         "pooling": "its own feature",
