@@ -48,8 +48,8 @@ class Cell:
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: config (the model), probes, heads, image_size, json, folder, cache, params, scale. UserError for a model, a probe or a head
-    that is not there."""
+    """``args``: config (the model), probes, heads, image_size, json, folder, cache, params, scale. UserError for a model,
+    a probe or a head that is not there."""
     plan = plan_of(args)
     if plan.scale.probe is None:
         raise UserError(f"scale {plan.params.scale} has no section probe, which says how encoders are probed")

@@ -52,7 +52,13 @@ def probed(name: str, params: Params, image_size: int | None, attentive: bool, p
     with a feature as wide as its tokens. ``params``: of the scale, whose own encoders have names too."""
     entry = _entry(name, params.encoders, image_size)
     if entry is None:
-        return _run(name, run_folder(name, params_file, params.scale), image_size)
+        try:
+            folder = run_folder(name, params_file, params.scale)
+        except UserError as error:
+            raise UserError(
+                f"{error}; other encoders: timm:NAME, open_clip:NAME/PRETRAINED, torchvision:NAME"
+            ) from None
+        return _run(name, folder, image_size)
     entry = _measured(name, entry, params, attentive)
     plan = _with(params, entry)
     return Probed(
