@@ -47,6 +47,7 @@ def test_likelihoods_are_the_runs_own_scores(r: Path) -> None:
 def test_the_harness_evaluates_a_task_of_choices(r: Path) -> None:
     """Its accuracy is the share of images whose right caption the run likes best."""
     lm_eval = pytest.importorskip("lm_eval")
+    from datasets import Dataset  # the harness's own
     from lm_eval.api.task import ConfigurableTask
 
     shown = images(r)
@@ -55,7 +56,10 @@ def test_the_harness_evaluates_a_task_of_choices(r: Path) -> None:
         config={
             **{"task": "colours", "output_type": "multiple_choice", "test_split": "test", "doc_to_text": "<image>"},
             **{"doc_to_choice": lambda doc: doc["choices"], "doc_to_target": lambda doc: doc["right"]},
-            **{"doc_to_image": lambda doc: [doc["image"]], "custom_dataset": lambda **_: {"test": rows}},
+            **{
+                "doc_to_image": lambda doc: [doc["image"]],
+                "custom_dataset": lambda **_: {"test": Dataset.from_list(rows)},
+            },
         }
     )
     found = lm_eval.simple_evaluate(captioner(r), tasks=[task], bootstrap_iters=0, confirm_run_unsafe_code=True)

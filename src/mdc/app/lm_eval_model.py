@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -99,4 +100,8 @@ class Captioner(LM):
 if __name__ == "__main__":
     from lm_eval.__main__ import cli_evaluate
 
-    cli_evaluate()
+    try:
+        cli_evaluate()
+    except UserError as error:
+        print(f"mdc: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

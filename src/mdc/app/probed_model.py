@@ -17,7 +17,7 @@ from mdc.app.find_run import run_folder
 from mdc.models.encoders.tower import Tower
 from mdc.models.runs import read_run
 from mdc.plan.config.backbones import OnTokens
-from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, RunTower, TimmTower
+from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, RunTower, TimmTower, shown_label
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs import encoder_jobs
@@ -62,7 +62,10 @@ def probed(name: str, params: Params, image_size: int | None, attentive: bool, p
     entry = _measured(name, entry, params, attentive)
     plan = _with(params, entry)
     return Probed(
-        entry.shown or name, plan.frozen_values(Frozen(ASKED)), entry.image_size, encoder_jobs.encoder(plan, ASKED)
+        shown_label(entry) or name,
+        plan.frozen_values(Frozen(ASKED)),
+        entry.image_size,
+        encoder_jobs.encoder(plan, ASKED),
     )
 
 

@@ -74,7 +74,7 @@ def native_size(model: str) -> int:
 def _model(model: str, image_size: int | None, pretrained: bool) -> Any:
     import timm
 
-    size = {} if image_size is None else {"img_size": image_size}
+    size: dict[str, Any] = {} if image_size is None else {"img_size": image_size}
     try:
         try:
             return timm.create_model(model, pretrained=pretrained, num_classes=0, **size)

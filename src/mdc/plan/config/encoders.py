@@ -22,12 +22,6 @@ class _Entry(Strict):
     tokens: Positive
     width: Positive
 
-    @property
-    def shown(self) -> str:
-        """What tables call it."""
-        drawn = self.label and getattr(self, "weights", None) == RANDOM
-        return f"{self.label}, random weights" if drawn else self.label
-
 
 class OpenClipTower(_Entry):
     """The image tower of an open_clip ``model``, or ``local-dir:FOLDER``, with ``weights`` by name or as a file under
@@ -107,6 +101,12 @@ EncoderEntry = Annotated[
     OpenClipTower | TimmTower | TorchvisionTower | EfficientNetLite0Tower | RunTower | CodesTower,
     Field(discriminator="kind"),
 ]
+
+
+def shown_label(entry: EncoderEntry) -> str:
+    """What tables call an encoder, empty of one without a label."""
+    drawn = entry.label and getattr(entry, "weights", None) == RANDOM
+    return f"{entry.label}, random weights" if drawn else entry.label
 
 
 class WordEmbeddings(OpenClipModel):
