@@ -171,7 +171,7 @@ def test_open_clips_activation_must_be_that_of_the_weights(tmp_path: Path, monke
         ("timm", 4, 288, {"model": "mobilenetv3_small_050", "pooled": True}),
         ("timm", 4, 512, {"model": "resnet18"}),
         ("torchvision", 4, 512, {"model": "resnet18", "layer": "layer4"}),
-        ("open_clip", 49, 384, {"model": "ViT-S-32", "pooled": True}),
+        ("open_clip", 49, 384, {"model": "ViT-S-32-alt", "pooled": True}),
     ],
 )
 def test_random_weights_are_the_same_each_time_and_disturb_no_other_draw(
