@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     args = build_parser().parse_args(arguments)
     try:
-        if args.verb in VERBS:
+        if args.verb in VERBS and getattr(args, "probes", None) is None:
             do(args.verb, _call(args, arguments))
         else:
             (getattr(args, "run_verb", None) or args.run)(args)
@@ -86,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="`mdc VERB --help` explains each")
     _init_verb(verbs)
     _parameter_verbs(verbs)
-    _job_verbs(verbs, ["make"])
+    _job_verbs(verbs, ["make", "probe"])
     models.add(verbs)
     project.add(verbs)
     _provenance_verbs(verbs)
@@ -95,7 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument_group(
         "the pipeline's own verbs", f"one for each kind of job, which Snakemake calls: {', '.join(jobs)}"
     )
-    _job_verbs(verbs, jobs)
+    _job_verbs(verbs, [name for name in jobs if name != "probe"])
     return parser
 
 
@@ -111,8 +111,8 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
     """Verbs that do a job. Only those for a person, too, have a line of their own in the list of all."""
     for name in names:
         verb = VERBS[name]
-        listed = {"help": verb.text} if name == "make" else {}
-        sub = verbs.add_parser(name, description=verb.text, **listed)
+        listed = {"help": verb.text} if name == "make" else models.PROBE if name == "probe" else {}
+        sub = verbs.add_parser(name, **{"description": verb.text} | listed)
         what = (
             f"one of {', '.join(ARTEFACTS)}, or the scale's own"
             if name == "make"
@@ -125,7 +125,9 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
         sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
         sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
         for option in verb.options:
-            sub.add_argument(f"--{option}", **OPTIONS[option])
+            sub.add_argument(f"--{option}", **OPTIONS[option] | ({"required": False} if name == "probe" else {}))
+        if name == "probe":
+            models.probe_options(sub)
 
 
 def _parameter_verbs(verbs: Any) -> None:
@@ -298,6 +300,10 @@ def _data(args: argparse.Namespace) -> None:
 
 def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
     """The job that is asked for, checked, with the folders that belong to it."""
+    if args.verb == "probe" and args.cache is None:
+        raise UserError(
+            f"{args.config}: --probes is missing, which says by which probes of the scale; a job needs --cache"
+        )
     path, name = Path(args.config), args.config
     root: Path | None
     if not path.is_file() and path.suffix != ".json":

@@ -10,6 +10,14 @@ from typing import Any
 from mdc.app.commands.parameters import params
 from mdc.plan.estimators import ESTIMATORS
 
+#: the verb of the pipeline that a person calls too: with --probes, for any model
+PROBE = {
+    "help": "probe any encoder of timm, open_clip, torchvision, a folder or a run, beside chance",
+    "description": "With --probes: probe an encoder by probes of the scale and print the table. JOB is then timm:NAME, "
+    "open_clip:NAME/PRETRAINED or torchvision:NAME (each also with /random, or local-dir:FOLDER for NAME), a folder, a key of "
+    "the scale's encoders, or a run's id; see docs/probes.md. Without: do a job of the pipeline.",
+}
+
 
 def add(verbs: Any) -> None:
     """Add them to the command line's ``verbs``."""
@@ -121,6 +129,22 @@ def _clip_benchmark_verb(verbs: Any) -> None:
         "arguments", nargs=argparse.REMAINDER, metavar="…", help="eval or build, and what CLIP-benchmark takes"
     )
     sub.set_defaults(run_verb=_main_of("mdc.app.clip_benchmark"))
+
+
+def probe_options(sub: argparse.ArgumentParser) -> None:
+    """What the verb ``probe`` takes for a person."""
+    sub.add_argument("--probes", metavar="NAMES", help="probes of the scale, as shape,cifar10")
+    sub.add_argument("--heads", default="linear", metavar="NAMES", help="as linear,knn,attentive; default: linear")
+    sub.add_argument("--image-size", type=_pixels, metavar="N", help="default: that the model was made for")
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run_verb=_main_of("mdc.app.probe_model"))
+
+
+def _pixels(text: str) -> int:
+    """A number of pixels; argparse tells what is none."""
+    if not text.isdecimal() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to 4096")
+    return int(text)
 
 
 def _export_verb(verbs: Any) -> None:
