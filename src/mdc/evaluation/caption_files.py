@@ -68,7 +68,9 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({**told, "notes": notes}, indent=1))
         return
-    print(f"{told['captions']} captions; {told['without_caption']} images with references have none; all × 100")
+    more = told["without_caption"]
+    unused = f"; {more} more {'images have' if more > 1 else 'image has'} references and no caption" if more else ""
+    print(f"{told['captions']} captions{unused}; all × 100")
     for name, value in values.items():
         print(f"{name:<15}" + (f"{value:8.2f}" if value is not None else f"       –  {notes.get(name, '')}"))
     if by is not None:

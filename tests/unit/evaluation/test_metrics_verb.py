@@ -64,7 +64,7 @@ def test_it_measures_files_as_coco_has_them(tmp_path: Path, capsys: pytest.Captu
     assert cider is not None and [one["CIDEr"] for one in images] == cider.tolist()
     assert main(["metrics", ours, theirs]) == 0
     said = capsys.readouterr().out
-    assert "2 captions; 1 images with references have none" in said and "get_stanford_models" in said
+    assert "2 captions; 1 more image has references and no caption" in said and "get_stanford_models" in said
 
 
 def test_bad_files_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

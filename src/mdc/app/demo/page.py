@@ -8,12 +8,14 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
 from mdc.app.find_run import run_folder
 from mdc.app.model import load
+from mdc.app.scores import ranked
 from mdc.plan.records import UserError
 
 _HOST = "127.0.0.1"
@@ -60,7 +62,10 @@ def main(args: argparse.Namespace) -> None:
         except OSError:
             raise UserError(f"--port {args.port}: already in use; choose another, or 0 for any free port") from None
         print(f"{model.name}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
-        page.block_thread()
+        try:
+            threading.Event().wait()  # Gradio's own waiting keeps the interrupt to itself
+        finally:
+            page.close()
 
 
 def _gradio() -> Any:
@@ -172,7 +177,7 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
                 f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
                 f"{one.caption} (without {', '.join(one.unknown)})" if one.unknown else one.caption,
             ]
-            for one in sorted(found, key=lambda one: -one.score)
+            for one in ranked(found)
         ]
         return _table(["score", "± s.e.", "per token", "caption"], rows)
 
