@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mdc.data.loader.workers import _ending
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import read_json, write_json
@@ -53,6 +55,11 @@ def fill(
     wanted = [pieces[number] for number in missing]
     total = sum(map(len, pieces))
     with progress(total=total, initial=total - sum(map(len, wanted)), **bar) as shown:
-        for number, result in zip(missing, compute(wanted), strict=True):
-            write(files[number], result)
-            shown.update(len(pieces[number]))
+        try:
+            for number, result in zip(missing, compute(wanted), strict=True):
+                write(files[number], result)
+                shown.update(len(pieces[number]))
+        except KeyboardInterrupt:
+            _ending(os.getpid()).set()  # otherwise each worker is waited for until its piece is done, or five seconds
+            _ending.cache_clear()  # those of a later call are others
+            raise

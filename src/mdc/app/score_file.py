@@ -167,7 +167,7 @@ def _complain(out: Path, rows: Sequence[Row]) -> None:
             bad.setdefault((row["image"], row["problem"]), []).append(row["row"])
     for (image, problem), numbers in bad.items():
         shown = ", ".join(map(str, numbers[:8])) + ", …" * (len(numbers) > 8)
-        print(f"row {shown}: {image}: {problem}", file=sys.stderr)
+        print(f"row {shown}: {f'{image}: ' * bool(image)}{problem}", file=sys.stderr)
     if bad:
         count = sum(map(len, bad.values()))
         raise UserError(

@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> None:
         try:
             threading.Event().wait()  # Gradio's own waiting keeps the interrupt to itself
         finally:
-            page.close()
+            page.close(verbose=False)
 
 
 def _gradio() -> Any:
