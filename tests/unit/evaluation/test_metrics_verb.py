@@ -94,6 +94,37 @@ def test_references_may_be_a_plain_mapping(tmp_path: Path) -> None:
         read_references(tmp_path / "r.json")
 
 
+def test_references_may_be_a_table(tmp_path: Path) -> None:
+    """Of rows, or of columns; images by their numbers, or by files' names as in predictions."""
+    rows = "".join(f"{image},{caption}\n" for image, some in REFERENCES.items() for caption in some)
+    (tmp_path / "rows.csv").write_text(f"image_id,caption\n{rows}")
+    (tmp_path / "named.tsv").write_text(
+        "image\tcaption\n" + rows.replace(",", "\t").replace("7\t", "pictures/0007.jpg\t")
+    )
+    lists = [{"image": int(image), "captions": some} for image, some in REFERENCES.items()]
+    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lists))
+    wide = "".join(f"{image},{some[0]},{some[1] if len(some) > 1 else ''}\n" for image, some in REFERENCES.items())
+    (tmp_path / "wide.csv").write_text(f"image,caption_1,caption_2\n{wide}")
+    for name in ("rows.csv", "named.tsv", "lists.jsonl", "wide.csv"):
+        assert read_references(tmp_path / name) == REFERENCES, name
+    (tmp_path / "bad.csv").write_text("image,caption\n7,a dog,on a beach\n")
+    with pytest.raises(UserError, match="row 0: row has another number of columns"):
+        read_references(tmp_path / "bad.csv")
+
+
+def test_a_table_measures_as_cocos_files_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = _files(tmp_path)
+    rows = "".join(f"{image},{caption}\n" for image in CAPTIONS for caption in REFERENCES[image])
+    (tmp_path / "rows.csv").write_text(f"image,caption\n{rows}")
+    found = []
+    for references in (theirs, str(tmp_path / "rows.csv")):
+        assert main(["metrics", ours, references, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["metrics"] == found[1]["metrics"] and found[1]["without_caption"] == 0
+    assert main(["metrics", ours, str(tmp_path / "rows.csv")]) == 0
+    assert "references" not in capsys.readouterr().out
+
+
 def test_images_are_known_by_their_numbers_or_names_and_each_by_its_own() -> None:
     names = ["COCO_8.jpg", "dog.jpg", "1_2.png", "²³.png"]
     numbers = ["42.png", "000000000007.jpg", "COCO_val2014_000000000008.jpg"]

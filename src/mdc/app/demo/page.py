@@ -15,7 +15,8 @@ from typing import Any
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
 from mdc.app.find_run import run_folder
 from mdc.app.model import load
-from mdc.app.scores import ranked
+from mdc.app.scores import left_out, ranked
+from mdc.app.ways import unknown_in
 from mdc.plan.records import UserError
 
 _HOST = "127.0.0.1"
@@ -155,11 +156,13 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
     written, moments, looks = _answer(gradio, demo)
-    button.click(
-        _told_plainly(gradio, lambda path, asked: _shown(demo.fill(_image(path), asked))),
-        [image, text],
-        [written, moments, looks],
-    )
+
+    def fill(path: str | None, asked: str) -> tuple[str, str, Any]:
+        if told := left_out(unknown_in(asked, demo.vocabulary)):
+            gradio.Warning(told)
+        return _shown(demo.fill(_image(path), asked))
+
+    button.click(_told_plainly(gradio, fill), [image, text], [written, moments, looks])
 
 
 def _scores(gradio: Any, demo: Demo, image: Any) -> None:
