@@ -63,8 +63,14 @@ def expected(r: Path, folder: Path, run: str, pairs: list[tuple[str, str]], **mo
 @pytest.mark.filterwarnings("ignore:not in this model")
 @pytest.mark.parametrize("run", [MDC, CLIP, ARC])
 def test_scores_are_those_of_the_library(
-    r: Path, images: dict[str, bytes], tmp_path: Path, run: str, capsys: pytest.CaptureFixture[str]
+    r: Path,
+    images: dict[str, bytes],
+    tmp_path: Path,
+    run: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(score_file, "_IMAGES", 2)
     path, out = table(tmp_path / "t.csv", CAPTIONS), tmp_path / "o.jsonl"
     assert asked(r, path, out, "--processes", "1", "--tokens", "--blind", run=run) == 0
     rows, wanted = read(out), expected(r, tmp_path, run, CAPTIONS, blind=True)
