@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mdc.app.commands import models, project
+from mdc.app.commands.parameters import NOTHING, plan_of
 from mdc.app.commands.parameters import params as _params
-from mdc.app.commands.parameters import plan_of
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.call import Call
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         launch.say(args.verb, str(error))
         return 128 + error.number
     except KeyboardInterrupt:
-        launch.say(args.verb, "interrupted; finished results are kept")
+        launch.say(args.verb, f"interrupted; {getattr(args, 'interrupted', 'finished results are kept')}")
         return 130
     return 0
 
@@ -234,7 +234,7 @@ def _init_verb(verbs: Any) -> None:
         "--default", action="store_true", help="name the scale in params.yaml, so that every call is for it"
     )
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
-    sub.set_defaults(run=_init)
+    sub.set_defaults(run=_init, interrupted=NOTHING)
 
 
 def _data_verbs(verbs: Any) -> None:

@@ -8,12 +8,15 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
 from mdc.app.find_run import run_folder
 from mdc.app.model import load
+from mdc.app.scores import left_out, ranked
+from mdc.app.ways import unknown_in
 from mdc.plan.records import UserError
 
 _HOST = "127.0.0.1"
@@ -60,7 +63,10 @@ def main(args: argparse.Namespace) -> None:
         except OSError:
             raise UserError(f"--port {args.port}: already in use; choose another, or 0 for any free port") from None
         print(f"{model.name}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
-        page.block_thread()
+        try:
+            threading.Event().wait()  # Gradio's own waiting keeps the interrupt to itself
+        finally:
+            page.close(verbose=False)
 
 
 def _gradio() -> Any:
@@ -150,11 +156,13 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
     written, moments, looks = _answer(gradio, demo)
-    button.click(
-        _told_plainly(gradio, lambda path, asked: _shown(demo.fill(_image(path), asked))),
-        [image, text],
-        [written, moments, looks],
-    )
+
+    def fill(path: str | None, asked: str) -> tuple[str, str, Any]:
+        if told := left_out(unknown_in(asked, demo.vocabulary)):
+            gradio.Warning(told)
+        return _shown(demo.fill(_image(path), asked))
+
+    button.click(_told_plainly(gradio, fill), [image, text], [written, moments, looks])
 
 
 def _scores(gradio: Any, demo: Demo, image: Any) -> None:
@@ -172,7 +180,7 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
                 f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
                 f"{one.caption} (without {', '.join(one.unknown)})" if one.unknown else one.caption,
             ]
-            for one in sorted(found, key=lambda one: -one.score)
+            for one in ranked(found)
         ]
         return _table(["score", "± s.e.", "per token", "caption"], rows)
 
