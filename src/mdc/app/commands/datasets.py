@@ -1,4 +1,4 @@
-"""The verb `mdc data`: what datasets are, whether their files are good, and what can be answered of rendered ones without them."""
+"""The verb `mdc data`: what datasets are, whether their files are good, and how much of rendered ones needs no look at them."""
 
 from __future__ import annotations
 
