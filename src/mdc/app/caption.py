@@ -7,9 +7,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from mdc.app.answers import Caption
 from mdc.app.find_run import run_folder
 from mdc.app.given_images import Readable, image_files
-from mdc.app.model import Caption, load
+from mdc.app.model import load
 from mdc.app.ways import Options, template, way_of
 from mdc.evaluation.metrics.files import image_ids
 from mdc.plan.progress import progress

@@ -7,18 +7,17 @@ What a run cannot do is a :class:`mdc.UserError` with the reason.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Unpack, overload
 
 import torch
 import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
+from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Sampling, Score, warn_of
 from mdc.app.export import open_clip_model
 from mdc.app.find_run import run_folder
 from mdc.app.given_images import Images, OneImage, is_one, pictures
@@ -48,64 +47,6 @@ _BATCH = 64  # images that are encoded at a time
 _ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
 _MOST_SAMPLES = 2**20
 _OTHERS = 8  # mismatched held-out images of a blind score
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Of B images, float32 on the CPU: ``patches`` (B, M, D) after the encoder's last norm, their mean ``patch_mean`` (B, D),
-    ``cls`` (B, D), ``probed`` (B, D), the feature that linear probes see (paper, section 4.2), and, of a CLIP, ``embedding``
-    (B, E), of unit length."""
-
-    patches: Tensor
-    patch_mean: Tensor
-    cls: Tensor
-    probed: Tensor
-    embedding: Tensor | None
-
-
-@dataclass(frozen=True)
-class Score:
-    """``score``: of a captioner log p(caption | image) in nats, or what its ``estimator`` puts in its place (docs/scoring.md);
-    of a CLIP the cosine. ``error``: its standard error, 0 where nothing is drawn. ``tokens``: what each token adds, none of a
-    cosine. ``blind``: the score with other images, where it was asked for, and ``blind_error``. ``unknown``: tokens of the
-    caption that the vocabulary does not have, without which it was scored."""
-
-    caption: str
-    score: float
-    error: float
-    tokens: list[tuple[str, float]]
-    blind: float | None
-    blind_error: float | None
-    unknown: list[str]
-    estimator: str
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A token of a written caption: at which ``step`` it was written, from 1 (0: it was given), and the ``probability`` that it
-    had then (None: given)."""
-
-    piece: str
-    step: int
-    probability: float | None
-
-
-@dataclass(frozen=True)
-class Caption:
-    """``text`` in lower case; ``log_prob``: the sum of the logarithms of what ``pieces`` were written with."""
-
-    text: str
-    log_prob: float
-    pieces: list[Piece]
-
-
-class Drawing(TypedDict, total=False):
-    """``samples``: masks of an estimator that draws, a multiple of 16 (256); ``seed``: of the masks (0); ``blind``: also score
-    with held-out images of the run's corpus, which must lie beside it (False)."""
-
-    samples: int
-    seed: int
-    blind: bool
 
 
 class _Once(RunModel):
@@ -210,6 +151,21 @@ class Model:
             )
         return RunScorer(self.run, samples=samples, precision="fp32", device=self.device)
 
+    def scoring(self, estimator: str | None, sampling: Sampling) -> tuple[RunScorer, str, Draws]:
+        """(What scores its captions, by which estimator, the masks of every image.) UserError for what it has not."""
+        samples, seed = sampling.get("samples", 256), sampling.get("seed", 0)
+        if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
+            raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
+        if seed < 0:
+            raise UserError(f"seed {seed}: must be 0 or more")
+        scorer = self.scorer(samples)
+        chosen = estimator or self.estimators[0]
+        if chosen not in self.estimators:
+            raise UserError(
+                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
+            )
+        return scorer, chosen, draws_of("asked", seed, samples, self.run.context_length)
+
     @overload
     def score(
         self, images: OneImage, captions: str | Sequence[str], estimator: str | None = ..., **drawing: Unpack[Drawing]
@@ -229,34 +185,19 @@ class Model:
         >>> model.score("photo.jpg", ["a dog", "a cat"])[0].score  # doctest: +SKIP
         -7.31
         """
-        samples, seed = drawing.get("samples", 256), drawing.get("seed", 0)
-        if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
-            raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
-        if seed < 0:
-            raise UserError(f"seed {seed}: must be 0 or more")
-        scorer = self.scorer(samples)
-        chosen = estimator or self.estimators[0]
-        if chosen not in self.estimators:
-            raise UserError(
-                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
-            )
+        scorer, chosen, draws = self.scoring(estimator, drawing)
         shown, asked = pictures(images)[0], [captions] if is_one(images) else list(captions)
         if len(asked) != len(shown):
             raise UserError(
                 f"{len(shown)} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
             )
-        draws = [draws_of("asked", seed, samples, self.run.context_length)]
         blind = drawing.get("blind", False)
         found = [
-            self._scored(scorer, chosen, image, [own] if isinstance(own, str) else own, draws, blind)
+            self._scored(scorer, chosen, image, [own] if isinstance(own, str) else own, [draws], blind)
             for image, own in zip(shown, asked, strict=True)
         ]
         if unknown := sorted({token for scores in found for one in scores for token in one.unknown}):
-            warnings.warn(
-                f"not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
-                "data.vocabularies: {words: full}",
-                stacklevel=2,
-            )
+            warn_of(unknown)
         return found[0] if is_one(images) else found
 
     def _scored(
@@ -293,8 +234,48 @@ class Model:
     def corpus(self) -> Path:
         """Where the corpus lies that it was trained on; UserError if the run lies without it."""
         if self.scale is None:
-            raise UserError(f"{self.name}: lies without its corpus, of which a blind score takes images")
+            raise UserError(f"{self.name}: lies without its corpus, whose held-out images a blind or debiased score needs")
         return self.scale / "data" / "corpora" / self.job.corpus
+
+    # --- classes ----------------------------------------------------------------------------------------------------------
+
+    @overload
+    def classify(
+        self,
+        images: OneImage,
+        classes: Sequence[str],
+        templates: str | Sequence[str] | None = ...,
+        **options: Unpack[Classifying],
+    ) -> Classified: ...
+
+    @overload
+    def classify(
+        self,
+        images: Any,
+        classes: Sequence[str],
+        templates: str | Sequence[str] | None = ...,
+        **options: Unpack[Classifying],
+    ) -> list[Classified]: ...
+
+    def classify(
+        self,
+        images: Any,
+        classes: Sequence[str],
+        templates: str | Sequence[str] | None = None,
+        **options: Unpack[Classifying],
+    ) -> Any:
+        """The class of each image: whose caption scores highest (zero-shot classification).
+
+        ``templates``: the captions of a class, each with "{class}" ("a photo of a {class}"), or "open_clip", its 80; ``options``:
+        see :class:`mdc.app.answers.Classifying`. A token outside the vocabulary is left out, with one warning.
+
+        >>> model.classify("photo.jpg", ["dog", "cat"], "a {class}").label  # doctest: +SKIP
+        'dog'
+        """
+        from mdc.app.classify import Classifier
+
+        found = Classifier(self, classes, templates, options).of(pictures(images)[0])
+        return found[0] if is_one(images) else found
 
     # --- captions ---------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from mdc.plan.estimators import ESTIMATORS
 def add(verbs: Any) -> None:
     """Add them to the command line's ``verbs``."""
     _score_verb(verbs)
+    _zero_shot_verb(verbs)
     _caption_verbs(verbs)
     _clip_benchmark_verb(verbs)
     _export_verb(verbs)
@@ -50,6 +51,36 @@ def _score_verb(verbs: Any) -> None:
     sub.add_argument("--json", action="store_true", help="as JSON")
     params(sub)
     sub.set_defaults(run_verb=_main_of("mdc.app.score"))
+
+
+def _zero_shot_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "zero-shot",
+        help="classify images by classes that you name",
+        description="Print which of your classes a run finds in each image: that whose caption scores highest. Each class's "
+        "caption is a template with its name. See docs/scoring.md.",
+    )
+    sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
+    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/clip/s0, or its folder")
+    sub.add_argument(
+        "--classes", required=True, metavar="A,B,…", help="names with commas between them, or a file of them, one a line"
+    )
+    sub.add_argument(
+        "--template",
+        action="append",
+        metavar="TEXT",
+        help='a caption with {class}; several are averaged; default: "a photo of a {class}"',
+    )
+    sub.add_argument("--debiased", action="store_true", help="take off what a class's words alone say (held-out images)")
+    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the masks; default: 0")
+    form = sub.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as JSON")
+    form.add_argument("--csv", action="store_true", help="as csv, a row an image and class")
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.app.zero_shot"))
 
 
 def _caption_verbs(verbs: Any) -> None:

@@ -12,8 +12,9 @@ from typing import Any, Unpack
 import numpy as np
 from PIL import Image
 
+from mdc.app.answers import Classified, Score
 from mdc.app.demo.attention import looked_at
-from mdc.app.model import Model, Score
+from mdc.app.model import Model
 from mdc.app.ways import Options
 from mdc.data.formats.images import FORMATS, ImageError, center_resize, decode
 from mdc.evaluation.predictors.writing import Written
