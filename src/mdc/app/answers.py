@@ -89,17 +89,18 @@ class Classified:
 
 
 class Classifying(Sampling, total=False):
-    """``estimator``: as of ``score`` (the method's own); ``debiased``: take off what a class's words alone say, by held-out images
-    of the run's corpus, which must lie beside it (False)."""
+    """``estimator``: as of ``score`` (the method's own); ``debiased``: take off what a class's words alone say, by held-out
+    images of the run's corpus, which must lie beside it (False)."""
 
     estimator: str | None
     debiased: bool
 
 
-def warn_of(unknown: Iterable[str]) -> None:
-    """One warning that names the tokens which were left out, since the vocabulary does not have them."""
+def warn_of(unknown: Iterable[str], above: int = 2) -> None:
+    """One warning that names the tokens which were left out, since the vocabulary does not have them, at the line of the caller so
+    many calls ``above``."""
     warnings.warn(
         f"not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
         "data.vocabularies: {words: full}",
-        stacklevel=3,
+        stacklevel=above + 1,
     )

@@ -42,11 +42,13 @@ class Classifier:
         self.debiased, self._prior = options.get("debiased", False), None
         if self.debiased:
             if not ESTIMATORS[self.estimator].nats:
-                raise UserError(f"{model.name}: debiased: a {self.estimator} is no probability, so words alone have none")
+                raise UserError(
+                    f"{model.name}: debiased: a {self.estimator} is no probability, so words alone have none"
+                )
             others = HeldOut.of(model.corpus, PRIOR_IMAGES, model.run.context_length).images
             self._prior = log_mean_probability(self._scores(others))
         if self.unknown:
-            warn_of(self.unknown)
+            warn_of(self.unknown, above=3)
 
     def of(self, images: Sequence[Image.Image]) -> list[Classified]:
         """The class of each of RGB ``images``."""
@@ -66,7 +68,7 @@ class Classifier:
     @property
     def _factor(self) -> float:
         """What scores are multiplied with in the softmax: a CLIP's learnt scale of cosines."""
-        return float(self._scorer.model.scale()) if self.estimator == "cosine" else 1.0
+        return float(self._scorer.model.scale().detach()) if self.estimator == "cosine" else 1.0
 
     def _scores(self, images: Sequence[Image.Image]) -> Tensor:
         """Scores of all captions, (I, captions) float64; of cosines those of classes, (I, K)."""
@@ -90,8 +92,10 @@ def _labels(classes: Sequence[str]) -> list[str]:
 
 
 def _templates(templates: str | Sequence[str] | None) -> ClassCaptions:
-    if templates is None or templates == "open_clip":
-        return ClassCaptions(templates=templates)
+    if templates is None:
+        return ClassCaptions()
+    if templates == "open_clip":
+        return ClassCaptions(templates="open_clip")
     listed = [templates] if isinstance(templates, str) else list(templates)
     if not listed:
         raise UserError("templates: none; leave them out for 'a photo of a {class}'")
@@ -117,5 +121,7 @@ def _captions(scorer: RunScorer, labels: list[str], how: ClassCaptions) -> tuple
             missing |= dict.fromkeys(vocabulary.unknown(caption))
         other = first.setdefault(tuple(tokens[-1]), label)
         if other != label:
-            raise UserError(f"classes {other!r} and {label!r}: are one caption to this model, so no score tells them apart")
+            raise UserError(
+                f"classes {other!r} and {label!r}: are one caption to this model, so no score tells them apart"
+            )
     return Captions(said, texts, tokens), list(missing)

@@ -234,7 +234,9 @@ class Model:
     def corpus(self) -> Path:
         """Where the corpus lies that it was trained on; UserError if the run lies without it."""
         if self.scale is None:
-            raise UserError(f"{self.name}: lies without its corpus, whose held-out images a blind or debiased score needs")
+            raise UserError(
+                f"{self.name}: lies without its corpus, whose held-out images a blind or debiased score needs"
+            )
         return self.scale / "data" / "corpora" / self.job.corpus
 
     # --- classes ----------------------------------------------------------------------------------------------------------

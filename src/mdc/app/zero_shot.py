@@ -61,9 +61,7 @@ def _classes(given: str) -> list[str]:
         raise UserError(f"--classes {path}: is not UTF-8 text; needed: names of classes, one a line") from None
 
 
-def _found(
-    paths: Sequence[Path], classifier: Classifier, readable: Readable
-) -> Iterator[tuple[Path, Classified]]:
+def _found(paths: Sequence[Path], classifier: Classifier, readable: Readable) -> Iterator[tuple[Path, Classified]]:
     for start in progress(range(0, len(paths), _BATCH), unit="batch", desc="images", disable=len(paths) <= _BATCH):
         some = {path: image for path in paths[start : start + _BATCH] if (image := readable.of(path)) is not None}
         yield from zip(some, classifier.of(list(some.values())), strict=True)

@@ -63,7 +63,10 @@ def _zero_shot_verb(verbs: Any) -> None:
     sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/clip/s0, or its folder")
     sub.add_argument(
-        "--classes", required=True, metavar="A,B,…", help="names with commas between them, or a file of them, one a line"
+        "--classes",
+        required=True,
+        metavar="A,B,…",
+        help="names with commas between them, or a file of them, one a line",
     )
     sub.add_argument(
         "--template",
@@ -71,7 +74,9 @@ def _zero_shot_verb(verbs: Any) -> None:
         metavar="TEXT",
         help='a caption with {class}; several are averaged; default: "a photo of a {class}"',
     )
-    sub.add_argument("--debiased", action="store_true", help="take off what a class's words alone say (held-out images)")
+    sub.add_argument(
+        "--debiased", action="store_true", help="take off what a class's words alone say (held-out images)"
+    )
     sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 from PIL import Image
 
-from mdc.app.answers import Classified, Score
+from mdc.app.answers import Score
 from mdc.app.demo.attention import looked_at
 from mdc.app.model import Model
 from mdc.app.ways import Options

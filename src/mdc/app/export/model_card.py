@@ -73,8 +73,8 @@ def model_card(
     results: Results,
     scale_label: str,
 ) -> str:
-    """The card of a run. ``stages``: its trainings, its own the last; ``told``: what the folder says of the run; ``missing``: which
-    library cannot load it, and why; ``results``: what tables say of it; ``scale_label``: what its scale is, in words."""
+    """The card of a run. ``stages``: its trainings, its own the last; ``told``: what the folder says of the run; ``missing``:
+    which library cannot load it, and why; ``results``: what tables say of it; ``scale_label``: what its scale is, in words."""
     job = stages[-1].job
     backbone = job.backbone
     assert isinstance(backbone, Backbone)

@@ -63,8 +63,8 @@ def feature(clip: bool) -> str:
 
 
 def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(open_clip's configuration, its weights) of a run that it can run. ``told``: what the configuration says of the run besides,
-    under "mdc"."""
+    """(open_clip's configuration, its weights) of a run that it can run. ``told``: what the configuration says of the run
+    besides, under "mdc"."""
     job = run.job
     assert isinstance(job.backbone, Backbone)
     clip = job.method.objective == "contrastive"

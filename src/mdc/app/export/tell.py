@@ -1,5 +1,5 @@
-"""The verb ``mdc export``: a run as a folder that open_clip, timm and transformers read, or as a model folder for the Hugging Face
-hub.
+"""The verb ``mdc export``: a run as a folder that open_clip, timm and transformers read, or as a model folder for the Hugging
+Face hub.
 
 Weights are safetensors. A folder is made beside its place and moved there when it is whole.
 """
@@ -50,7 +50,9 @@ def main(args: argparse.Namespace) -> None:
         beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    how = "README.md says how it is loaded" if args.to == "hub" else f"open_clip and timm load it by 'local-dir:{place}'"
+    how = (
+        "README.md says how it is loaded" if args.to == "hub" else f"open_clip and timm load it by 'local-dir:{place}'"
+    )
     print(f"{place}: {manifest['id']}; {how}")
 
 

@@ -1,7 +1,7 @@
-"""A run's image encoder as a timm model: its configuration, and its weights under timm's names. transformers reads the same files.
+"""A run's image encoder as a timm model: its configuration, and its weights under timm's names. transformers reads them too.
 
-Our tower is open_clip's, and timm's vision transformers with ``clip`` in their names compute the same. The pooled feature is the one
-that is probed: [CLS] of a CLIP, else the mean of the patch tokens, both after the final norm.
+Our tower is open_clip's, and timm's vision transformers with ``clip`` in their names compute the same. The pooled feature is the
+one that is probed: [CLS] of a CLIP, else the mean of the patch tokens, both after the final norm.
 """
 
 from __future__ import annotations
