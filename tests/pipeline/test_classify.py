@@ -1,5 +1,5 @@
-"""``model.classify`` and ``mdc zero-shot`` on the runs of a small project: the job's answers for its own classes, a person's classes,
-and what is refused."""
+"""``model.classify`` and ``mdc zero-shot`` on the runs of a small project: the job's answers for its own classes, a person's
+classes, and what is refused."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ class Classifying(Sampling, total=False):
 
 
 def warn_of(unknown: Iterable[str], above: int = 2) -> None:
-    """One warning that names the tokens which were left out, since the vocabulary does not have them, at the line of the caller so
-    many calls ``above``."""
+    """One warning that names the tokens which were left out, since the vocabulary does not have them, at the line of the caller
+    so many calls ``above``."""
     warnings.warn(
         f"not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
         "data.vocabularies: {words: full}",
