@@ -111,7 +111,7 @@ class Model:
     def encode(self, images: Images) -> Encoded:
         """The features of images, in their order. Images are resized and cropped as for the probes.
 
-        >>> model.encode(["a.jpg", "b.jpg"]).probed.shape  # doctest: +SKIP
+        >>> model.encode(["a.jpg", "b.jpg"]).probed.shape
         torch.Size([2, 192])
         """
         shown = self.pixels(pictures(images)[0])
@@ -182,7 +182,7 @@ class Model:
         ``estimator``: one of ``estimators``; ``drawing``: see :class:`Drawing`. A token outside the vocabulary is left out, with
         one warning for all; the result names it.
 
-        >>> model.score("photo.jpg", ["a dog", "a cat"])[0].score  # doctest: +SKIP
+        >>> model.score("photo.jpg", ["a red circle", "a blue star"])[0].score
         -7.31
         """
         scorer, chosen, draws = self.scoring(estimator, drawing)
@@ -271,8 +271,8 @@ class Model:
         ``templates``: the captions of a class, each with "{class}" ("a photo of a {class}"), or "open_clip", its 80; ``options``:
         see :class:`mdc.app.answers.Classifying`. A token outside the vocabulary is left out, with one warning.
 
-        >>> model.classify("photo.jpg", ["dog", "cat"], "a {class}").label  # doctest: +SKIP
-        'dog'
+        >>> model.classify("photo.jpg", ["circle", "star"], "a {class}").label
+        'circle'
         """
         from mdc.app.classify import Classifier
 
@@ -302,8 +302,8 @@ class Model:
     def caption(self, images: Any, **options: Unpack[Options]) -> Any:
         """A caption of each image, as the paper writes them; ``options``: see :class:`mdc.app.ways.Options`.
 
-        >>> model.caption("photo.jpg").text  # doctest: +SKIP
-        'a dog runs on the grass'
+        >>> model.caption("photo.jpg").text
+        'a red circle above a blue star'
         """
         shown, names = pictures(images)
         found = self.caption_pixels(self.writer_pixels(shown), names, options)
@@ -312,8 +312,8 @@ class Model:
     def fill(self, images: Any, text: str, **options: Unpack[Options]) -> Any:
         """``text`` with a token in the place of each "?", for each image; masked methods alone can.
 
-        >>> model.fill("photo.jpg", "a ? dog").text  # doctest: +SKIP
-        'a brown dog'
+        >>> model.fill("photo.jpg", "a ? circle").text
+        'a red circle'
         """
         shown, names = pictures(images)
         found = self.caption_pixels(self.writer_pixels(shown), names, options, text)
@@ -353,7 +353,7 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
 
     UserError if there is no such run, or something of it is missing or changed.
 
-    >>> mdc.load("dense/ViT-T-12/mdc/s0")  # doctest: +SKIP
+    >>> mdc.load("dense/ViT-T-12/mdc/s0")
     mdc.Model(runs/dense/ViT-T-12/mdc/s0, last weights, cpu)
     """
     if weights not in (None, "last", "best"):
