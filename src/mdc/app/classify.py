@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from mdc.app.answers import Classified, Classifying, warn_of
+from mdc.app.given_images import Images, batches, several
 from mdc.evaluation.predictors.score import RunScorer, caption_tokens
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.zero_shot import PRIOR_IMAGES, Asked, Captions, class_texts, log_mean_probability
@@ -50,9 +50,9 @@ class Classifier:
         if self.unknown:
             warn_of(self.unknown, above=3)
 
-    def of(self, images: Sequence[Image.Image]) -> list[Classified]:
-        """The class of each of RGB ``images``."""
-        if not images:
+    def of(self, images: Images) -> list[Classified]:
+        """The class of each image."""
+        if not len(several(images)):
             return []
         scores = self._scores(images)
         scores = self._asked.of_classes(scores if self._prior is None else scores - self._prior)
@@ -70,13 +70,12 @@ class Classifier:
         """What scores are multiplied with in the softmax: a CLIP's learnt scale of cosines."""
         return float(self._scorer.model.scale().detach()) if self.estimator == "cosine" else 1.0
 
-    def _scores(self, images: Sequence[Image.Image]) -> Tensor:
+    def _scores(self, images: Images) -> Tensor:
         """Scores of all captions, (I, captions) float64; of cosines those of classes, (I, K)."""
         parts = []
-        for first in range(0, len(images), self._asked.at_once):
-            some = images[first : first + self._asked.at_once]
-            seen = self._scorer.look(torch.stack([self._scorer.picture(image) for image in some]))
-            parts.append(self._asked.scores(self.estimator, seen, len(some), [self._draws] * len(some)).cpu())
+        for pixels, names in batches(images, self._scorer.picture, self._asked.at_once):
+            seen, draws = self._scorer.look(pixels), [self._draws] * len(names)
+            parts.append(self._asked.scores(self.estimator, seen, len(names), draws).cpu())
         return torch.cat(parts)
 
 

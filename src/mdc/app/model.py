@@ -20,7 +20,7 @@ from torch import Tensor
 from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Sampling, Score, warn_of
 from mdc.app.export import open_clip_model
 from mdc.app.find_run import run_folder
-from mdc.app.given_images import Images, OneImage, is_one, pictures
+from mdc.app.given_images import Images, OneImage, batches, is_one, pictures, several
 from mdc.app.ways import Options, template, way_of
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
@@ -43,7 +43,7 @@ from mdc.training.device import choose_device
 
 #: of an image, what ``encode`` gives in one call, and ``mdc features`` one of
 FEATURES = ("probed", "cls", "patch_mean", "embedding")
-_BATCH = 64  # images that are encoded at a time
+_BATCH, _CAPTIONED = 64, 32  # images that are encoded, and captioned, at a time
 _ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
 _MOST_SAMPLES = 2**20
 _OTHERS = 8  # mismatched held-out images of a blind score
@@ -114,14 +114,17 @@ class Model:
         >>> model.encode(["a.jpg", "b.jpg"]).probed.shape
         torch.Size([2, 192])
         """
-        shown = self.pixels(pictures(images)[0])
-        found = [self.encode_pixels(shown[first : first + _BATCH]) for first in range(0, len(shown), _BATCH)]
+        if not len(several(images)):
+            raise UserError("images: none; at least one is needed")
+        found = [self.encode_pixels(pixels) for pixels, _ in batches(images, self._crop, _BATCH)]
         return Encoded(**{name: _together([getattr(one, name) for one in found]) for name in Encoded.__annotations__})
 
     def pixels(self, images: Sequence[Image.Image]) -> Tensor:
         """RGB images as the encoder is shown them: the shorter side resized, the middle cropped; (B, 3, S, S) uint8."""
-        size = self.job.backbone.image_size
-        return torch.stack([torch.from_numpy(center_resize(image, size)) for image in images]).permute(0, 3, 1, 2)
+        return torch.stack([self._crop(image) for image in images])
+
+    def _crop(self, image: Image.Image) -> Tensor:
+        return torch.from_numpy(center_resize(image, self.job.backbone.image_size)).permute(2, 0, 1)
 
     @torch.no_grad()
     def encode_pixels(self, images: Tensor) -> Encoded:
@@ -239,6 +242,11 @@ class Model:
             )
         return self.scale / "data" / "corpora" / self.job.corpus
 
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the corpus that it was trained on lies beside it; an exported run has none."""
+        return self.scale is not None and (self.corpus / "index.json").is_file()
+
     # --- classes ----------------------------------------------------------------------------------------------------------
 
     @overload
@@ -276,7 +284,7 @@ class Model:
         """
         from mdc.app.classify import Classifier
 
-        found = Classifier(self, classes, templates, options).of(pictures(images)[0])
+        found = Classifier(self, classes, templates, options).of(images)
         return found[0] if is_one(images) else found
 
     # --- captions ---------------------------------------------------------------------------------------------------------
@@ -305,9 +313,7 @@ class Model:
         >>> model.caption("photo.jpg").text
         'a red circle above a blue star'
         """
-        shown, names = pictures(images)
-        found = self.caption_pixels(self.writer_pixels(shown), names, options)
-        return found[0] if is_one(images) else found
+        return self._written(images, options)
 
     def fill(self, images: Any, text: str, **options: Unpack[Options]) -> Any:
         """``text`` with a token in the place of each "?", for each image; masked methods alone can.
@@ -315,8 +321,11 @@ class Model:
         >>> model.fill("photo.jpg", "a ? circle").text
         'a red circle'
         """
-        shown, names = pictures(images)
-        found = self.caption_pixels(self.writer_pixels(shown), names, options, text)
+        return self._written(images, options, text)
+
+    def _written(self, images: Any, options: Options, fill: str | None = None) -> Any:
+        parts = batches(images, self.writer.picture, _CAPTIONED)
+        found = [one for pixels, names in parts for one in self.caption_pixels(pixels, names, options, fill)]
         return found[0] if is_one(images) else found
 
     def writer_pixels(self, images: Sequence[Image.Image]) -> Tensor:
