@@ -162,9 +162,10 @@ def _clip_benchmark_verb(verbs: Any) -> None:
 def _export_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "export",
-        help="write a run as a model folder for open_clip or the Hugging Face hub",
+        help="write a run as a model folder for open_clip, timm and transformers, or the Hugging Face hub",
         description="Write a run as a folder that open_clip loads by local-dir:FOLDER (CLIP whole, of a captioner the image "
-        "encoder); with --to hub also a model card made from its record, and the run itself. See docs/export.md.",
+        "encoder), and timm and transformers (the image encoder); with --to hub also a model card made from its record, and the "
+        "run itself. See docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("folder", metavar="FOLDER", help="the folder to create; it must not exist, or be empty")
@@ -208,7 +209,8 @@ def _demo_verb(verbs: Any) -> None:
         "demo",
         help="try a run on a page on this machine",
         description="Serve a page on 127.0.0.1: drop an image, see its caption being written, what each word looks at, scores of "
-        "captions that you type, and gaps filled in. Nothing leaves this machine. Needs Gradio; see docs/export.md.",
+        "captions that you type, its class among yours, and gaps filled in. Nothing leaves this machine. Needs Gradio; "
+        "see docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0/ft-described, or its folder")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
