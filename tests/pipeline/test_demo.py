@@ -111,6 +111,12 @@ def drop(page: Any, file: Path) -> None:
     raise AssertionError(f"{file.name} was not taken by a page that says: {page.inner_text('body')}")
 
 
+def show(page: Any, tab: str) -> None:
+    """Show a tab. It is made when it is first shown, and until then what is typed is replaced by its first values."""
+    page.get_by_role("tab", name=tab).click()
+    page.wait_for_timeout(1000)
+
+
 @needs_chromium
 def test_a_person_tries_a_run(
     served: Served, r: Path, photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -145,7 +151,7 @@ def test_a_person_tries_a_run(
         page.locator("#caption").click()
         page.wait_for_function("count => document.querySelectorAll('table.moments tr').length < count", arg=len(hidden))
         # words that are given stay
-        page.get_by_role("tab", name="Fill in").click()
+        show(page, "Fill in")
         page.locator("#gaps textarea, #gaps input").first.fill("a ? circle")
         page.locator("#fill").click()
         filled = page.locator("p.written:visible")
@@ -153,7 +159,7 @@ def test_a_person_tries_a_run(
         assert re.fullmatch(r"a .* circle", filled.inner_text())
         picture(page, "demo-fill.png")
         # scores are those of mdc score, the best caption first
-        page.get_by_role("tab", name="Score").click()
+        show(page, "Score")
         page.locator("#captions textarea").fill("a red circle\n\na blue square")
         page.locator("#score").click()
         page.locator("#scores table").wait_for()
@@ -161,7 +167,7 @@ def test_a_person_tries_a_run(
         assert len(values) == 2 and values[0] >= values[1]
         picture(page, "demo-score.png")
         # classes, the likeliest first
-        page.get_by_role("tab", name="Zero-shot").click()
+        show(page, "Zero-shot")
         page.locator("#classes textarea").fill("circle, star\nsquare")
         page.locator("#template textarea, #template input").first.fill("a {class}")
         page.locator("#template textarea, #template input").first.press("Enter")

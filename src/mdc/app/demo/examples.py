@@ -42,7 +42,7 @@ def examples(model: Model, folder: Path) -> Examples:
         )
     text = (
         f"Examples: held-out images that this run captions exactly as a reference; {len(found)} of {tried} that were tried, "
-        "chosen by a seed. They flatter it."
+        "chosen by a seed. So they show it at its best."
     )
     return Examples(found, text)
 

@@ -34,7 +34,7 @@ table.moments td.step { position: sticky; left: 0; background: var(--body-backgr
 div.moments, div.table { overflow-x: auto; }
 /* Gradio keeps its number of columns on a phone, and hides those that do not fit */
 .pictures .grid-container { grid-template-columns: repeat(auto-fill, minmax(5.5rem, 1fr)) !important; }
-.pictures .grid-wrap { max-height: none !important; overflow: visible !important; }
+.pictures .grid-wrap { min-height: 0 !important; max-height: none !important; overflow: visible !important; }
 :is(button, input, textarea):focus-visible { outline: 2px solid #ea580c !important; outline-offset: 1px; }
 p.written { font-size: 1.35rem; margin: .2rem 0 .8rem; }
 """
@@ -140,7 +140,7 @@ def _examples(gradio: Any, demo: Demo, image: Any, page: Any, folder: Path) -> N
         with lock:  # two people at once
             if not kept:
                 kept.append(examples(demo.model, folder))
-        return kept[0].text, gradio.Gallery(kept[0].images, visible=bool(kept[0].images))
+        return kept[0].text, gradio.Gallery([file for file, _ in kept[0].images], visible=bool(kept[0].images))
 
     def take(event: Any) -> str:
         return str(kept[0].images[event.index][0])
