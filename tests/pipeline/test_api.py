@@ -37,6 +37,21 @@ def test_importing_it_imports_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_caption_imports_nothing_that_it_does_not_need(r: Path, files: list[Path]) -> None:
+    """Each of these takes a tenth of a second to some seconds in every new process."""
+    names = (
+        "torch._dynamo torch._inductor pandas scipy sklearn pyarrow open_clip torchvision timm transformers matplotlib"
+    )
+    code = f"""
+import sys, mdc
+model = mdc.load({MDC!r})
+model.encode({str(files[0])!r}), model.caption({str(files[0])!r}), model.score({str(files[0])!r}, "a red circle")
+model.classify({str(files[0])!r}, ["red", "blue"], "{{class}}")
+sys.exit(" ".join(name for name in {names!r}.split() if name in sys.modules) or 0)"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_kind_of_image_is_the_same_to_it(r: Path, files: list[Path]) -> None:
     model = mdc.load(MDC, scale=r.name)
     whole = model.encode(files)
