@@ -7,7 +7,7 @@ become tokens once, and an image is read once for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,18 +22,16 @@ from mdc.plan.config.data import ClassCaptions
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
-if TYPE_CHECKING:
-    from mdc.app.model import Model
-
 #: estimators whose scores are no log probabilities of captions, nor bounds on them, so that their softmax means nothing
 _NO_PROBABILITY = ("bag_of_words", "fixed_ratio", "monte_carlo_range", "pseudo_likelihood")
 
 
 class Classifier:
-    """A ``model`` that tells ``classes`` apart. UserError for classes, templates or options that it cannot take."""
+    """A ``model``, what :func:`mdc.load` gives, that tells ``classes`` apart. UserError for classes, templates or options that it
+    cannot take."""
 
     def __init__(
-        self, model: Model, classes: Sequence[str], templates: str | Sequence[str] | None, options: Classifying
+        self, model: Any, classes: Sequence[str], templates: str | Sequence[str] | None, options: Classifying
     ) -> None:
         self.labels = _labels(classes)
         scorer, self.estimator, self._draws = model.scoring(options.get("estimator"), options)
