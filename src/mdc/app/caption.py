@@ -8,10 +8,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from mdc.app.answers import Caption, left_out
 from mdc.app.find_run import run_folder
 from mdc.app.given_images import Readable, image_files
-from mdc.app.model import Caption, load
-from mdc.app.scores import left_out
+from mdc.app.model import load
 from mdc.app.ways import Options, template, unknown_in, way_of
 from mdc.evaluation.metrics.files import image_ids
 from mdc.plan.progress import progress

@@ -8,9 +8,10 @@ import sys
 import warnings
 
 from mdc.app import score_file
+from mdc.app.answers import Score
 from mdc.app.find_run import run_folder
 from mdc.app.model import Model, load
-from mdc.app.scores import Score, ranked
+from mdc.app.scores import ranked
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 

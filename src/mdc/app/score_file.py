@@ -19,13 +19,14 @@ from typing import Any
 
 import torch
 
+from mdc.app.answers import Score, left_out
 from mdc.app.export.features import Decoder, Pixels
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
 from mdc.app.find_run import run_folder
 from mdc.app.kept_parts import RESUME, fill, parts_beside
 from mdc.app.model import Model, load
 from mdc.app.score_rows import ENDINGS, Row, write_rows
-from mdc.app.scores import Score, Scores, left_out
+from mdc.app.scores import Scores
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.samples import texts_of
 from mdc.data.loader.workers import ahead

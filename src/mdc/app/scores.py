@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
+from mdc.app.answers import Drawing, Score
 from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import draws_of
@@ -24,37 +23,6 @@ from mdc.plan.records import UserError
 
 _MOST_SAMPLES = 2**20
 _OTHERS = 8  # mismatched held-out images of a blind score
-_NAMED = 20  # unknown tokens that a warning names
-
-
-@dataclass(frozen=True)
-class Score:
-    """``score``: of a captioner log p(caption | image) in nats, or what its ``estimator`` puts in its place (docs/scoring.md);
-    of a CLIP the cosine. ``error``: its standard error, 0 where nothing is drawn. ``tokens``: what each token adds, none of a
-    cosine. ``blind``: the score with other images, where it was asked for, and ``blind_error``. ``unknown``: tokens of the
-    caption that the vocabulary does not have, without which it was scored. If it has none of them, all numbers are NaN."""
-
-    caption: str
-    score: float
-    error: float
-    tokens: list[tuple[str, float]]
-    blind: float | None
-    blind_error: float | None
-    unknown: list[str]
-    estimator: str
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it: None for what is no number."""
-        return {key: None if value != value else value for key, value in asdict(self).items()}
-
-
-class Drawing(TypedDict, total=False):
-    """``samples``: masks of an estimator that draws, a multiple of 16 (256); ``seed``: of the masks (0); ``blind``: also score
-    with held-out images of the run's corpus, which must lie beside it (False)."""
-
-    samples: int
-    seed: int
-    blind: bool
 
 
 class Scores:
@@ -63,7 +31,7 @@ class Scores:
     def __init__(self, run: RunModel, scorer: RunScorer, estimator: str, samples: int, seed: int, corpus: Path | None):
         self.scorer, self.estimator, self.corpus = scorer, estimator, corpus
         self.vocabulary, self.context_length = run.vocabulary, run.context_length
-        self._draws = [draws_of("asked", seed, samples, run.context_length)]
+        self.draws = [draws_of("asked", seed, samples, run.context_length)]
 
     def tokens(self, caption: str) -> list[int]:
         """By which a caption is scored: [SOT, pieces…, EOT] without those that the vocabulary does not have; [] if it has none.
@@ -80,7 +48,7 @@ class Scores:
         seen = self.scorer.look(torch.cat([pixels, self._held_out]) if self.corpus else pixels)
         shown = [[image, *(len(pixels) + place for place in places)] for image, places in enumerate(others)]
         pairs = [Pair(place, ids) for image, _, ids in asked if ids for place in shown[image]]
-        scored = iter(self.scorer.score(self.estimator, seen, pairs, self._draws) if pairs else ())
+        scored = iter(self.scorer.score(self.estimator, seen, pairs, self.draws) if pairs else ())
         found: list[list[Score]] = [[] for _ in captions]
         for image, caption, ids in asked:
             found[image].append(self._score(caption, [next(scored) for _ in shown[image]] if ids else []))
@@ -133,13 +101,3 @@ def other_places(held_out: Tensor, own: Tensor) -> list[int]:
 def ranked(scores: Iterable[Score]) -> list[Score]:
     """The best first, those without a number last."""
     return sorted(scores, key=lambda one: (math.isnan(one.score), -one.score))
-
-
-def left_out(unknown: Iterable[str]) -> str:
-    """A warning that names the tokens that a vocabulary does not have; "" if there are none."""
-    words = sorted(set(unknown))
-    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-    return bool(words) * (
-        f"not in this model's vocabulary, and left out: {', '.join(words[:_NAMED])}{more}; to train with all of CLIP's pieces: "
-        "data.vocabularies: {words: full}"
-    )

@@ -22,6 +22,7 @@ PROBE = {
 def add(verbs: Any) -> None:
     """Add them to the command line's ``verbs``."""
     _score_verb(verbs)
+    _zero_shot_verb(verbs)
     _caption_verbs(verbs)
     _clip_benchmark_verb(verbs)
     _export_verb(verbs)
@@ -68,6 +69,41 @@ def _score_verb(verbs: Any) -> None:
     )
     params(sub)
     sub.set_defaults(run_verb=_main_of("mdc.app.score"), interrupted=NOTHING)
+
+
+def _zero_shot_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "zero-shot",
+        help="classify images by classes that you name",
+        description="Print which of your classes a run finds in each image: that whose caption scores highest. Each class's "
+        "caption is a template with its name. See docs/scoring.md.",
+    )
+    sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
+    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/clip/s0, or its folder")
+    sub.add_argument(
+        "--classes",
+        required=True,
+        metavar="A,B,…",
+        help="names with commas between them, or a file of them, one a line",
+    )
+    sub.add_argument(
+        "--template",
+        action="append",
+        metavar="TEXT",
+        help='a caption with {class}; several are averaged; default: "a photo of a {class}"',
+    )
+    sub.add_argument(
+        "--debiased", action="store_true", help="take off what a class's words alone say (held-out images)"
+    )
+    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the masks; default: 0")
+    form = sub.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as JSON")
+    form.add_argument("--csv", action="store_true", help="as csv, a row an image and class")
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.app.zero_shot"))
 
 
 def _caption_verbs(verbs: Any) -> None:
@@ -163,9 +199,10 @@ def _pixels(text: str) -> int:
 def _export_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "export",
-        help="write a run as a model folder for open_clip or the Hugging Face hub",
+        help="write a run as a model folder for open_clip, timm and transformers, or the Hugging Face hub",
         description="Write a run as a folder that open_clip loads by local-dir:FOLDER (CLIP whole, of a captioner the image "
-        "encoder); with --to hub also a model card made from its record, and the run itself. See docs/export.md.",
+        "encoder), and timm and transformers (the image encoder); with --to hub also a model card made from its record, and the "
+        "run itself. See docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("folder", metavar="FOLDER", help="the folder to create; it must not exist, or be empty")
@@ -209,7 +246,8 @@ def _demo_verb(verbs: Any) -> None:
         "demo",
         help="try a run on a page on this machine",
         description="Serve a page on 127.0.0.1: drop an image, see its caption being written, what each word looks at, scores of "
-        "captions that you type, and gaps filled in. Nothing leaves this machine. Needs Gradio; see docs/export.md.",
+        "captions that you type, its class among yours, and gaps filled in. Nothing leaves this machine. Needs Gradio; "
+        "see docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0/ft-described, or its folder")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
