@@ -4,6 +4,7 @@ refused."""
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import warnings
@@ -37,6 +38,21 @@ def test_importing_it_imports_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_caption_imports_nothing_that_it_does_not_need(r: Path, files: list[Path]) -> None:
+    """Each of these takes a tenth of a second to some seconds in every new process."""
+    names = (
+        "torch._dynamo torch._inductor pandas scipy sklearn pyarrow open_clip torchvision timm transformers matplotlib"
+    )
+    code = f"""
+import sys, mdc
+model = mdc.load({MDC!r})
+model.encode({str(files[0])!r}), model.caption({str(files[0])!r}), model.score({str(files[0])!r}, "a red circle")
+model.classify({str(files[0])!r}, ["red", "blue"], "{{class}}")
+sys.exit(" ".join(name for name in {names!r}.split() if name in sys.modules) or 0)"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_kind_of_image_is_the_same_to_it(r: Path, files: list[Path]) -> None:
     model = mdc.load(MDC, scale=r.name)
     whole = model.encode(files)
@@ -48,6 +64,18 @@ def test_every_kind_of_image_is_the_same_to_it(r: Path, files: list[Path]) -> No
     for given in (images, list(map(str, files)), arrays, list(arrays), tensors, tensors.double() / 255, list(tensors)):
         assert torch.equal(model.encode(given).probed, whole.probed)
     assert torch.equal(model.encode(arrays[1]).probed, model.encode(files[1]).probed)
+
+
+def test_many_images_keep_their_order_and_the_first_bad_one_is_named(r: Path) -> None:
+    model, images = mdc.load(MDC, scale=r.name), torch.randint(0, 256, (140, 3, 48, 48), dtype=torch.uint8)
+    whole = model.encode(images).probed
+    assert whole.shape[0] == 140 and whole.unique(dim=0).shape[0] == 140
+    for place in (0, 63, 64, 139):
+        torch.testing.assert_close(model.encode(images[place]).probed[0], whole[place], atol=1e-5, rtol=0)
+    with pytest.raises(mdc.UserError, match="image 70: "):
+        model.encode([*images[:70], torch.zeros(1, 2), *images[71:]])
+    with pytest.raises(mdc.UserError, match="images: none"):
+        model.encode([])
 
 
 @pytest.mark.parametrize(
@@ -102,6 +130,25 @@ def test_an_unknown_token_is_one_warning_and_named(r: Path, files: list[Path]) -
         warnings.simplefilter("error")
         (known,) = model.score(files[0], "a red")
     assert one.score == pytest.approx(known.score)
+
+
+@pytest.mark.parametrize("run", [MDC, CLIP, ARC])
+def test_a_caption_of_unknown_tokens_alone_has_no_score_and_keeps_no_other_from_one(
+    run: str, r: Path, files: list[Path]
+) -> None:
+    model = mdc.load(run, scale=r.name)
+    with pytest.warns(UserWarning, match="zebra"):
+        none, other = model.score(files[0], ["zebra", "a red circle"], samples=16, blind=True)
+    (alone,) = model.score(files[0], "a red circle", samples=16, blind=True)
+    assert math.isnan(none.score) and none.unknown == ["zebra"] and none.tokens == []
+    assert other.score == pytest.approx(alone.score, abs=1e-5) and other.blind == pytest.approx(alone.blind, abs=1e-5)
+
+
+def test_an_unknown_token_is_left_out_of_what_is_filled_in(r: Path, files: list[Path]) -> None:
+    model = mdc.load(MDC, scale=r.name)
+    with pytest.warns(UserWarning, match="zebra") as told:
+        found = model.fill(files, "a zebra ?")
+    assert len(told) == 1 and found == model.fill(files, "a ?")
 
 
 def test_captions_and_filled_words(r: Path, files: list[Path]) -> None:

@@ -111,6 +111,12 @@ def drop(page: Any, file: Path) -> None:
     raise AssertionError(f"{file.name} was not taken by a page that says: {page.inner_text('body')}")
 
 
+def show(page: Any, tab: str) -> None:
+    """Show a tab. It is made when it is first shown, and until then what is typed is replaced by its first values."""
+    page.get_by_role("tab", name=tab).click()
+    page.wait_for_timeout(1000)
+
+
 @needs_chromium
 def test_a_person_tries_a_run(
     served: Served, r: Path, photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -145,7 +151,7 @@ def test_a_person_tries_a_run(
         page.locator("#caption").click()
         page.wait_for_function("count => document.querySelectorAll('table.moments tr').length < count", arg=len(hidden))
         # words that are given stay
-        page.get_by_role("tab", name="Fill in").click()
+        show(page, "Fill in")
         page.locator("#gaps textarea, #gaps input").first.fill("a ? circle")
         page.locator("#fill").click()
         filled = page.locator("p.written:visible")
@@ -153,13 +159,22 @@ def test_a_person_tries_a_run(
         assert re.fullmatch(r"a .* circle", filled.inner_text())
         picture(page, "demo-fill.png")
         # scores are those of mdc score, the best caption first
-        page.get_by_role("tab", name="Score").click()
+        show(page, "Score")
         page.locator("#captions textarea").fill("a red circle\n\na blue square")
         page.locator("#score").click()
         page.locator("#scores table").wait_for()
         values = [float(one) for one in page.locator("#scores tr td:first-child").all_inner_texts()]
         assert len(values) == 2 and values[0] >= values[1]
         picture(page, "demo-score.png")
+        # classes, the likeliest first
+        show(page, "Zero-shot")
+        page.locator("#classes textarea").fill("circle, star\nsquare")
+        page.locator("#template textarea, #template input").first.fill("a {class}")
+        page.locator("#template textarea, #template input").first.press("Enter")
+        page.locator("#classified table").wait_for()
+        shares = page.locator("#classified tr td:nth-child(2)").all_inner_texts()
+        assert len(shares) == 3 and sum(float(one.rstrip("%")) for one in shares) == pytest.approx(100, abs=0.2)
+        picture(page, "demo-classes.png")
         outside = [url for url in asked if not url.startswith((served.url, "data:", "blob:"))]
         assert not outside, "nothing is loaded from elsewhere, and nothing is sent there"
 
@@ -187,8 +202,29 @@ def test_a_broken_file_and_two_people_at_once(served: Served, photo: Path, tmp_p
 
 
 @needs_chromium
+def test_on_a_phone_and_by_keys_everything_can_be_reached(served: Served, photo: Path) -> None:
+    with opened(390) as page:
+        page.goto(served.url)
+        page.locator("#examples-text").get_by_text("xamples: ").wait_for()
+        drop(page, photo)
+        page.get_by_label("tokens").first.focus()
+        for _ in range(3):
+            page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "caption"
+        page.keyboard.press("Enter")
+        page.locator("p.written").wait_for()
+        looks = page.locator(".looks img")
+        looks.last.wait_for()
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        places = [box for one in looks.all() if (box := one.bounding_box())]
+        assert wide == 390 and len(places) == page.locator("table.moments tr").count()
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in places), "no picture is cut off"
+
+
+@needs_chromium
 def test_other_methods_have_the_tabs_that_they_can_serve(r: Path, photo: Path, tmp_path: Path) -> None:
-    for run, tabs in ((ARC, ["Caption", "Score"]), (CLIP, ["Score"])):
+    for run, tabs in ((ARC, ["Caption", "Score", "Zero-shot"]), (CLIP, ["Score", "Zero-shot"])):
         found = Served(run, r.name, tmp_path / "log.txt")
         try:
             with opened(900) as page:

@@ -261,11 +261,8 @@ def test_licences_that_differ_are_all_named(r: Path) -> None:
     index = read_json(r / "data/corpora/alt/index.json")
     own = Stage(manifest, run.job, data_of(index))
     foreign = replace(own, data=data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}}))
-    config: dict[str, Any] = {
-        "mdc": {"feature": "", "weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}
-    }
-    config["model_cfg"] = {"embed_dim": 1}
-    _, head, text = model_card([foreign, own], config, Results([], []), "a scale").split("---\n", 2)
+    told: dict[str, Any] = {"weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}
+    _, head, text = model_card([foreign, own], told, {}, Results([], []), "a scale").split("---\n", 2)
     named = {"license": "other", "license_name": "training-data", "license_link": "README.md"}
     assert named.items() <= yaml.safe_load(head).items()
     for stage in (foreign, own):

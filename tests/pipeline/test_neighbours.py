@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import small_project
+from PIL import Image
 from scale_files import write_params
 
+import mdc
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
@@ -104,3 +106,11 @@ def test_superclass_is_called_a_bag_of_words_and_ties_where_only_the_order_diffe
     assert rows and all(row["method"].startswith("SuperClass (bag of words)") for row in rows)
     # of five and of two options with the same words
     assert {(row["Order"], row["R"]) for row in rows} == {("20.0", "50.0")}
+
+
+def test_superclass_classifies_by_its_set_of_words_and_has_no_probabilities(r: Path) -> None:
+    model, image = mdc.load(r / "runs/alt/ViT-T-12/superclass/s0"), Image.new("RGB", (48, 48), "red")
+    found = model.classify(image, ["red", "blue"], "a {class}")
+    scores = [one.score for one in model.score(image, ["a red", "a blue"])]
+    assert [*found.scores.values()] == pytest.approx(scores, abs=1e-5)
+    assert found.label == ("red" if scores[0] > scores[1] else "blue") and found.probabilities is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from mdc.data.formats.folders import files_below
 from mdc.data.formats.images import FORMATS, ImageError, decode, rgb
 from mdc.data.formats.samples import IMAGE_ENDINGS
+from mdc.plan.host import usable_cores
 from mdc.plan.records import UserError
 
 #: one image: a file, a PIL image, an array (H, W, 3) uint8, or a tensor (3, H, W), uint8 or floating-point from 0 to 1
@@ -23,11 +25,35 @@ OneImage = str | Path | Image.Image | np.ndarray | Tensor
 Images = OneImage | Sequence[OneImage]
 
 
+def batches(images: Images, crop: Callable[[Image.Image], Tensor], size: int) -> Iterator[tuple[Tensor, list[str]]]:
+    """``crop`` (3, S, S) of each image, and its name as of ``pictures``, so many at a time, (B, 3, S, S). Several threads decode
+    and crop, which Pillow does outside Python's lock, so no more whole images are held than there are threads."""
+    listed = several(images)
+
+    def made(place: int) -> tuple[Tensor, str]:
+        return crop(_picture(listed[place], place)), _name(listed[place], place)
+
+    with ThreadPoolExecutor(min(usable_cores(), len(listed)) or 1) as pool:
+        parts = [range(first, min(first + size, len(listed))) for first in range(0, len(listed), size)]
+        try:
+            # the next batch is decoded while this one is computed
+            waiting = [[pool.submit(made, place) for place in part] for part in parts[:1]]
+            for number in range(len(parts)):
+                waiting += [[pool.submit(made, place) for place in part] for part in parts[number + 1 : number + 2]]
+                crops, names = zip(*(one.result() for one in waiting.pop(0)), strict=True)
+                yield torch.stack(crops), list(names)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 def pictures(images: Images) -> tuple[list[Image.Image], list[str]]:
     """RGB images, and a name of each: of a file its own, of others their numbers. UserError names one that cannot be read."""
     listed = several(images)
-    names = [Path(one).name if isinstance(one, str | Path) else str(place) for place, one in enumerate(listed)]
-    return [_picture(one, place) for place, one in enumerate(listed)], names
+    return [_picture(one, place) for place, one in enumerate(listed)], [_name(one, at) for at, one in enumerate(listed)]
+
+
+def _name(image: OneImage, place: int) -> str:
+    return Path(image).name if isinstance(image, str | Path) else str(place)
 
 
 def is_one(images: Images) -> bool:

@@ -7,105 +7,39 @@ What a run cannot do is a :class:`mdc.UserError` with the reason.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Unpack, overload
 
 import torch
 import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
+from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Score, warn_of
 from mdc.app.export import open_clip_model
 from mdc.app.find_run import run_folder
-from mdc.app.given_images import Images, OneImage, is_one, pictures
-from mdc.app.ways import Options, template, way_of
+from mdc.app.given_images import Images, OneImage, batches, is_one, several
+from mdc.app.scores import Scores, checked
+from mdc.app.ways import Options, template, unknown_in, way_of
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.generate import RunWriter
-from mdc.evaluation.predictors.score import RunScorer, caption_tokens
+from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.predictors.writing import Written
-from mdc.evaluation.retrieval import HeldOut
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
-from mdc.models.text import clip_pieces, clip_text
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.caption import WRITES
 from mdc.plan.config.score import estimators_of
-from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.training.device import choose_device
 
 #: of an image, what ``encode`` gives in one call, and ``mdc features`` one of
 FEATURES = ("probed", "cls", "patch_mean", "embedding")
-_BATCH = 64  # images that are encoded at a time
+_BATCH, _CAPTIONED = 64, 32  # images that are encoded, and captioned, at a time
 _ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
-_MOST_SAMPLES = 2**20
-_OTHERS = 8  # mismatched held-out images of a blind score
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Of B images, float32 on the CPU: ``patches`` (B, M, D) after the encoder's last norm, their mean ``patch_mean`` (B, D),
-    ``cls`` (B, D), ``probed`` (B, D), the feature that linear probes see (paper, section 4.2), and, of a CLIP, ``embedding``
-    (B, E), of unit length."""
-
-    patches: Tensor
-    patch_mean: Tensor
-    cls: Tensor
-    probed: Tensor
-    embedding: Tensor | None
-
-
-@dataclass(frozen=True)
-class Score:
-    """``score``: of a captioner log p(caption | image) in nats, or what its ``estimator`` puts in its place (docs/scoring.md);
-    of a CLIP the cosine. ``error``: its standard error, 0 where nothing is drawn. ``tokens``: what each token adds, none of a
-    cosine. ``blind``: the score with other images, where it was asked for, and ``blind_error``. ``unknown``: tokens of the
-    caption that the vocabulary does not have, without which it was scored."""
-
-    caption: str
-    score: float
-    error: float
-    tokens: list[tuple[str, float]]
-    blind: float | None
-    blind_error: float | None
-    unknown: list[str]
-    estimator: str
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A token of a written caption: at which ``step`` it was written, from 1 (0: it was given), and the ``probability`` that it
-    had then (None: given)."""
-
-    piece: str
-    step: int
-    probability: float | None
-
-
-@dataclass(frozen=True)
-class Caption:
-    """``text`` in lower case; ``log_prob``: the sum of the logarithms of what ``pieces`` were written with."""
-
-    text: str
-    log_prob: float
-    pieces: list[Piece]
-
-
-class Drawing(TypedDict, total=False):
-    """``samples``: masks of an estimator that draws, a multiple of 16 (256); ``seed``: of the masks (0); ``blind``: also score
-    with held-out images of the run's corpus, which must lie beside it (False)."""
-
-    samples: int
-    seed: int
-    blind: bool
 
 
 class _Once(RunModel):
@@ -170,17 +104,20 @@ class Model:
     def encode(self, images: Images) -> Encoded:
         """The features of images, in their order. Images are resized and cropped as for the probes.
 
-        >>> model.encode(["a.jpg", "b.jpg"]).probed.shape  # doctest: +SKIP
+        >>> model.encode(["a.jpg", "b.jpg"]).probed.shape
         torch.Size([2, 192])
         """
-        shown = self.pixels(pictures(images)[0])
-        found = [self.encode_pixels(shown[first : first + _BATCH]) for first in range(0, len(shown), _BATCH)]
+        if not len(several(images)):
+            raise UserError("images: none; at least one is needed")
+        found = [self.encode_pixels(pixels) for pixels, _ in batches(images, self._crop, _BATCH)]
         return Encoded(**{name: _together([getattr(one, name) for one in found]) for name in Encoded.__annotations__})
 
     def pixels(self, images: Sequence[Image.Image]) -> Tensor:
         """RGB images as the encoder is shown them: the shorter side resized, the middle cropped; (B, 3, S, S) uint8."""
-        size = self.job.backbone.image_size
-        return torch.stack([torch.from_numpy(center_resize(image, size)) for image in images]).permute(0, 3, 1, 2)
+        return torch.stack([self._crop(image) for image in images])
+
+    def _crop(self, image: Image.Image) -> Tensor:
+        return torch.from_numpy(center_resize(image, self.job.backbone.image_size)).permute(2, 0, 1)
 
     @torch.no_grad()
     def encode_pixels(self, images: Tensor) -> Encoded:
@@ -224,77 +161,87 @@ class Model:
         """How well captions fit an image, a score of each. Of several images each has captions of its own, in a list.
 
         ``estimator``: one of ``estimators``; ``drawing``: see :class:`Drawing`. A token outside the vocabulary is left out, with
-        one warning for all; the result names it.
+        one warning for all; the result names it. A caption of such tokens alone has the score NaN.
 
-        >>> model.score("photo.jpg", ["a dog", "a cat"])[0].score  # doctest: +SKIP
+        >>> model.score("photo.jpg", ["a red circle", "a blue star"])[0].score
         -7.31
         """
-        samples, seed = drawing.get("samples", 256), drawing.get("seed", 0)
-        if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
-            raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
-        if seed < 0:
-            raise UserError(f"seed {seed}: must be 0 or more")
-        scorer = self.scorer(samples)
-        chosen = estimator or self.estimators[0]
+        scores = self.scores(estimator, **drawing)
+        asked = [captions] if is_one(images) else list(captions)
+        if len(asked) != (count := len(several(images))):
+            raise UserError(
+                f"{count} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
+            )
+        asked = [[own] if isinstance(own, str) else list(own) for own in asked]
+        found: list[list[Score]] = []
+        for pixels, names in batches(images, scores.scorer.picture, _BATCH):
+            found += scores.of(pixels, asked[len(found) : len(found) + len(names)])
+        warn_of(token for some in found for one in some for token in one.unknown)
+        return found[0] if is_one(images) else found
+
+    def scores(self, estimator: str | None = None, **drawing: Unpack[Drawing]) -> Scores:
+        """What ``score`` asks, for whoever has many images; UserError for what the run or the estimator cannot."""
+        samples, seed, blind = checked(drawing)
+        scorer, chosen = self.scorer(samples), estimator or self.estimators[0]
         if chosen not in self.estimators:
             raise UserError(
                 f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
             )
-        shown, asked = pictures(images)[0], [captions] if is_one(images) else list(captions)
-        if len(asked) != len(shown):
-            raise UserError(
-                f"{len(shown)} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
-            )
-        draws = [draws_of("asked", seed, samples, self.run.context_length)]
-        blind = drawing.get("blind", False)
-        found = [
-            self._scored(scorer, chosen, image, [own] if isinstance(own, str) else own, draws, blind)
-            for image, own in zip(shown, asked, strict=True)
-        ]
-        if unknown := sorted({token for scores in found for one in scores for token in one.unknown}):
-            warnings.warn(
-                f"not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
-                "data.vocabularies: {words: full}",
-                stacklevel=2,
-            )
-        return found[0] if is_one(images) else found
-
-    def _scored(
-        self,
-        scorer: RunScorer,
-        estimator: str,
-        image: Image.Image,
-        captions: Sequence[str],
-        draws: list[Draws],
-        blind: bool,
-    ) -> list[Score]:
-        shown = [image, *(other_images(scorer, self.corpus, image, self.run.context_length) if blind else ())]
-        tokens = [caption_tokens(self.vocabulary, one, self.run.context_length, leave_out=True) for one in captions]
-        seen = scorer.look(torch.stack([scorer.picture(one) for one in shown]))
-        pairs = [Pair(place, ids) for ids in tokens for place in range(len(shown))]
-        scores = scorer.score(estimator, seen, pairs, draws)
-        return [
-            self._score(caption, estimator, scores[place * len(shown) : (place + 1) * len(shown)])
-            for place, caption in enumerate(captions)
-        ]
-
-    def _score(self, caption: str, estimator: str, scores: Sequence[Scored]) -> Score:
-        own, *others = scores
-        nats = ESTIMATORS[estimator].nats
-        blind = (log_mean_probability if nats else mean_score)(own, others) if others else None
-        pieces = [clip_text([piece]) for piece in self.vocabulary.known(clip_pieces(caption))]
-        each = list(zip([*pieces, "<end>"], own.tokens.tolist(), strict=True)) if nats else []
-        without, its_error = (None, None) if blind is None else (blind.value, blind.error)
-        return Score(
-            caption, own.value, own.error, each, without, its_error, self.vocabulary.unknown(caption), estimator
-        )
+        return Scores(self.run, scorer, chosen, samples, seed, self.corpus if blind else None)
 
     @property
     def corpus(self) -> Path:
         """Where the corpus lies that it was trained on; UserError if the run lies without it."""
         if self.scale is None:
-            raise UserError(f"{self.name}: lies without its corpus, of which a blind score takes images")
+            raise UserError(
+                f"{self.name}: lies without its corpus, whose held-out images a blind or debiased score needs"
+            )
         return self.scale / "data" / "corpora" / self.job.corpus
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the corpus that it was trained on lies beside it; an exported run has none."""
+        return self.scale is not None and (self.corpus / "index.json").is_file()
+
+    # --- classes ----------------------------------------------------------------------------------------------------------
+
+    @overload
+    def classify(
+        self,
+        images: OneImage,
+        classes: Sequence[str],
+        templates: str | Sequence[str] | None = ...,
+        **options: Unpack[Classifying],
+    ) -> Classified: ...
+
+    @overload
+    def classify(
+        self,
+        images: Any,
+        classes: Sequence[str],
+        templates: str | Sequence[str] | None = ...,
+        **options: Unpack[Classifying],
+    ) -> list[Classified]: ...
+
+    def classify(
+        self,
+        images: Any,
+        classes: Sequence[str],
+        templates: str | Sequence[str] | None = None,
+        **options: Unpack[Classifying],
+    ) -> Any:
+        """The class of each image: whose caption scores highest (zero-shot classification).
+
+        ``templates``: the captions of a class, each with "{class}" ("a photo of a {class}"), or "open_clip", its 80; ``options``:
+        see :class:`mdc.app.answers.Classifying`. A token outside the vocabulary is left out, with one warning.
+
+        >>> model.classify("photo.jpg", ["circle", "star"], "a {class}").label
+        'circle'
+        """
+        from mdc.app.classify import Classifier
+
+        found = Classifier(self, classes, templates, options).of(images)
+        return found[0] if is_one(images) else found
 
     # --- captions ---------------------------------------------------------------------------------------------------------
 
@@ -319,21 +266,25 @@ class Model:
     def caption(self, images: Any, **options: Unpack[Options]) -> Any:
         """A caption of each image, as the paper writes them; ``options``: see :class:`mdc.app.ways.Options`.
 
-        >>> model.caption("photo.jpg").text  # doctest: +SKIP
-        'a dog runs on the grass'
+        >>> model.caption("photo.jpg").text
+        'a red circle above a blue star'
         """
-        shown, names = pictures(images)
-        found = self.caption_pixels(self.writer_pixels(shown), names, options)
-        return found[0] if is_one(images) else found
+        return self._written(images, options)
 
     def fill(self, images: Any, text: str, **options: Unpack[Options]) -> Any:
-        """``text`` with a token in the place of each "?", for each image; masked methods alone can.
+        """``text`` with a token in the place of each "?", for each image; masked methods alone can. A token outside the
+        vocabulary is left out, with one warning for all.
 
-        >>> model.fill("photo.jpg", "a ? dog").text  # doctest: +SKIP
-        'a brown dog'
+        >>> model.fill("photo.jpg", "a ? circle").text
+        'a red circle'
         """
-        shown, names = pictures(images)
-        found = self.caption_pixels(self.writer_pixels(shown), names, options, text)
+        found = self._written(images, options, text)
+        warn_of(unknown_in(text, self.vocabulary))
+        return found
+
+    def _written(self, images: Any, options: Options, fill: str | None = None) -> Any:
+        parts = batches(images, self.writer.picture, _CAPTIONED)
+        found = [one for pixels, names in parts for one in self.caption_pixels(pixels, names, options, fill)]
         return found[0] if is_one(images) else found
 
     def writer_pixels(self, images: Sequence[Image.Image]) -> Tensor:
@@ -370,7 +321,7 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
 
     UserError if there is no such run, or something of it is missing or changed.
 
-    >>> mdc.load("dense/ViT-T-12/mdc/s0")  # doctest: +SKIP
+    >>> mdc.load("dense/ViT-T-12/mdc/s0")
     mdc.Model(runs/dense/ViT-T-12/mdc/s0, last weights, cpu)
     """
     if weights not in (None, "last", "best"):
@@ -387,14 +338,3 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
 
 def _together(parts: list[Any]) -> Any:
     return None if parts[0] is None else torch.cat(parts)
-
-
-def other_images(scorer: Any, corpus: Path, own: Image.Image, context_length: int) -> list[Image.Image]:
-    """The first held-out images in place of ``own``: none that is ``own`` itself, as the model sees it.
-
-    UserError if the corpus has fewer than two of them.
-    """
-    picture = scorer.picture(own)
-    return HeldOut.of(
-        corpus, _OTHERS, context_length, leave_out=lambda image: torch.equal(scorer.picture(image), picture)
-    ).images

@@ -203,7 +203,7 @@ class Asked:
         """By estimator of log probabilities, of each caption the log of its mean probability over these images."""
         parts = [self._score(reader, numbers[n : n + self.at_once])[1] for n in range(0, len(numbers), self.at_once)]
         scores = {name: torch.cat([one[name] for one in parts]) for name in parts[0] if ESTIMATORS[name].nats}
-        return {name: (one.logsumexp(dim=0) - math.log(len(one))).tolist() for name, one in scores.items()}
+        return {name: log_mean_probability(one).tolist() for name, one in scores.items()}
 
     def classified(self, reader: ShardReader, prior: Mapping[str, list[float]], numbers: Sequence[int]) -> Rows:
         """A row of ``items.parquet`` for each of these images and each estimator: the class of the highest score, and whether
@@ -212,16 +212,16 @@ class Asked:
         labels = [label for _, label in samples]
         found: Rows = []
         for name, scores in by.items():
-            told = _chosen(self._of_classes(scores), labels, "best", "value")
+            told = _chosen(self.of_classes(scores), labels, "best", "value")
             if name in prior:
                 less = scores - torch.tensor(prior[name], dtype=torch.float64)
-                told |= _chosen(self._of_classes(less), labels, "debiased_best", "debiased")
+                told |= _chosen(self.of_classes(less), labels, "debiased_best", "debiased")
             for place, (key, label) in enumerate(samples):
                 head = {"probe": self.name, "estimator": name, "item": key, "label": label}
                 found.append({**head, **{column: values[place] for column, values in told.items()}})
         return found
 
-    def _of_classes(self, scores: Tensor) -> Tensor:
+    def of_classes(self, scores: Tensor) -> Tensor:
         """Scores of captions (or of classes) → the means over their templates, (I, K)."""
         return scores.view(len(scores), len(self.captions.texts), -1).mean(dim=-1)
 
@@ -231,10 +231,12 @@ class Asked:
         samples = [reader.read(number) for number in numbers]
         seen = self.scorer.look(torch.stack([self._picture(key, data) for key, data, _ in samples]))
         draws = [self._draws(f"{reader.split}/{number}") for number in numbers]
-        scores = {name: self._scores(name, seen, len(samples), draws) for name in self.scorer.estimators}
+        scores = {name: self.scores(name, seen, len(samples), draws) for name in self.scorer.estimators}
         return [(key, record["label"]) for key, _, record in samples], scores
 
-    def _scores(self, estimator: str, seen: Any, count: int, draws: Sequence[Draws]) -> Tensor:
+    def scores(self, estimator: str, seen: Any, count: int, draws: Sequence[Draws]) -> Tensor:
+        """Of ``count`` images that the scorer has looked at, scores with each caption (I, captions) float64, of cosines with each
+        class, (I, K); ``draws``: of each image's masks."""
         captions = self.captions
         if not ESTIMATORS[estimator].nats:
             classes = self.scorer.read(captions.tokens).view(len(captions.texts), len(captions.templates), -1)
@@ -253,6 +255,11 @@ class Asked:
         if not sampled(self.scorer.estimators):
             return Draws(torch.empty(0), torch.empty(0))
         return draws_of(f"{self.name}/{item}", self.seed, self.scorer.samples, self.scorer.context_length)
+
+
+def log_mean_probability(scores: Tensor) -> Tensor:
+    """Log probabilities (I, C) of captions with images → the log of each caption's mean probability, (C,)."""
+    return scores.logsumexp(dim=0) - math.log(len(scores))
 
 
 def _chosen(scores: Tensor, labels: list[int], best: str, value: str) -> dict[str, list[Any]]:

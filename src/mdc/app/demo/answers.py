@@ -12,8 +12,9 @@ from typing import Any, Unpack
 import numpy as np
 from PIL import Image
 
+from mdc.app.answers import Classified, Score
 from mdc.app.demo.attention import looked_at
-from mdc.app.model import Model, Score
+from mdc.app.model import Model
 from mdc.app.ways import Options
 from mdc.data.formats.images import FORMATS, ImageError, center_resize, decode
 from mdc.evaluation.predictors.writing import Written
@@ -56,6 +57,11 @@ class Demo:
             raise UserError(f"{model.name}: neither writes nor scores captions")
 
     @property
+    def can_debias(self) -> bool:
+        """Whether what words alone say can be taken off."""
+        return self.estimator is not None and ESTIMATORS[self.estimator].nats and self.model.has_corpus
+
+    @property
     def estimator_text(self) -> str:
         """What a score is, in words."""
         return ESTIMATORS[self.estimator].text if self.estimator is not None else ""
@@ -91,6 +97,13 @@ class Demo:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the page names the tokens that it left out beside each caption
             return self.model.score(image, captions, samples=_SAMPLES)
+
+    def classes(self, image: Image.Image, typed: str, template: str, debiased: bool) -> Classified:
+        """The class of an image; ``typed``: names with commas or line ends between them. UserError names one that cannot."""
+        classes = [name.strip() for name in typed.replace(",", "\n").splitlines() if name.strip()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.model.classify(image, classes, template, samples=_SAMPLES, debiased=debiased)
 
     def _asked(self, image: Image.Image, options: Options, fill: str | None = None) -> Told:
         seen = self.model.writer.look(self.model.writer_pixels([image]))

@@ -8,12 +8,18 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from mdc.app.answers import left_out
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
+from mdc.app.demo.examples import Examples, examples
 from mdc.app.find_run import run_folder
 from mdc.app.model import load
+from mdc.app.scores import ranked
+from mdc.app.ways import unknown_in
 from mdc.plan.records import UserError
 
 _HOST = "127.0.0.1"
@@ -27,7 +33,12 @@ table.moments tr { animation: written .3s both; animation-delay: calc(var(--step
 table.moments td.step { color: gray; text-align: right; font-variant-numeric: tabular-nums; }
 table.moments td.new { font-weight: 700; background: rgba(230, 60, 30, .18); border-radius: .25rem; }
 table.moments td.hidden { color: gray; }
-div.moments { overflow-x: auto; }
+table.moments td.step { position: sticky; left: 0; background: var(--body-background-fill); }
+div.moments, div.table { overflow-x: auto; }
+/* Gradio keeps its number of columns on a phone, and hides those that do not fit */
+.pictures .grid-container { grid-template-columns: repeat(auto-fill, minmax(5.5rem, 1fr)) !important; }
+.pictures .grid-wrap { min-height: 0 !important; max-height: none !important; overflow: visible !important; }
+:is(button, input, textarea):focus-visible { outline: 2px solid #ea580c !important; outline-offset: 1px; }
 p.written { font-size: 1.35rem; margin: .2rem 0 .8rem; }
 """
 
@@ -44,7 +55,7 @@ def main(args: argparse.Namespace) -> None:
         signal.signal(ending, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="mdc-demo-") as kept:
         os.environ["GRADIO_TEMP_DIR"] = kept  # pictures that people drop go with the page
-        page = build(gradio, demo, f"{model.name} ({model.weights} weights)")
+        page = build(gradio, demo, f"{model.name} ({model.weights} weights)", Path(kept))
         try:
             page.queue(default_concurrency_limit=2).launch(
                 server_name=_HOST,
@@ -60,7 +71,10 @@ def main(args: argparse.Namespace) -> None:
         except OSError:
             raise UserError(f"--port {args.port}: already in use; choose another, or 0 for any free port") from None
         print(f"{model.name}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
-        page.block_thread()
+        try:
+            threading.Event().wait()  # Gradio's own waiting keeps the interrupt to itself
+        finally:
+            page.close(verbose=False)
 
 
 def _gradio() -> Any:
@@ -87,14 +101,15 @@ def _theme(gradio: Any) -> Any:
     return gradio.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
-def build(gradio: Any, demo: Demo, title: str) -> Any:
-    """The page of a run, as Gradio's blocks."""
+def build(gradio: Any, demo: Demo, title: str, folder: Path) -> Any:
+    """The page of a run, as Gradio's blocks; ``folder``: for files of examples."""
     with gradio.Blocks(title=f"mdc demo: {title}", analytics_enabled=False) as page:
         gradio.Markdown(f"## {title}")
         with gradio.Row():
             with gradio.Column(scale=2):
                 image = gradio.File(label="Image: drop a file here", file_types=None, elem_id="image")
                 shown = gradio.Image(label="as it was read", interactive=False, height=260, buttons=[])
+                _examples(gradio, demo, image, page, folder)
             with gradio.Column(scale=5):
                 if demo.writes:
                     with gradio.Tab("Caption"):
@@ -105,8 +120,40 @@ def build(gradio: Any, demo: Demo, title: str) -> Any:
                 if demo.scores_captions:
                     with gradio.Tab("Score"):
                         _scores(gradio, demo, image)
+                    with gradio.Tab("Zero-shot"):
+                        _classes(gradio, demo, image)
         image.change(_told_plainly(gradio, lambda path: read(path) if path else None), image, shown)
     return page
+
+
+def _examples(gradio: Any, demo: Demo, image: Any, page: Any, folder: Path) -> None:
+    """They are looked for when the page is first opened, which may take a while; until then it can be used."""
+    text = gradio.Markdown("Looking for examples …", elem_id="examples-text")
+    gallery = gradio.Gallery(
+        show_label=False,
+        columns=4,
+        height="auto",
+        allow_preview=False,
+        interactive=False,
+        visible=False,
+        elem_id="examples",
+        elem_classes="pictures",
+        buttons=[],
+    )
+    lock, kept = threading.Lock(), list[Examples]()
+
+    def look() -> tuple[str, Any]:
+        with lock:  # two people at once
+            if not kept:
+                kept.append(examples(demo.model, folder))
+        return kept[0].text, gradio.Gallery([file for file, _ in kept[0].images], visible=bool(kept[0].images))
+
+    def take(event: Any) -> str:
+        return str(kept[0].images[event.index][0])
+
+    take.__annotations__["event"] = gradio.SelectData  # by which Gradio knows what to give it
+    page.load(look, None, [text, gallery])
+    gallery.select(take, None, image)
 
 
 def _captions(gradio: Any, demo: Demo, image: Any) -> None:
@@ -150,11 +197,14 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
     written, moments, looks = _answer(gradio, demo)
-    button.click(
-        _told_plainly(gradio, lambda path, asked: _shown(demo.fill(_image(path), asked))),
-        [image, text],
-        [written, moments, looks],
-    )
+
+    def fill(path: str | None, asked: str) -> tuple[str, str, Any]:
+        if told := left_out(unknown_in(asked, demo.vocabulary)):
+            gradio.Warning(told)
+        return _shown(demo.fill(_image(path), asked))
+
+    for event in (button.click, text.submit):
+        event(_told_plainly(gradio, fill), [image, text], [written, moments, looks])
 
 
 def _scores(gradio: Any, demo: Demo, image: Any) -> None:
@@ -172,11 +222,34 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
                 f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
                 f"{one.caption} (without {', '.join(one.unknown)})" if one.unknown else one.caption,
             ]
-            for one in sorted(found, key=lambda one: -one.score)
+            for one in ranked(found)
         ]
         return _table(["score", "± s.e.", "per token", "caption"], rows)
 
     button.click(_told_plainly(gradio, scores), [image, text], table)
+
+
+def _classes(gradio: Any, demo: Demo, image: Any) -> None:
+    gradio.Markdown(f"The class is the one whose caption scores highest. Score: {demo.estimator_text}.")
+    typed = gradio.Textbox(label="classes", info="with commas, or one a line; at least two", lines=2, elem_id="classes")
+    template = gradio.Textbox(label="caption of a class", value="a photo of a {class}", elem_id="template")
+    less = gradio.Checkbox(
+        label="debiased", info="less what the words alone say, by held-out images; slower", visible=demo.can_debias
+    )
+    button = gradio.Button("Classify", variant="primary", elem_id="classify")
+    table = gradio.HTML(elem_id="classified")
+
+    def classify(path: str | None, names: str, caption: str, debiased: bool) -> str:
+        found = demo.classes(_image(path), names, caption, debiased)
+        shares = found.probabilities or {}
+        ranked = sorted(found.scores, key=lambda name: -found.scores[name])
+        rows = [[f"{found.scores[name]:.2f}", f"{shares[name]:.1%}" if shares else "–", name] for name in ranked]
+        left_out = f"<p>Left out, as its vocabulary lacks them: {html.escape(', '.join(found.unknown))}</p>"
+        return _table(["score", "probability", "class"], rows) + left_out * bool(found.unknown)
+
+    asked = _told_plainly(gradio, classify)
+    for event in (button.click, template.submit):
+        event(asked, [image, typed, template, less], table)
 
 
 def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
@@ -188,7 +261,7 @@ def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
         columns=6,
         height="auto",
         interactive=False,
-        elem_classes="looks",
+        elem_classes="looks pictures",
         buttons=[],
         visible=demo.looks_anywhere,
     )
@@ -214,7 +287,7 @@ def _shown(told: Told) -> tuple[str, str, list[tuple[Any, str]]]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"<tr>{''.join(f'<th>{html.escape(cell)}</th>' for cell in head)}</tr>"]
     lines += [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
-    return f"<table>{''.join(lines)}</table>"
+    return f'<div class="table"><table>{"".join(lines)}</table></div>'
 
 
 def _image(path: str | None) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from mdc.app.export.open_clip_model import feature
 from mdc.app.export.results import Results
-from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.backbones import Backbone, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
 
@@ -67,14 +68,16 @@ def data_of(index: dict[str, Any]) -> Data:
 
 def model_card(
     stages: Sequence[Stage],
-    config: dict[str, Any],
+    told: dict[str, Any],
+    missing: dict[str, str],
     results: Results,
     scale_label: str,
 ) -> str:
-    """The card of a run. ``stages``: its trainings, its own the last; ``config``: open_clip's with our part; ``results``: what
-    tables say of it; ``scale_label``: what its scale is, in words."""
+    """The card of a run. ``stages``: its trainings, its own the last; ``told``: what the folder says of the run; ``missing``:
+    which library cannot load it, and why; ``results``: what tables say of it; ``scale_label``: what its scale is, in words."""
     job = stages[-1].job
-    assert isinstance(job.backbone, Backbone)
+    backbone = job.backbone
+    assert isinstance(backbone, Backbone)
     licences = list(dict.fromkeys(stage.data.licence for stage in stages))
     environment = Environment(
         loader=PackageLoader("mdc.app.export"),
@@ -90,10 +93,13 @@ def model_card(
         stages=stages,
         manifest=stages[-1].manifest,
         job=job,
-        backbone=job.backbone,
+        backbone=backbone,
+        residual=isinstance(backbone, ResNet),
         clip=clip,
-        told=config["mdc"],
-        width=config["model_cfg"]["embed_dim"],
+        told=told,
+        missing=missing,
+        feature=feature(clip),
+        width=backbone.embed_dim if clip else backbone.width,
         licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
         results=results,
         several=any(int(one.seeds) > 1 for one in results.found),

@@ -9,6 +9,7 @@ it, so nothing can be mistaken for a zero-shot result.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from mdc.models.decoder import TextTransformer
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.runs import RunModel
 from mdc.models.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary
-from mdc.plan.config.backbones import Backbone, Decoder, OnTokens, ResNet
+from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import OBJECTIVES
@@ -37,28 +38,36 @@ TRAINED, NONE = "trained", "none"
 _SMALLEST = Decoder(width=8, layers=1, heads=1)
 
 
-def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(open_clip's configuration, its weights) of a run. ``told``: what the configuration says of the run besides, under "mdc".
-
-    UserError for a run whose encoder is not its own, and for a CLIP whose text tower open_clip cannot run.
-    """
-    job = run.job
-    if isinstance(job.backbone, OnTokens):
-        raise UserError(
-            f"{job.job}: uses the frozen encoder {job.backbone.frozen.job} and has none of its own to export; "
-            "allowed: runs that train their encoder"
-        )
+def cannot(job: PretrainJob) -> str | None:
+    """Why open_clip cannot run such a model; None if it can."""
     if isinstance(job.backbone, ResNet):
-        raise UserError(
-            f"{job.job}: its encoder is a residual network with norms of groups, which open_clip does not have; allowed: runs "
-            "with a vision transformer"
+        return "its encoder is a residual network with norms of groups, which open_clip does not have"
+    if job.method.objective == "contrastive" and job.protocol.pretrain.clip_text_attention != "causal":
+        return (
+            "its text tower looks at whole captions without padding (protocol.pretrain.clip_text_attention: bidirectional), "
+            "which open_clip's cannot"
         )
+    return None
+
+
+def metadata(run: str) -> dict[str, str]:
+    """What the file of weights says of itself, in one key, since several have no fixed order."""
+    return {"mdc": json.dumps({"format": "open_clip", "run": run}, sort_keys=True)}
+
+
+def feature(clip: bool) -> str:
+    """What ``encode_image`` gives, in words."""
+    if clip:
+        return "[CLS] after the final norm, projected"
+    return "the mean of the patch tokens after the final norm, which is what the linear probe sees"
+
+
+def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(open_clip's configuration, its weights) of a run that it can run. ``told``: what the configuration says of the run
+    besides, under "mdc"."""
+    job = run.job
+    assert isinstance(job.backbone, Backbone)
     clip = job.method.objective == "contrastive"
-    if clip and job.protocol.pretrain.clip_text_attention != "causal":
-        raise UserError(
-            f"{job.job}: its text tower looks at whole captions without padding, which open_clip's cannot; "
-            "allowed: protocol.pretrain.clip_text_attention: causal"
-        )
     model = run.load()
     shape = job.backbone.decoder if clip else _SMALLEST
     embedded = job.backbone.embed_dim if clip else job.backbone.width
@@ -80,7 +89,7 @@ def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str
             "interpolation": "bicubic",
             "resize_mode": "shortest",
         },
-        "mdc": {**told, "config": job.config(), "feature": _FEATURE[clip], "text_tower": TRAINED if clip else NONE},
+        "mdc": {**told, "config": job.config(), "feature": feature(clip), "text_tower": TRAINED if clip else NONE},
     }
     weights = {f"visual.{name}": value for name, value in model.encoder.tower.state_dict().items()}
     if clip:
@@ -88,12 +97,6 @@ def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str
     else:
         weights |= {"visual.proj": torch.eye(embedded), **_no_texts(job, embedded)}
     return config, {name: value.detach().float().contiguous() for name, value in weights.items()}
-
-
-_FEATURE = {
-    True: "[CLS] after the final norm, projected",
-    False: "the mean of the patch tokens after the final norm, which is what the linear probe sees",
-}
 
 
 def _vision(backbone: Backbone, pool: str) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The verb ``mdc export``: a run as a folder that open_clip reads, or as a model folder for the Hugging Face hub.
+"""The verb ``mdc export``: a run as a folder that open_clip, timm and transformers read, or as a model folder for the Hugging
+Face hub.
 
 Weights are safetensors. A folder is made beside its place and moved there when it is whole.
 """
@@ -11,19 +12,23 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save_file
+
+from mdc.app.export import open_clip_model, timm_model
 from mdc.app.export.model_card import Stage, data_of, model_card
-from mdc.app.export.open_clip_model import CONFIG, WEIGHTS, parts
 from mdc.app.export.results import results_of
 from mdc.app.find_run import run_folder
 from mdc.models.runs import WEIGHTS as RUN_WEIGHTS
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
-from mdc.models.weights import save_tensors
+from mdc.models.weights import saving
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json, sha256_file, write_json, write_text
 
-FORMATS = ("open_clip", "hub")
+#: whose files a folder has, where they can run the model: name → the module that makes them
+FORMATS: dict[str, Any] = {"open_clip": open_clip_model, "timm": timm_model}
 
 
 def main(args: argparse.Namespace) -> None:
@@ -45,11 +50,19 @@ def main(args: argparse.Namespace) -> None:
         beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    print(f"{place}: {manifest['id']} for open_clip.create_model_and_transforms('local-dir:{place}')")
+    how = (
+        "README.md says how it is loaded" if args.to == "hub" else f"open_clip and timm load it by 'local-dir:{place}'"
+    )
+    print(f"{place}: {manifest['id']}; {how}")
 
 
 def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str, Any], weights: str) -> None:
     """Fill an empty ``folder`` with a run, whose own folder is ``source``."""
+    if isinstance(run.job.backbone, OnTokens):
+        raise UserError(
+            f"{run.job.job}: uses the frozen encoder {run.job.backbone.frozen.job} and has none of its own to export; "
+            "allowed: runs that train their encoder"
+        )
     pieces = run.vocabulary.pieces
     told: dict[str, Any] = {
         "run": manifest["id"],
@@ -59,20 +72,28 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
         "checkpoint_sha256": sha256_file(run.checkpoint),
         "pieces": None if pieces is None else list(pieces),
     }
-    config, tensors = parts(run, told)
+    missing = {name: reason for name, module in FORMATS.items() if (reason := module.cannot(run.job))}
     if to == "hub":
-        config["mdc"]["folder"] = f"mdc/{manifest['id']}"
+        told["folder"] = f"mdc/{manifest['id']}"
         _whole_run(folder / "mdc", source, run, manifest)
         scale = scale_of(source, manifest)
         exported = manifest["outputs"].get(run.checkpoint.name)
         same = {one for one, file in RUN_WEIGHTS.items() if manifest["outputs"].get(file) == exported}
         results = results_of(scale, str(manifest["id"]).removeprefix("runs/"), same)
-        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), config, results, run.job.scale)
+        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), told, missing, results, run.job.scale)
         write_text(folder / "README.md", card)
         for table, why in results.left_out:
             print(f"{table}: left out of the card, since {why}")
-    save_tensors(folder / WEIGHTS, tensors, {"format": "open_clip", "run": str(manifest["id"])})
-    write_json(folder / CONFIG, config)
+    elif "open_clip" in missing:
+        raise UserError(f"{run.job.job}: {missing['open_clip']}; allowed: --to hub, for mdc.load")
+    for name, module in FORMATS.items():
+        if name in missing:
+            print(f"{name}: cannot load it, since {missing[name]}; mdc.load can")
+            continue
+        config, tensors = module.parts(run, told)
+        with saving(folder / module.WEIGHTS):
+            save_file(tensors, str(folder / module.WEIGHTS), metadata=module.metadata(manifest["id"]))
+        write_json(folder / module.CONFIG, config)
 
 
 def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> list[Stage]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.data import Corpus, TextSet
+from mdc.plan.config.encoders import RANDOM, shown_label
 from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.probe_tables import (
     ConvergenceFigure,
@@ -37,6 +38,7 @@ _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
     "not ranked."
 )
+_DRAWN = "Random weights: an architecture of others that has learnt nothing; it stands here for orientation and is not ranked."
 _LINEAR = "linear probe"
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
@@ -217,17 +219,17 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[st
 
 def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
     """An encoder of others is the same whatever the seed, so its one record stands for each."""
-    seeds = len(plan.scale.training.seeds)
+    seeds, entry = len(plan.scale.training.seeds), plan.scale.encoders[encoder.name]
     return {
         "key": encoder.system,
-        "backbone": _labelled(encoder.name, plan.scale.encoders[encoder.name].label),
+        "backbone": _labelled(encoder.name, shown_label(entry)),
         "corpus": None,
         "method": _labelled("frozen", "frozen"),
         "pooling": "its own feature",
         "runs": [encoder.id] * seeds,
         "records": [f"probe/{encoder.id}"] * seeds,
         "reference": True,
-        "note": _FROZEN,
+        "note": _DRAWN if getattr(entry, "weights", None) == RANDOM else _FROZEN,
     }
 
 

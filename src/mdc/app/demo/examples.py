@@ -1,0 +1,69 @@
+"""Images to try a run on: held-out ones of its corpus that it captions rightly."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdc.app.model import Model
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
+from mdc.evaluation.retrieval import SPLIT
+from mdc.plan.records import UserError
+
+_SHOWN, _TRIED, _AT_ONCE = 4, 32, 8
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Examples:
+    """``images``: (file, the run's caption of it); ``text``: what they are, or why there are none."""
+
+    images: list[tuple[Path, str]]
+    text: str
+
+
+def examples(model: Model, folder: Path) -> Examples:
+    """Up to 4 images whose caption is one of their references, of 32 held-out ones that a seed chooses; ``folder``: where their
+    files go."""
+    if not model.writes:
+        return Examples([], "No examples: this run writes no captions.")
+    if not model.has_corpus:
+        return Examples([], "No examples: this run lies without the corpus that it was trained on.")
+    try:
+        found, tried = _right(model, folder)
+    except UserError as error:
+        return Examples([], f"No examples: {error}.")
+    if not found:
+        return Examples(
+            [],
+            f"No examples: of {tried} held-out images, chosen by a seed, this run captions none exactly as a reference.",
+        )
+    text = (
+        f"Examples: held-out images that this run captions exactly as a reference; {len(found)} of {tried} that were tried, "
+        "chosen by a seed. So they show it at its best."
+    )
+    return Examples(found, text)
+
+
+def _right(model: Model, folder: Path) -> tuple[list[tuple[Path, str]], int]:
+    reader = ShardReader(model.corpus, SPLIT)
+    numbers = random.Random(_SEED).sample(range(len(reader)), min(_TRIED, len(reader)))
+    found: list[tuple[Path, str]] = []
+    for first in range(0, len(numbers), _AT_ONCE):
+        some = [reader.read(number) for number in numbers[first : first + _AT_ONCE]]
+        captions = model.caption([decode(data) for _, data, _ in some])
+        for number, (_, data, record), caption in zip(numbers[first:], some, captions, strict=False):
+            if _plain(caption.text) in map(_plain, record["captions"]):
+                path = folder / f"example-{number}.png"
+                path.write_bytes(data)
+                found.append((path, caption.text))
+        if len(found) >= _SHOWN:
+            return found[:_SHOWN], first + len(some)
+    return found, len(numbers)
+
+
+def _plain(caption: str) -> str:
+    """A caption as a captioner could have written it: in lower case, without the point at its end."""
+    return " ".join(caption.lower().split()).rstrip(" .")

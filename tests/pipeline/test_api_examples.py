@@ -1,0 +1,81 @@
+"""The examples in the docstrings of what ``mdc.load`` gives, and the tour of docs/api.md, run on a run of the small project."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import mdc
+from mdc.app import model as place
+from mdc.data.shards.index import ShardReader
+
+DOCS = Path(__file__).resolve().parents[2] / "docs/api.md"
+RUN, SHOWN = "alt/ViT-T-12/mdc/s0", "dense/ViT-T-12/mdc/s0"
+METHODS = ("encode", "score", "classify", "caption", "fill")
+
+
+class SameKind(doctest.OutputChecker):
+    """Another run has other numbers, texts and names, but as many of them."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return self.plain(want) == self.plain(got)
+
+    @staticmethod
+    def plain(output: str) -> str:
+        output = re.sub(r"'[^']*'", "TEXT", output)
+        return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "NUMBER", re.sub(r"runs/[^,]+", "RUN", output))
+
+
+@pytest.fixture
+def renamed(r: Path, tmp_path: Path) -> dict[str, str]:
+    """What examples say → what is here: images, and the run."""
+    reader, found = ShardReader(r / "data/corpora/described", "test"), {SHOWN: RUN}
+    for number, name in enumerate(("a.jpg", "b.jpg", "photo.jpg")):
+        (tmp_path / name).write_bytes(reader.read(number)[1])
+        found[f'"{name}"'] = repr(str(tmp_path / name))
+    return found
+
+
+def _here(text: str, renamed: dict[str, str]) -> str:
+    for said, is_here in renamed.items():
+        text = text.replace(said, is_here)
+    return text
+
+
+def test_every_docstrings_example_runs(renamed: dict[str, str]) -> None:
+    model = mdc.load(RUN)
+    tests = [test for test in doctest.DocTestFinder().find(place, "mdc") if test.examples]
+    assert {test.name for test in tests} == {"mdc.load", *(f"mdc.Model.{name}" for name in METHODS)}
+    runner = doctest.DocTestRunner(SameKind())
+    for test in tests:
+        for example in test.examples:
+            assert not example.options, "none is skipped"
+            example.source = _here(example.source, renamed)
+        test.globs = {"mdc": mdc, "model": model}
+        said: list[str] = []
+        assert not runner.run(test, out=said.append).failed, "".join(said)
+
+
+def test_the_tour_of_the_docs_runs_and_gives_what_it_says(renamed: dict[str, str]) -> None:
+    block = re.search(r"(?m)^    import mdc\n(?:    .*\n|\n)+", DOCS.read_text(encoding="utf-8"))
+    assert block is not None
+    names: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    for line in block[0].splitlines():
+        code = _here(line.strip().partition("  #")[0], renamed).strip()
+        if code.startswith("model."):
+            given[re.split(r"[.(]", code)[1]] = eval(code, names)
+        else:
+            exec(code, names)
+    assert sorted(given) == sorted(METHODS)
+    assert given["encode"].dtype == torch.float32 and len(given["encode"]) == 2
+    assert isinstance(given["caption"], str) and re.fullmatch("a .* circle", given["fill"])
+    assert [one.error > 0 and bool(one.tokens) for one in given["score"]] == [True, True]
+    assert given["classify"] in ("circle", "star")
+    # each method has a row in the table of what it answers
+    assert re.findall(r"(?m)^\| `(\w+)\(.*?\)` \|", DOCS.read_text(encoding="utf-8")) == list(METHODS)

@@ -1,0 +1,179 @@
+"""``model.classify`` and ``mdc zero-shot`` on the runs of a small project: the job's answers for its own classes, a person's
+classes, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+import torch
+from PIL import Image
+
+import mdc
+from mdc.app.cli import main
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader, read_index
+
+MDC, CLIP, ARC = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
+COLOURS = ["red", "blue", "green"]
+TEMPLATES = ["{class}", "a {class} star"]
+
+
+def photos(r: Path, count: int = 3) -> list[Image.Image]:
+    reader = ShardReader(r / "data/corpora/described", "test")
+    return [decode(reader.read(number)[1]) for number in range(count)]
+
+
+@pytest.fixture
+def files(r: Path, tmp_path: Path) -> list[Path]:
+    for number, image in enumerate(photos(r)):
+        image.save(tmp_path / f"{number}.png")
+    return sorted(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize(("run", "estimator"), [(MDC, "heuristic"), (ARC, "likelihood"), (CLIP, "cosine")])
+def test_it_finds_what_the_job_finds(r: Path, run: str, estimator: str) -> None:
+    place = r / "data/probes/colour"
+    classes, reader = read_index(place, verify="auto", kind="probe")["classes"], ShardReader(place, "test")
+    images = {key: decode(data) for key, data, _ in (reader.read(number) for number in range(len(reader)))}
+    rows = parquet.read_table(r / f"zero-shot/{run}/last/items.parquet").to_pylist()
+    told = {row["item"]: row["best"] for row in rows if (row["probe"], row["estimator"]) == ("colour", estimator)}
+    asked = [image for key, image in images.items() if key in told]
+    assert len(asked) == 20
+    found = mdc.load(run, scale=r.name).classify(asked, classes, TEMPLATES, estimator=estimator)
+    assert [one.label for one in found] == [classes[told[key]] for key in images if key in told]
+
+
+@pytest.mark.parametrize(("run", "estimator"), [(MDC, "monte_carlo"), (MDC, "parallel"), (ARC, None)])
+def test_scores_are_means_over_templates_and_probabilities_their_softmax(
+    r: Path, run: str, estimator: str | None
+) -> None:
+    model, images = mdc.load(run, scale=r.name), photos(r)
+    found = model.classify(images, COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3)
+    for image, one in zip(images, found, strict=True):
+        captions = [text.replace("{class}", name) for name in COLOURS for text in TEMPLATES]
+        plain = torch.tensor([x.score for x in model.score(image, captions, estimator, samples=32, seed=3)])
+        wanted = plain.view(3, 2).mean(dim=1)
+        torch.testing.assert_close(torch.tensor([*one.scores.values()]), wanted, atol=1e-4, rtol=0)
+        assert list(one.scores) == COLOURS and one.label == max(one.scores, key=lambda name: one.scores[name])
+        assert one.probabilities is not None
+        shares = torch.tensor([*one.probabilities.values()])
+        torch.testing.assert_close(shares, wanted.softmax(0), atol=1e-4, rtol=0)
+    assert model.classify(
+        images[1], COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3
+    ).scores == pytest.approx(found[1].scores, abs=1e-4)
+
+
+def test_a_clips_probabilities_have_its_temperature(r: Path) -> None:
+    model, image = mdc.load(CLIP, scale=r.name), photos(r)[0]
+    one = model.classify(image, COLOURS, "{class}")
+    cosines = torch.tensor([x.score for x in model.score(image, COLOURS)])
+    torch.testing.assert_close(torch.tensor([*one.scores.values()]), cosines, atol=1e-5, rtol=0)
+    scale = model.run.load().logit_scale.exp().item()
+    assert scale > 2 and one.probabilities is not None
+    torch.testing.assert_close(
+        torch.tensor([*one.probabilities.values()]), (scale * cosines).softmax(0), atol=1e-4, rtol=0
+    )
+
+
+def test_a_debiased_score_is_less_the_log_of_the_mean_probability_with_held_out_images(r: Path) -> None:
+    model, image = mdc.load(ARC, scale=r.name), photos(r)[0]
+    (own,) = model.classify([image], COLOURS, "a {class}")
+    (less,) = model.classify([image], COLOURS, "a {class}", debiased=True)
+    reader = ShardReader(r / "data/corpora/alt", "val")
+    others = [decode(reader.read(number)[1]) for number in range(len(reader))]
+    prior = torch.tensor([[*one.scores.values()] for one in model.classify(others, COLOURS, "a {class}")])
+    wanted = torch.tensor([*own.scores.values()]) - (prior.logsumexp(0) - math.log(len(others)))
+    torch.testing.assert_close(torch.tensor([*less.scores.values()]), wanted, atol=1e-4, rtol=0)
+    assert less.debiased and not own.debiased
+
+
+def test_estimators_that_are_no_probability_have_none(r: Path) -> None:
+    one = mdc.load(MDC, scale=r.name).classify(photos(r)[0], COLOURS, "{class}", estimator="monte_carlo_range")
+    assert one.probabilities is None and one.label in COLOURS
+
+
+def test_tokens_outside_the_vocabulary_are_one_warning(r: Path) -> None:
+    model, image = mdc.load(ARC, scale=r.name), photos(r)[0]
+    with pytest.warns(UserWarning, match="zebra") as told:
+        one = model.classify(image, ["red zebra", "blue"], "a {class}")
+    assert len(told) == 1 and "zebra" in one.unknown
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known = model.classify(image, ["red", "blue"], "a {class}")
+    assert [*one.scores.values()] == pytest.approx([*known.scores.values()], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("classes", "templates", "options", "why"),
+    [
+        (["red"], None, {}, "at least two"),
+        ([], None, {}, "at least two"),
+        ("red, blue", None, {}, "needed: a list"),
+        (["red", "blue", " red"], None, {}, "'red': is given twice"),
+        (["red", "zebra", "lynx"], "a {class}", {}, "wholly outside .*'zebra', 'lynx'"),
+        (["red", "red zebra"], "a {class}", {}, "one caption to this model"),
+        (["red", "..."], "a {class}", {}, r"'\.\.\.'"),
+        (COLOURS, "a colour", {}, "lacks {class}"),
+        (COLOURS, ["a {class}", "a {class}"], {}, "is given twice"),
+        (COLOURS, [], {}, "templates: none"),
+        (COLOURS, None, {"samples": 7}, "multiple of 16"),
+        (COLOURS, None, {"estimator": "cosine"}, "no estimator 'cosine'"),
+    ],
+)
+def test_what_cannot_be_told_apart_is_one_line(
+    r: Path, classes: Any, templates: Any, options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(mdc.UserError, match=why) as error:
+        mdc.load(ARC, scale=r.name).classify(photos(r)[0], classes, templates, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_clip_has_no_language_prior(r: Path) -> None:
+    with pytest.raises(mdc.UserError, match="debiased: a cosine is no probability"):
+        mdc.load(CLIP, scale=r.name).classify(photos(r)[0], COLOURS, debiased=True)
+
+
+@pytest.mark.filterwarnings("ignore:not in this model's vocabulary")
+def test_the_verb_says_what_the_model_says(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = mdc.load(MDC, scale=r.name).classify(files, COLOURS, TEMPLATES, samples=32)
+    (files[0].parent / "names.txt").write_text("\n".join(COLOURS) + "\n\n")
+    run = ["zero-shot", "--run", MDC, "--scale", r.name, "--samples", "32"]
+    run += [word for text in TEMPLATES for word in ("--template", text)]
+    for classes in ("red, blue,green", str(files[0].parent / "names.txt")):
+        assert main([*run, *map(str, files), "--classes", classes, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert [(one["image"], one["label"], one["scores"]) for one in told] == [
+            (str(file), one.label, pytest.approx(one.scores)) for file, one in zip(files, found, strict=True)
+        ]
+    assert main([*run, *map(str, files), "--classes", "red,blue,green", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["class"] for row in rows] == 3 * COLOURS
+    assert [row["class"] for row in rows if row["chosen"] == "1"] == [one.label for one in found]
+    assert float(rows[4]["score"]) == pytest.approx(found[1].scores["blue"])
+    assert main([*run, str(files[1]), "--classes", "red,blue,green"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in said[1:]] == sorted(COLOURS, key=lambda name: -found[1].scores[name])
+
+
+def test_images_that_cannot_be_read_are_named_and_the_others_classified(
+    r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = files[0].parent
+    (folder / "1.png").write_bytes(b"no picture")
+    run = ["zero-shot", "--run", ARC, "--scale", r.name, str(folder)]
+    assert main([*run, "--classes", "red,blue", "--template", "{class}", "--json"]) == 2
+    out = capsys.readouterr()
+    assert [Path(one["image"]).name for one in json.loads(out.out)] == ["0.png", "2.png"]
+    assert "1.png" in out.err and "1 of 3 images could not be read" in out.err
+    for words, why in ((["--classes", "nowhere.txt"], "no such file"), (["--classes", "red"], "fewer than two")):
+        assert main([*run[:6], *words]) == 2
+        error = capsys.readouterr().err
+        assert why in error and error.count("\n") == 1

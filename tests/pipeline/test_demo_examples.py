@@ -1,0 +1,78 @@
+"""What `mdc demo` shows without anybody's image, and its zero-shot answers, without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import mdc
+from mdc.app.cli import main
+from mdc.app.demo.answers import Demo
+from mdc.app.demo.examples import examples
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
+
+TUNED, CLIP, ARC = "alt/ViT-T-12/mdc/s0/ft-tuned", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
+
+
+def right_for(monkeypatch: pytest.MonkeyPatch, model: Any, corpus: Path, wanted: set[int]) -> dict[bytes, str]:
+    """Let ``model`` caption these held-out images as their last reference, otherwise written, and all others wrongly."""
+    reader = ShardReader(corpus, "val")
+    samples = {number: reader.read(number) for number in range(len(reader))}
+    shown = {data: record["captions"][-1] for number, (_, data, record) in samples.items() if number in wanted}
+    decoded = {decode(data).tobytes(): text for data, text in shown.items()}
+
+    def caption(images: list[Image.Image]) -> list[SimpleNamespace]:
+        return [SimpleNamespace(text=decoded.get(one.tobytes(), "nothing").upper() + ".") for one in images]
+
+    monkeypatch.setattr(model, "caption", caption)
+    return shown
+
+
+def test_examples_are_held_out_images_that_are_captioned_as_a_reference(
+    r: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = mdc.load(TUNED, scale=r.name)
+    shown = right_for(monkeypatch, model, r / "data/corpora/described", {1, 4, 7})
+    found = examples(model, tmp_path)
+    assert {file.read_bytes() for file, _ in found.images} == set(shown)
+    assert "exactly as a reference; 3 of 16" in found.text
+    assert examples(model, tmp_path) == found, "a seed chooses them"
+    right_for(monkeypatch, model, r / "data/corpora/described", set(range(16)))
+    assert len(examples(model, tmp_path).images) == 4
+
+
+def test_where_there_are_none_the_page_says_why(r: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mdc.load(TUNED, scale=r.name)
+    right_for(monkeypatch, model, r / "data/corpora/described", set())
+    assert main(["export", TUNED, str(tmp_path / "hub"), "--to", "hub", "--scale", r.name]) == 0
+    exported = mdc.load(tmp_path / "hub")
+    for one, why in (
+        (model, "of 16 held-out images"),
+        (exported, "without the corpus"),
+        (mdc.load(CLIP, scale=r.name), "writes no captions"),
+    ):
+        found = examples(one, tmp_path)
+        assert not found.images and why in found.text
+    page = Demo(exported)
+    assert (
+        page.caption(Image.new("RGB", (40, 40), "red")).caption
+        == mdc.load(TUNED).caption(Image.new("RGB", (40, 40), "red")).text
+    )
+    assert not page.can_debias
+
+
+def test_its_classes_are_those_of_the_model(r: Path) -> None:
+    image, names = Image.new("RGB", (40, 40), "red"), ["red", "blue star", "green"]
+    for run, debias in ((TUNED, True), (ARC, True), (CLIP, False)):
+        model = mdc.load(run, scale=r.name)
+        page = Demo(model)
+        assert page.can_debias == debias
+        wanted = model.classify(image, names, "a {class}", samples=64)
+        assert page.classes(image, "red, blue star\n\ngreen,", "a {class}", False) == wanted
+    with pytest.raises(mdc.UserError, match="at least two"):
+        page.classes(image, "red", "a {class}", False)
