@@ -30,6 +30,7 @@ from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load
 from mdc.training.objectives.contrastive import build_model, build_objective
 from mdc.training.objectives.micro_batches import each_tensor
+from mdc.training.objectives.objective import Setup
 from mdc.training.optimizer import build_optimizer
 
 CONTEXT = training_batches.CONTEXT
@@ -154,7 +155,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
     model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)
     peer = Peer(backbone, model, recipe, protocol.adam_eps, args)
     optimizer = build_optimizer(model, recipe, protocol)
-    objective = build_objective(model, method, protocol, vocabulary.mask_id, size, args.precision)
+    objective = build_objective(model, Setup(method, protocol, vocabulary.mask_id, size, args.precision))
     times: dict[str, list[float]] = {"ours": [], "open_clip": []}
     for repeat in range(args.repeats + 1):
         chunk = ids[repeat * size : (repeat + 1) * size]

@@ -1,8 +1,9 @@
 """Pairs a second through download and sharding, beside img2dataset's own command line on the same list and server.
 
 A server in a process of its own answers with photos (synthetic ones, or those of a parquet file's column ``image``) for
-seven rows in ten, and with 404 for the others, as much of a web list is. With ``--list`` the rows are real (a TSV of caption
-and URL without a header, as CC3M's) with every URL rewritten to that server, and every row must be accounted for.
+seven rows in ten, and with 404 for the others, as much of a web list is. Both are timed from a process's start to the last
+byte; their start-up, what each takes for a list of one row, is printed apart. With ``--list`` the rows are real (a TSV of
+caption and URL without a header, as CC3M's) with every URL rewritten to that server, and every row must be accounted for.
 
     python bench/download.py --rows 6000
     python bench/download.py --list cc3m_validation.tsv --rounds 1
@@ -117,7 +118,17 @@ def write_list(folder: Path, captions: list[str], urls: list[str]) -> None:
 
 
 def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str, object]]:
-    """Seconds of the download and of the shards made of it, and the download's account."""
+    """Seconds of a new process until all is downloaded, and of the shards made of it, and the download's account."""
+    began = time.perf_counter()
+    command = [sys.executable, __file__, "--ours", str(folder), json.dumps(settings)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    seconds = time.perf_counter() - began
+    told = json.loads(done.stdout.splitlines()[-1])
+    return seconds - told["sharded"], told["sharded"], told["account"]
+
+
+def our_process(folder: Path, settings: dict[str, Any]) -> None:
+    """What ``ours`` runs: the download, then its shards."""
     from mdc.data.obtain.urls import obtain
     from mdc.data.shards.parts import Group, write_parts
     from mdc.data.sources.cleaned import InParts
@@ -125,9 +136,7 @@ def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str
 
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
     config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}
-    began = time.perf_counter()
     account = obtain(config, None, folder)
-    downloaded = time.perf_counter() - began
     source = {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "pairs": None, "val_share": 0.01}
     source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
     began = time.perf_counter()
@@ -143,7 +152,15 @@ def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str
         context_length=77,
         processes=int(settings["processes"]),
     )
-    return downloaded, time.perf_counter() - began, account
+    print(json.dumps({"sharded": time.perf_counter() - began, "account": account}))
+
+
+def start_up(place: Path, captions: list[str], urls: list[str], settings: dict[str, Any], alone: bool) -> None:
+    """Tell what each takes for a list of one row."""
+    write_list(place / "list", captions[:1], urls[:1])
+    downloaded, sharded, _ = ours(place, settings)
+    peer = "" if alone else f", img2dataset {theirs(place, settings)[0]:.1f} s"
+    print(f"start-up, a list of one row: mdc {downloaded + sharded:.1f} s{peer}")
 
 
 def theirs(folder: Path, settings: dict[str, object]) -> tuple[float, int]:
@@ -187,9 +204,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without img2dataset's own command line")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--ours", nargs=2, help=argparse.SUPPRESS)
     args = rows.arguments(parser, rows=500, rounds=1)
     if args.serve:
         serve(args.serve)
+        return
+    if args.ours:
+        our_process(Path(args.ours[0]), json.loads(args.ours[1]))
         return
     settings = {**SETTINGS, **{name: getattr(args, name) for name in ("processes", "threads", "rows_per_shard")}}
     with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
@@ -219,6 +240,7 @@ def _rounds(
     args: argparse.Namespace,
 ) -> None:
     speeds: dict[str, list[float]] = {"ours": [], "with shards": [], "img2dataset": []}
+    start_up(place / "start-up", captions, urls, settings, args.alone)
     alive = {pair for pair in zip(urls, captions, strict=True) if not is_dead(pair[0].removeprefix(address))}
     for number in range(args.rounds):
         folder = place / f"round{number}"

@@ -28,6 +28,7 @@ from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
 from mdc.training.objectives.masked import build_model, build_objective
 from mdc.training.objectives.micro_batches import each_tensor
+from mdc.training.objectives.objective import Setup
 
 CONTEXT = training_batches.CONTEXT
 
@@ -98,7 +99,7 @@ def _side(
     """A step (batch on the host, the same on the device) → its loss; with weights and an optimiser of its own."""
     model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, fused=True)
-    objective = build_objective(model, method, protocol, vocabulary.mask_id, size, args.precision)
+    objective = build_objective(model, Setup(method, protocol, vocabulary.mask_id, size, args.precision))
 
     def step(host: CaptionBatch, batch: CaptionBatch) -> torch.Tensor:
         if side == "ours":

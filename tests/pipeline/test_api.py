@@ -4,6 +4,7 @@ refused."""
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import warnings
@@ -135,6 +136,25 @@ def test_an_unknown_token_is_one_warning_and_named(r: Path, files: list[Path]) -
         warnings.simplefilter("error")
         (known,) = model.score(files[0], "a red")
     assert one.score == pytest.approx(known.score)
+
+
+@pytest.mark.parametrize("run", [MDC, CLIP, ARC])
+def test_a_caption_of_unknown_tokens_alone_has_no_score_and_keeps_no_other_from_one(
+    run: str, r: Path, files: list[Path]
+) -> None:
+    model = mdc.load(run, scale=r.name)
+    with pytest.warns(UserWarning, match="zebra"):
+        none, other = model.score(files[0], ["zebra", "a red circle"], samples=16, blind=True)
+    (alone,) = model.score(files[0], "a red circle", samples=16, blind=True)
+    assert math.isnan(none.score) and none.unknown == ["zebra"] and none.tokens == []
+    assert other.score == pytest.approx(alone.score, abs=1e-5) and other.blind == pytest.approx(alone.blind, abs=1e-5)
+
+
+def test_an_unknown_token_is_left_out_of_what_is_filled_in(r: Path, files: list[Path]) -> None:
+    model = mdc.load(MDC, scale=r.name)
+    with pytest.warns(UserWarning, match="zebra") as told:
+        found = model.fill(files, "a zebra ?")
+    assert len(told) == 1 and found == model.fill(files, "a ?")
 
 
 def test_captions_and_filled_words(r: Path, files: list[Path]) -> None:

@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
+from mdc.app import kept_parts
 from mdc.app.cli import main
 from mdc.app.export import pictures
 from mdc.data.formats.images import center_resize
@@ -167,15 +168,13 @@ sys.exit(main(sys.argv[1:]))
 def test_a_bar_counts_the_images_that_are_done(
     r: Path, photos: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdc.app.export import features
-
     bars: list[Any] = []
 
     def shown(**options: Any) -> Any:
         bars.append(tqdm(**{**options, "disable": False, "file": io.StringIO()}))
         return bars[-1]
 
-    monkeypatch.setattr(features, "progress", shown)
+    monkeypatch.setattr(kept_parts, "progress", shown)
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
     assert asked(r, place, out, "--processes", "2") == 0
     (bar,) = bars

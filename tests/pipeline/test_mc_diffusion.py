@@ -38,6 +38,7 @@ from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.training import run, tokenizer, trainer
 from mdc.training.corpus import Corpus
 from mdc.training.objectives.mask_and_replace import build_objective
+from mdc.training.objectives.objective import Setup
 from mdc.training.precompute import image_tokens, import_encoder
 
 RUN = "runs/described/on-codes/mcd/s0"
@@ -312,7 +313,7 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     index, codes = r / "data/corpora/described/index.json", r / CODES / "image_tokens.json"
     corpus = Corpus(found.job, index, found.vocabulary, 0, ALONE, codes)
     protocol = found.job.protocol.pretrain
-    objective = build_objective(model, found.job.method, protocol, found.vocabulary.mask_id, 16, "fp32")
+    objective = build_objective(model, Setup(found.job.method, protocol, found.vocabulary.mask_id, 16, "fp32"))
     sums = [objective.evaluate(objective.prepare(batch, held_out=True)) for batch in corpus.validation()]
     total, count = (float(sum(values)) for values in zip(*sums, strict=True))
     assert manifest["validation_loss"] == pytest.approx(total / count, rel=1e-5)

@@ -167,7 +167,8 @@ def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     done = project.snakemake("results/table1.csv", "--cores", "1", "--config", "scale=huge")
     assert done.returncode != 0
     assert (
-        "allowed: flickr8k, flickr8k-claims, flickr8k-long, mini, neighbours, paper, scenes, toy" in done.stderr
+        "allowed: flickr8k, flickr8k-claims, flickr8k-long, flickr8k-neighbours, mini, neighbours, paper, scenes, toy"
+        in done.stderr
         and "Traceback" not in done.stderr
     )
 

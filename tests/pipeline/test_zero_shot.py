@@ -44,6 +44,23 @@ def test_the_table_is_what_the_items_say(r: Path, method: str) -> None:
         assert len(values) == len(SEEDS) and shown[key] == pytest.approx(np.mean(values), abs=1e-6)
 
 
+def test_beside_the_heads_stands_the_mean_of_the_same_rows(r: Path) -> None:
+    with (r / "table_neighbours/table_neighbours.csv").open() as file:
+        rows = {line["method"]: line for line in csv.DictReader(file)}
+    told = {"CLIP": "clip", "ARC": "arc", "MDC": "mdc"}
+    assert set(told) < set(rows)
+    for label, line in rows.items():
+        for shown, column in (("own", "Zero-shot"), ("debiased", "Zero-shot, debiased")):
+            method = told.get(label, "")
+            if not method or (method, shown) == ("clip", "debiased"):
+                assert label in ("chance", "best shortcut") or not line[column]
+                continue
+            first = "monte_carlo" if method == "mdc" else METHODS[method]
+            system = f"alt/ViT-T-12/{method}/last/{first}/sum/{shown}"
+            mean = _shown(r, "table_zero_shot", system=system)[shown, "average"]
+            assert float(line[column]) == pytest.approx(mean, abs=0.051)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_winogrounds_columns_are_of_both_images_of_an_item(r: Path, method: str) -> None:
     estimator = METHODS[method]

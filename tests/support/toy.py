@@ -23,7 +23,7 @@ from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import NOTHING
 from mdc.training.objectives.micro_batches import each_tensor
-from mdc.training.objectives.objective import Objective
+from mdc.training.objectives.objective import Objective, Setup
 from mdc.training.saver import Saver
 from mdc.training.state import States, decisive
 
@@ -141,7 +141,10 @@ def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any 
 
 def build_objective(model: ImageText, method: Method, *arguments: Any, **named: Any) -> Objective:
     """The objective of a method, by its module."""
-    built: Objective = load(OBJECTIVES, method.objective).build_objective(model, method, *arguments, **named)
+    own = {name: named.pop(name) for name in ("duplicate_share", "group") if name in named}
+    built: Objective = load(OBJECTIVES, method.objective).build_objective(
+        model, Setup(method, *arguments, **own), **named
+    )
     return built
 
 

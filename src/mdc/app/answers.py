@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import asdict, dataclass
+from typing import Any, TypedDict
 
 from torch import Tensor
+
+_NAMED = 20  # unknown tokens that a warning names
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Score:
     """``score``: of a captioner log p(caption | image) in nats, or what its ``estimator`` puts in its place (docs/scoring.md);
     of a CLIP the cosine. ``error``: its standard error, 0 where nothing is drawn. ``tokens``: what each token adds, none of a
     cosine. ``blind``: the score with other images, where it was asked for, and ``blind_error``. ``unknown``: tokens of the
-    caption that the vocabulary does not have, without which it was scored."""
+    caption that the vocabulary does not have, without which it was scored. If it has none of them, all numbers are NaN."""
 
     caption: str
     score: float
@@ -38,6 +40,10 @@ class Score:
     blind_error: float | None
     unknown: list[str]
     estimator: str
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it: None for what is no number."""
+        return {key: None if value != value else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -96,11 +102,17 @@ class Classifying(Sampling, total=False):
     debiased: bool
 
 
-def warn_of(unknown: Iterable[str], above: int = 2) -> None:
-    """One warning that names the tokens which were left out, since the vocabulary does not have them, at the line of the caller
-    so many calls ``above``."""
-    warnings.warn(
-        f"not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
-        "data.vocabularies: {words: full}",
-        stacklevel=above + 1,
+def left_out(unknown: Iterable[str]) -> str:
+    """A warning that names the tokens that a vocabulary does not have; "" if there are none."""
+    words = sorted(set(unknown))
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return bool(words) * (
+        f"not in this model's vocabulary, and left out: {', '.join(words[:_NAMED])}{more}; to train with all of CLIP's pieces: "
+        "data.vocabularies: {words: full}"
     )
+
+
+def warn_of(unknown: Iterable[str], above: int = 2) -> None:
+    """One warning that names them, at the line of the caller so many calls ``above``; none if there are none."""
+    if told := left_out(unknown):
+        warnings.warn(told, stacklevel=above + 1)

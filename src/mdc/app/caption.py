@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from mdc.app.answers import Caption
+from mdc.app.answers import Caption, left_out
 from mdc.app.find_run import run_folder
 from mdc.app.given_images import Readable, image_files
 from mdc.app.model import load
-from mdc.app.ways import Options, template, way_of
+from mdc.app.ways import Options, template, unknown_in, way_of
 from mdc.evaluation.metrics.files import image_ids
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError
@@ -27,6 +28,8 @@ def main(args: argparse.Namespace) -> None:
     way_of(model.job, options, filling=args.fill is not None)  # refused before any image is read
     if args.fill is not None:
         template(args.fill, model.vocabulary)
+        if told := left_out(unknown_in(args.fill, model.vocabulary)):
+            print(f"mdc caption: {told}", file=sys.stderr)
     paths = list(dict.fromkeys(image_files(args.images)))
     ids, readable = dict(zip(paths, image_ids(paths), strict=True)), Readable()
     found: dict[Path, Caption] = {}

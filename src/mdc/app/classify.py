@@ -34,7 +34,9 @@ class Classifier:
         self, model: Any, classes: Sequence[str], templates: str | Sequence[str] | None, options: Classifying
     ) -> None:
         self.labels = _labels(classes)
-        scorer, self.estimator, self._draws = model.scoring(options.get("estimator"), options)
+        sampling = {key: options[key] for key in ("samples", "seed") if key in options}
+        scores = model.scores(options.get("estimator"), **sampling)
+        scorer, self.estimator, self._draws = scores.scorer, scores.estimator, scores.draws
         captions, self.unknown = _captions(scorer, self.labels, _templates(templates))
         self._scorer, self._asked = scorer, Asked("asked", scorer, captions, 0)
         self.debiased, self._prior = options.get("debiased", False), None
@@ -45,8 +47,7 @@ class Classifier:
                 )
             others = HeldOut.of(model.corpus, PRIOR_IMAGES, model.run.context_length).images
             self._prior = log_mean_probability(self._scores(others))
-        if self.unknown:
-            warn_of(self.unknown, above=3)
+        warn_of(self.unknown, above=3)
 
     def of(self, images: Images) -> list[Classified]:
         """The class of each image."""
@@ -72,7 +73,7 @@ class Classifier:
         """Scores of all captions, (I, captions) float64; of cosines those of classes, (I, K)."""
         parts = []
         for pixels, names in batches(images, self._scorer.picture, self._asked.at_once):
-            seen, draws = self._scorer.look(pixels), [self._draws] * len(names)
+            seen, draws = self._scorer.look(pixels), self._draws * len(names)
             parts.append(self._asked.scores(self.estimator, seen, len(names), draws).cpu())
         return torch.cat(parts)
 

@@ -16,9 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mdc.app.commands import models, project
+from mdc.app.commands import datasets, models, project
+from mdc.app.commands.parameters import NOTHING, plan_of
 from mdc.app.commands.parameters import params as _params
-from mdc.app.commands.parameters import plan_of
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.call import Call
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     args = build_parser().parse_args(arguments)
     try:
-        if args.verb in VERBS:
+        if args.verb in VERBS and getattr(args, "probes", None) is None:
             do(args.verb, _call(args, arguments))
         else:
             (getattr(args, "run_verb", None) or args.run)(args)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         launch.say(args.verb, str(error))
         return 128 + error.number
     except KeyboardInterrupt:
-        launch.say(args.verb, "interrupted; finished results are kept")
+        launch.say(args.verb, f"interrupted; {getattr(args, 'interrupted', 'finished results are kept')}")
         return 130
     return 0
 
@@ -86,16 +86,16 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="`mdc VERB --help` explains each")
     _init_verb(verbs)
     _parameter_verbs(verbs)
-    _job_verbs(verbs, ["make"])
+    _job_verbs(verbs, ["make", "probe"])
     models.add(verbs)
     project.add(verbs)
     _provenance_verbs(verbs)
-    _data_verbs(verbs)
+    datasets.add(verbs)
     jobs = [name for name in VERBS if name != "make"]
     parser.add_argument_group(
         "the pipeline's own verbs", f"one for each kind of job, which Snakemake calls: {', '.join(jobs)}"
     )
-    _job_verbs(verbs, jobs)
+    _job_verbs(verbs, [name for name in jobs if name != "probe"])
     return parser
 
 
@@ -111,8 +111,8 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
     """Verbs that do a job. Only those for a person, too, have a line of their own in the list of all."""
     for name in names:
         verb = VERBS[name]
-        listed = {"help": verb.text} if name == "make" else {}
-        sub = verbs.add_parser(name, description=verb.text, **listed)
+        listed = {"help": verb.text} if name == "make" else models.PROBE if name == "probe" else {}
+        sub = verbs.add_parser(name, **{"description": verb.text} | listed)
         what = (
             f"one of {', '.join(ARTEFACTS)}, or the scale's own"
             if name == "make"
@@ -125,7 +125,9 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
         sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
         sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
         for option in verb.options:
-            sub.add_argument(f"--{option}", **OPTIONS[option])
+            sub.add_argument(f"--{option}", **OPTIONS[option] | ({"required": False} if name == "probe" else {}))
+        if name == "probe":
+            models.probe_options(sub)
 
 
 def _parameter_verbs(verbs: Any) -> None:
@@ -232,72 +234,15 @@ def _init_verb(verbs: Any) -> None:
         "--default", action="store_true", help="name the scale in params.yaml, so that every call is for it"
     )
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
-    sub.set_defaults(run=_init)
-
-
-def _data_verbs(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "data",
-        help="the datasets: what each is, where it lies, whether its files are good",
-        description="What the registry and params.yaml say of the datasets, and what their files show.",
-    )
-    asked = parser.add_subparsers(
-        dest="asked", required=True, metavar="list|check|shortcuts", help="all of them, or one"
-    )
-    sub = asked.add_parser(
-        "list", help="every dataset", description="Name, use, items, size, licence and place of each."
-    )
-    _params(sub)
-    sub.add_argument("--json", action="store_true", help="everything that is known of them, as JSON")
-    sub.set_defaults(run=_data)
-    sub = asked.add_parser(
-        "check",
-        help="check one dataset's files",
-        description="What the registry says of a dataset, and every check that its files must pass. Exit code 2 if one "
-        "does not.",
-    )
-    sub.add_argument("name", help="as `mdc data list` has it")
-    _params(sub)
-    sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run=_data)
-    sub = asked.add_parser(
-        "shortcuts",
-        help="how much of the rendered sets can be answered without what they ask",
-        description="As csv: of each probe and choice set of rendered scenes, the share of right answers from the captions or "
-        "the labels alone, from one object, from places alone, and the like.",
-    )
-    _params(sub)
-    sub.set_defaults(run=_shortcuts)
-
-
-def _shortcuts(args: argparse.Namespace) -> None:
-    import csv
-
-    from mdc.data.sources.source import open_choices, open_probe
-
-    plan = plan_of(args)
-    written = csv.writer(sys.stdout, lineterminator="\n")
-    written.writerow(["of", "set", "kind", "what", "value"])
-    for of, sets, opened in (
-        ("probe", plan.scale.data.probes, open_probe),
-        ("choices", plan.scale.data.choices, open_choices),
-    ):
-        for name, one in sets.items():
-            if one.source.kind == "scenes":  # of photos nobody knows what is seen: no files are opened
-                for found in opened(one.source.model_dump(mode="json"), Path()).shortcuts():
-                    written.writerow([of, name, found.kind, found.what, round(100 * found.value, 1)])
-
-
-def _data(args: argparse.Namespace) -> None:
-    from mdc.data.obtain.show import main_check, main_list
-
-    plan = plan_of(args)
-    args.datasets = {name: plan.obtain(name).config()["dataset"] for name in plan.scale.data.datasets}
-    (main_list if args.asked == "list" else main_check)(args)
+    sub.set_defaults(run=_init, interrupted=NOTHING)
 
 
 def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
     """The job that is asked for, checked, with the folders that belong to it."""
+    if args.verb == "probe" and args.cache is None:
+        raise UserError(
+            f"{args.config}: --probes is missing, which says by which probes of the scale; a job needs --cache"
+        )
     path, name = Path(args.config), args.config
     root: Path | None
     if not path.is_file() and path.suffix != ".json":

@@ -17,26 +17,21 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Sampling, Score, warn_of
+from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Score, warn_of
 from mdc.app.export import open_clip_model
 from mdc.app.find_run import run_folder
-from mdc.app.given_images import Images, OneImage, batches, computed, is_one, pictures, several
-from mdc.app.ways import Options, template, way_of
+from mdc.app.given_images import Images, OneImage, batches, computed, is_one, several
+from mdc.app.scores import Scores, checked
+from mdc.app.ways import Options, template, unknown_in, way_of
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.generate import RunWriter
-from mdc.evaluation.predictors.score import RunScorer, caption_tokens
+from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.predictors.writing import Written
-from mdc.evaluation.retrieval import HeldOut
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
-from mdc.models.text import clip_pieces, clip_text
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.caption import WRITES
 from mdc.plan.config.score import estimators_of
-from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.training.device import choose_device
@@ -45,8 +40,6 @@ from mdc.training.device import choose_device
 FEATURES = ("probed", "cls", "patch_mean", "embedding")
 _BATCH, _CAPTIONED = 64, 32  # images that are encoded, and captioned, at a time
 _ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
-_MOST_SAMPLES = 2**20
-_OTHERS = 8  # mismatched held-out images of a blind score
 
 
 class _Once(RunModel):
@@ -151,21 +144,6 @@ class Model:
             )
         return RunScorer(self.run, samples=samples, precision="fp32", device=self.device)
 
-    def scoring(self, estimator: str | None, sampling: Sampling) -> tuple[RunScorer, str, Draws]:
-        """(What scores its captions, by which estimator, the masks of every image.) UserError for what it has not."""
-        samples, seed = sampling.get("samples", 256), sampling.get("seed", 0)
-        if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
-            raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
-        if seed < 0:
-            raise UserError(f"seed {seed}: must be 0 or more")
-        scorer = self.scorer(samples)
-        chosen = estimator or self.estimators[0]
-        if chosen not in self.estimators:
-            raise UserError(
-                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
-            )
-        return scorer, chosen, draws_of("asked", seed, samples, self.run.context_length)
-
     @overload
     def score(
         self, images: OneImage, captions: str | Sequence[str], estimator: str | None = ..., **drawing: Unpack[Drawing]
@@ -180,55 +158,33 @@ class Model:
         """How well captions fit an image, a score of each. Of several images each has captions of its own, in a list.
 
         ``estimator``: one of ``estimators``; ``drawing``: see :class:`Drawing`. A token outside the vocabulary is left out, with
-        one warning for all; the result names it.
+        one warning for all; the result names it. A caption of such tokens alone has the score NaN.
 
         >>> model.score("photo.jpg", ["a red circle", "a blue star"])[0].score
         -7.31
         """
-        scorer, chosen, draws = self.scoring(estimator, drawing)
-        shown, asked = pictures(images)[0], [captions] if is_one(images) else list(captions)
-        if len(asked) != len(shown):
+        scores = self.scores(estimator, **drawing)
+        asked = [captions] if is_one(images) else list(captions)
+        if len(asked) != (count := len(several(images))):
             raise UserError(
-                f"{len(shown)} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
+                f"{count} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
             )
-        blind = drawing.get("blind", False)
-        found = [
-            self._scored(scorer, chosen, image, [own] if isinstance(own, str) else own, [draws], blind)
-            for image, own in zip(shown, asked, strict=True)
-        ]
-        if unknown := sorted({token for scores in found for one in scores for token in one.unknown}):
-            warn_of(unknown)
+        asked = [[own] if isinstance(own, str) else list(own) for own in asked]
+        found: list[list[Score]] = []
+        for pixels, names in batches(images, scores.scorer.picture, _BATCH):
+            found += scores.of(pixels, asked[len(found) : len(found) + len(names)])
+        warn_of(token for some in found for one in some for token in one.unknown)
         return found[0] if is_one(images) else found
 
-    def _scored(
-        self,
-        scorer: RunScorer,
-        estimator: str,
-        image: Image.Image,
-        captions: Sequence[str],
-        draws: list[Draws],
-        blind: bool,
-    ) -> list[Score]:
-        shown = [image, *(other_images(scorer, self.corpus, image, self.run.context_length) if blind else ())]
-        tokens = [caption_tokens(self.vocabulary, one, self.run.context_length, leave_out=True) for one in captions]
-        seen = scorer.look(torch.stack([scorer.picture(one) for one in shown]))
-        pairs = [Pair(place, ids) for ids in tokens for place in range(len(shown))]
-        scores = scorer.score(estimator, seen, pairs, draws)
-        return [
-            self._score(caption, estimator, scores[place * len(shown) : (place + 1) * len(shown)])
-            for place, caption in enumerate(captions)
-        ]
-
-    def _score(self, caption: str, estimator: str, scores: Sequence[Scored]) -> Score:
-        own, *others = scores
-        nats = ESTIMATORS[estimator].nats
-        blind = (log_mean_probability if nats else mean_score)(own, others) if others else None
-        pieces = [clip_text([piece]) for piece in self.vocabulary.known(clip_pieces(caption))]
-        each = list(zip([*pieces, "<end>"], own.tokens.tolist(), strict=True)) if nats else []
-        without, its_error = (None, None) if blind is None else (blind.value, blind.error)
-        return Score(
-            caption, own.value, own.error, each, without, its_error, self.vocabulary.unknown(caption), estimator
-        )
+    def scores(self, estimator: str | None = None, **drawing: Unpack[Drawing]) -> Scores:
+        """What ``score`` asks, for whoever has many images; UserError for what the run or the estimator cannot."""
+        samples, seed, blind = checked(drawing)
+        scorer, chosen = self.scorer(samples), estimator or self.estimators[0]
+        if chosen not in self.estimators:
+            raise UserError(
+                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
+            )
+        return Scores(self.run, scorer, chosen, samples, seed, self.corpus if blind else None)
 
     @property
     def corpus(self) -> Path:
@@ -313,12 +269,15 @@ class Model:
         return self._written(images, options)
 
     def fill(self, images: Any, text: str, **options: Unpack[Options]) -> Any:
-        """``text`` with a token in the place of each "?", for each image; masked methods alone can.
+        """``text`` with a token in the place of each "?", for each image; masked methods alone can. A token outside the
+        vocabulary is left out, with one warning for all.
 
         >>> model.fill("photo.jpg", "a ? circle").text
         'a red circle'
         """
-        return self._written(images, options, text)
+        found = self._written(images, options, text)
+        warn_of(unknown_in(text, self.vocabulary))
+        return found
 
     def _written(self, images: Any, options: Options, fill: str | None = None) -> Any:
         parts = batches(images, self.writer.picture, _CAPTIONED)
@@ -376,14 +335,3 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
 
 def _together(parts: list[Any]) -> Any:
     return None if parts[0] is None else torch.cat(parts)
-
-
-def other_images(scorer: Any, corpus: Path, own: Image.Image, context_length: int) -> list[Image.Image]:
-    """The first held-out images in place of ``own``: none that is ``own`` itself, as the model sees it.
-
-    UserError if the corpus has fewer than two of them.
-    """
-    picture = scorer.picture(own)
-    return HeldOut.of(
-        corpus, _OTHERS, context_length, leave_out=lambda image: torch.equal(scorer.picture(image), picture)
-    ).images

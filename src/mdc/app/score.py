@@ -1,4 +1,4 @@
-"""The verb ``mdc score``: what one run says of captions for an image, for a person to read."""
+"""The verb ``mdc score``: what one run says of captions for an image, for a person to read, or of a whole table of them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ import argparse
 import json
 import sys
 import warnings
-from dataclasses import asdict
 
+from mdc.app import score_file
+from mdc.app.answers import Score
 from mdc.app.find_run import run_folder
-from mdc.app.model import Model, Score, load
+from mdc.app.model import Model, load
+from mdc.app.scores import ranked
 from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.records import UserError
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale."""
+    """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale; of a table, behind which no
+    captions stand, also out, tokens and processes."""
+    if not args.captions:
+        if args.json:
+            raise UserError("--json: goes with an image and its captions; a table's --out may end in .jsonl")
+        return score_file.main(args)
+    if args.out or args.tokens or args.processes:
+        raise UserError(
+            "--out, --tokens, --processes: go with a table of images and captions, behind which no captions stand"
+        )
     model = load(run_folder(args.run, args.params, args.scale), args.weights)
     warnings.showwarning = lambda message, *_: print(f"mdc score: {message}", file=sys.stderr)
     scores = model.score(
@@ -24,7 +36,7 @@ def main(args: argparse.Namespace) -> None:
     told = {"run": model.name, "weights": model.weights, "image": str(args.image), "estimator": estimator}
     if args.json:
         samples = args.samples if ESTIMATORS[estimator].sampled else None
-        listed = [{key: value for key, value in asdict(one).items() if key != "estimator"} for one in scores]
+        listed = [{key: value for key, value in one.plain().items() if key != "estimator"} for one in scores]
         print(json.dumps({**told, "samples": samples, "captions": listed}, indent=1))
     else:
         print("\n".join(_text(model, scores, args)))
@@ -38,17 +50,18 @@ def _text(model: Model, scores: list[Score], args: argparse.Namespace) -> list[s
     said = [f"{model.name} ({model.weights} weights), {args.image}", f"{name}: {estimator.text}{drawn}", ""]
     heads = ["score", "± s.e.", *(["blind", "± s.e.", "gain"] if args.blind else []), "per token", "caption"]
     rows = []
-    ranked = sorted(scores, key=lambda one: -one.score)
-    for one in ranked:
+    best_first = ranked(scores)
+    for one in best_first:
         error, blind_error = (f"{e:.3f}" if estimator.sampled else "" for e in (one.error, one.blind_error or 0.0))
         blind = [f"{one.blind:.2f}", blind_error, f"{one.score - one.blind:+.2f}"] if one.blind is not None else []
         each = f"{one.score / len(one.tokens):.3f}" if one.tokens else ""
         without = f" (without {', '.join(one.unknown)})" if one.unknown else ""
-        rows.append([f"{one.score:.3f}", error, *blind, each, one.caption + without])
+        cells = [f"{one.score:.3f}", error, *blind, each]
+        rows.append([*("–" if cell.strip("+") == "nan" else cell for cell in cells), one.caption + without])
     widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
     for row in [heads, *rows]:
         said.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
-    for one in ranked:
+    for one in best_first:
         if one.tokens:
             said += ["", one.caption, "  " + "  ".join(f"{word} {value:.2f}" for word, value in one.tokens)]
     return said

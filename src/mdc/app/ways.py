@@ -88,13 +88,19 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
 
 
 def template(text: str, vocabulary: Vocabulary) -> list[int]:
-    """The pieces of a caption with gaps, each a mask: "a ? dog" has one; UserError for a text without."""
+    """The pieces of a caption with gaps, each a mask: "a ? dog" has one. Pieces that the vocabulary does not have are left out
+    (see ``unknown_in``). UserError for a text without a gap."""
     found: list[int] = []
     for part in text.split():
         if part == GAP:
             found.append(vocabulary.mask_id)
         else:
-            found += vocabulary.encode_pieces(clip_pieces(part), 10**6)[1:-1]
+            found += vocabulary.encode_pieces(vocabulary.known(clip_pieces(part)), 10**6)[1:-1]
     if vocabulary.mask_id not in found:
         raise UserError(f'{text!r}: has no gap; write ? for each word piece that is missing, as in "a ? dog on a ?"')
     return found
+
+
+def unknown_in(text: str, vocabulary: Vocabulary) -> list[str]:
+    """The pieces of a caption with gaps that the vocabulary does not have, as text."""
+    return [piece for part in text.split() if part != GAP for piece in vocabulary.unknown(part)]

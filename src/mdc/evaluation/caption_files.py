@@ -55,7 +55,8 @@ def main(args: argparse.Namespace) -> None:
             "distinct-2": 100 * distinct(ours, 2),
             "self-BLEU": 100 * self_bleu(ours),
         }
-    told = {"captions": len(captions), "without_caption": len(references.keys() - captions.keys()), "metrics": values}
+    more = len(references.keys() - captions.keys())
+    told = {"captions": len(captions), "without_caption": more, "metrics": values}
     told |= {"clip": by} if by is not None else {}
     if args.out:
         images = [
@@ -68,7 +69,8 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({**told, "notes": notes}, indent=1))
         return
-    print(f"{told['captions']} captions; {told['without_caption']} images with references have none; all × 100")
+    unused = f"; {more} more {'images have' if more > 1 else 'image has'} references and no caption" if more else ""
+    print(f"{told['captions']} captions{unused}; all × 100")
     for name, value in values.items():
         print(f"{name:<15}" + (f"{value:8.2f}" if value is not None else f"       –  {notes.get(name, '')}"))
     if by is not None:

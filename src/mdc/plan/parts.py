@@ -73,6 +73,7 @@ CHOICES = {
     "caption_order": "mdc.data.sources.choices.caption_order",
     "scenes_pairs": "mdc.data.sources.choices.scenes_pairs",
     "winoground": "mdc.data.sources.choices.winoground",
+    "choice_table": "mdc.data.sources.choices.choice_table",
 }
 
 #: … of captions without images

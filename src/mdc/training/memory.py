@@ -34,7 +34,7 @@ from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError, read_json
 from mdc.training.filled import filled_length
 from mdc.training.objectives.micro_batches import each_tensor, trimmed
-from mdc.training.objectives.objective import ObjectiveModule
+from mdc.training.objectives.objective import ObjectiveModule, Setup
 
 _FP32 = 4
 
@@ -168,17 +168,11 @@ class _Step:
             self.model: Any = module.build_model(
                 job.method, job.backbone, protocol, captions.vocabulary.size, context, job.seed
             )
-        self.objective = module.build_objective(
-            self.model,
-            job.method,
-            protocol,
-            captions.vocabulary.mask_id,
-            recipe.batch_size,
-            recipe.precision,
-            group=_Alike(0, recipe.processes),
-            # SOT is no place of a caption's diffusion
-            **({"length": captions.tokens - 1} if _fills_up(job) else {}),
-        )
+        alike, mask_id = _Alike(0, recipe.processes), captions.vocabulary.mask_id
+        setup = Setup(job.method, protocol, mask_id, recipe.batch_size, recipe.precision, group=alike)
+        # SOT is no place of a caption's diffusion
+        places = {"length": captions.tokens - 1} if _fills_up(job) else {}
+        self.objective = module.build_objective(self.model, setup, **places)
         if recipe.recompute:
             recompute_layers(self.model)
         # which tokens are real and which are supervised are values: of these few there are real ones

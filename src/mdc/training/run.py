@@ -36,7 +36,7 @@ from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
-from mdc.training.objectives.objective import ObjectiveModule
+from mdc.training.objectives.objective import ObjectiveModule, Setup
 from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile
 from mdc.training.results import LOG, is_whole, write_results
@@ -154,8 +154,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         text.stand_on(words)
     # what this objective is told and others are not
     of_run = getattr(module, "of_run", None)
-    objective = module.build_objective(
-        model,
+    setup = Setup(
         method,
         protocol,
         vocabulary.mask_id,
@@ -163,8 +162,8 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         recipe.precision,
         corpus.duplicate_share,
         corpus.group,
-        **(of_run(job, corpus) if of_run is not None else {}),
     )
+    objective = module.build_objective(model, setup, **(of_run(job, corpus) if of_run is not None else {}))
     cross_entropy.kernel_allowed = recipe.kernel is None
     if recipe.reduce == "bf16":
         objective.passes.send_in_bf16()

@@ -172,6 +172,16 @@ def test_metrics_are_what_their_papers_define(split: Tokenized, whole: dict[str,
     assert meteor[2] == pytest.approx(100) and meteor[3] == 0 and 0 < meteor[1] < 100
 
 
+def test_bleu_is_sacrebleus(split: Tokenized, whole: dict[str, Measured]) -> None:
+    """On the same tokens, without smoothing, each order by itself; with the references that an image has, few or many."""
+    peer = pytest.importorskip("sacrebleu.metrics", reason="needs sacrebleu")
+    ours, theirs = [text for (text,) in split.systems["ours"].values()], list(split.references.values())
+    streams = [[some[n] if n < len(some) else None for some in theirs] for n in range(max(map(len, theirs)))]
+    for order in range(1, 5):
+        bleu = peer.BLEU(tokenize="none", smooth_method="none", force=True, max_ngram_order=order)
+        assert whole[f"BLEU-{order}"].value == pytest.approx(bleu.corpus_score(ours, streams).score, abs=1e-4)
+
+
 def test_a_metric_that_is_not_there_says_how_to_get_it(whole: dict[str, Measured]) -> None:
     """With the Java of the environment, which SPICE could run on."""
     found = whole["SPICE"]

@@ -82,3 +82,40 @@ def test_what_a_model_cannot_read_is_left_out_and_counted() -> None:
     # pieces of a writer with more words than the model
     assert one.of(["red submarine dog"] + ["red"] * 4, [clip_pieces("red submarine dog")] + [[RED]] * 4)[0] == found[0]
     assert one.told["unknown"] == 3
+
+
+def test_it_is_torchmetrics_clip_score_times_the_papers_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same features; torchmetrics has 100 times the cosine, and Hessel et al. 2.5 times that, at least 0."""
+    functional = pytest.importorskip("torchmetrics.functional.multimodal.clip_score", reason="needs torchmetrics")
+    away = torch.tensor([[math.cos(2.1), math.sin(2.1)]])  # some captions lie on the other side of it
+    monkeypatch.setattr(Scorer, "look", lambda _, images: away.expand(len(images), -1))
+    texts = ["red dog", "dog runs", "red dog runs", "dog red"]
+    ours = [own for own, _ in score([["red dog"]] * 4).of(texts, [None] * 4)]
+    scorer = Scorer()
+
+    class Peer(torch.nn.Module):
+        """Our scorer's features, not normalised, as a CLIP of transformers gives them."""
+
+        config = None
+
+        def get_image_features(self, pixels: Tensor) -> Tensor:
+            return 3 * scorer.look(pixels)
+
+        def get_text_features(self, ids: Tensor, mask: Tensor) -> Tensor:
+            return 7 * scorer.read(
+                [[int(one) for one in row[kept.bool()]] for row, kept in zip(ids, mask, strict=True)]
+            )
+
+    def processor(images: Any = None, text: Any = None, **_: Any) -> dict[str, Tensor]:
+        if images is not None:
+            return {"pixel_values": torch.stack(images)}
+        tokens = [torch.tensor(scorer.tokens(one)) for one in text]
+        mask = [torch.ones_like(one) for one in tokens]
+        pad = torch.nn.utils.rnn.pad_sequence
+        return {"input_ids": pad(tokens, batch_first=True), "attention_mask": pad(mask, batch_first=True)}
+
+    peer, _ = functional._clip_score_update(torch.zeros(4, 3, 2, 2), texts, Peer(), processor)
+    assert ours == pytest.approx([2.5 * max(float(one), 0.0) for one in peer], abs=1e-4)
+    assert min(peer) < 0 < max(peer), "both sides of 0 are met"
+    whole = functional.clip_score(torch.zeros(2, 3, 2, 2), ["red dog"] * 2, lambda: (Peer(), processor))
+    assert float(whole) == pytest.approx(max(float(peer[0]), 0.0), abs=1e-4)

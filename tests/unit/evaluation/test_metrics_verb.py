@@ -64,7 +64,7 @@ def test_it_measures_files_as_coco_has_them(tmp_path: Path, capsys: pytest.Captu
     assert cider is not None and [one["CIDEr"] for one in images] == cider.tolist()
     assert main(["metrics", ours, theirs]) == 0
     said = capsys.readouterr().out
-    assert "2 captions; 1 images with references have none" in said and "get_stanford_models" in said
+    assert "2 captions; 1 more image has references and no caption" in said and "get_stanford_models" in said
 
 
 def test_bad_files_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +92,37 @@ def test_references_may_be_a_plain_mapping(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text('{"7": "a dog"}')
     with pytest.raises(UserError, match="the references of image 7 are no list of captions"):
         read_references(tmp_path / "r.json")
+
+
+def test_references_may_be_a_table(tmp_path: Path) -> None:
+    """Of rows, or of columns; images by their numbers, or by files' names as in predictions."""
+    rows = "".join(f"{image},{caption}\n" for image, some in REFERENCES.items() for caption in some)
+    (tmp_path / "rows.csv").write_text(f"image_id,caption\n{rows}")
+    (tmp_path / "named.tsv").write_text(
+        "image\tcaption\n" + rows.replace(",", "\t").replace("7\t", "pictures/0007.jpg\t")
+    )
+    lists = [{"image": int(image), "captions": some} for image, some in REFERENCES.items()]
+    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lists))
+    wide = "".join(f"{image},{some[0]},{some[1] if len(some) > 1 else ''}\n" for image, some in REFERENCES.items())
+    (tmp_path / "wide.csv").write_text(f"image,caption_1,caption_2\n{wide}")
+    for name in ("rows.csv", "named.tsv", "lists.jsonl", "wide.csv"):
+        assert read_references(tmp_path / name) == REFERENCES, name
+    (tmp_path / "bad.csv").write_text("image,caption\n7,a dog,on a beach\n")
+    with pytest.raises(UserError, match="row 0: row has another number of columns"):
+        read_references(tmp_path / "bad.csv")
+
+
+def test_a_table_measures_as_cocos_files_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = _files(tmp_path)
+    rows = "".join(f"{image},{caption}\n" for image in CAPTIONS for caption in REFERENCES[image])
+    (tmp_path / "rows.csv").write_text(f"image,caption\n{rows}")
+    found = []
+    for references in (theirs, str(tmp_path / "rows.csv")):
+        assert main(["metrics", ours, references, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["metrics"] == found[1]["metrics"] and found[1]["without_caption"] == 0
+    assert main(["metrics", ours, str(tmp_path / "rows.csv")]) == 0
+    assert "references" not in capsys.readouterr().out
 
 
 def test_images_are_known_by_their_numbers_or_names_and_each_by_its_own() -> None:

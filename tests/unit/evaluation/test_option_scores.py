@@ -18,7 +18,7 @@ from PIL import Image
 from test_caption_scores import CAPTIONS, PAIRS, images, masked, model, plain
 from test_caption_scores import scorer as caption_scorer
 
-from mdc.app.model import other_images
+from mdc.app.scores import other_places
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items, table_rows
 from mdc.evaluation.predictors import caption_scores
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
@@ -192,20 +192,14 @@ def test_eight_other_images_are_seen_none_twice_and_never_the_own() -> None:
     assert all(len({asked.images[number], *some}) == 9 for number, some in enumerate(seen)) and len(set(seen)) > 8
 
 
-def test_a_person_is_never_shown_the_image_itself_as_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_is_never_shown_the_image_itself_as_another() -> None:
     """Wherever it stands among the held-out ones and however often; the places that it leaves are filled up to eight."""
     pixels = torch.randint(0, 256, (12, 3, 16, 16), generator=torch.Generator().manual_seed(7), dtype=torch.uint8)
     pixels[9] = pixels[3]
-    readers = {"val": _Reader([(["red"], n) for n in range(12)], pixels, ())}
-    monkeypatch.setattr("mdc.evaluation.retrieval.ShardReader", lambda path, split: readers[split])
-    pictures = [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in pixels]
-    one: Any = scorer("arc")
-
-    def numbers(found: list[Image.Image]) -> list[int]:
-        return [next(n for n in range(12) if torch.equal(one.picture(image), pixels[n])) for image in found]
-
     for own, expected in ((3, [0, 1, 2, 4, 5, 6, 7, 8]), (0, list(range(1, 9))), (11, list(range(8)))):
-        assert numbers(other_images(one, "corpus", pictures[own], CONTEXT)) == expected  # type: ignore[arg-type]
+        assert other_places(pixels, pixels[own]) == expected
+    with pytest.raises(UserError, match="two held-out images"):
+        other_places(pixels[[3, 9, 0]], pixels[3])
 
 
 def test_the_seed_decides_which_images_stand_in_and_which_masks_are_drawn() -> None:

@@ -165,6 +165,47 @@ def test_open_clips_activation_must_be_that_of_the_weights(tmp_path: Path, monke
         fetched(shaped("open_clip", 224, 49, 768, model="ViT-B-32", weights="openai"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "tokens", "width", "entry"),
+    [
+        ("timm", 4, 288, {"model": "mobilenetv3_small_050", "pooled": True}),
+        ("timm", 4, 512, {"model": "resnet18"}),
+        ("torchvision", 4, 512, {"model": "resnet18", "layer": "layer4"}),
+        ("open_clip", 49, 384, {"model": "ViT-S-32-alt", "pooled": True}),
+    ],
+)
+def test_random_weights_are_the_same_each_time_and_disturb_no_other_draw(
+    tmp_path: Path, kind: str, tokens: int, width: int, entry: dict[str, Any]
+) -> None:
+    """… and a pooled feature is as wide as the tokens, where a classifier or CLIP's embedding reads another width."""
+    size = 224 if kind == "open_clip" else 64
+    one = shaped(kind, size, tokens, width, **entry, weights="random")
+    torch.manual_seed(1)
+    following = torch.rand(1)
+    torch.manual_seed(1)
+    first, images = fetched(one, tmp_path), pictures(size, count=1)
+    assert torch.equal(torch.rand(1), following)
+    feature, found = looked(first, images)
+    assert feature.shape == (1, width) and found.shape == (1, tokens, width)
+    torch.manual_seed(2)
+    again = looked(fetched(one, tmp_path), images)
+    assert torch.equal(again[0], feature) and torch.equal(again[1], found)
+
+
+def test_what_a_torchvision_model_gives_as_tokens_is_what_its_classifier_reads_the_mean_of() -> None:
+    layers = load(TOWERS, "torchvision").tokens_layer
+    for model, node in (("vit_b_32", ("encoder.ln", 1)), ("shufflenet_v2_x0_5", ("conv5.2", 0))):
+        assert layers(model) == node
+    one = shaped("torchvision", 64, 4, 1024, model="densenet121", layer=layers("densenet121")[0], weights="random")
+    tower, images = fetched(one, Path()), pictures(64, count=1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        peer = torchvision.models.densenet121(weights=None).eval()
+    peer.classifier = torch.nn.Identity()
+    with torch.no_grad():
+        assert torch.allclose(looked(tower, images)[0], peer(tower.prepared(images)), atol=1e-5)
+
+
 @pytest.mark.parametrize("contrastive", [False, True])
 def test_a_run_of_ours_frozen_is_its_encoder(tmp_path: Path, contrastive: bool) -> None:
     encoder = Encoder(BACKBONE, seed=4)

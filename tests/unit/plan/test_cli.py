@@ -58,7 +58,7 @@ def test_help_lists_what_a_person_calls_before_what_the_workflow_calls(capsys: p
     assert left.value.code == 0
     listed = re.findall(r"^    ([a-z][a-z-]*)(?:  |$)", said, re.M)
     verbs = build_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
-    assert set(listed) == (set(verbs) - set(VERBS)) | {"make"} and listed[0] == "init"
+    assert set(listed) == (set(verbs) - set(VERBS)) | {"make", "probe"} and listed[0] == "init"
     last = said.index(f"\n    {listed[-1]}")
     words = said[last:].replace("-\n  ", "-").replace(",", " ").split()
     assert set(VERBS) - {"make"} <= set(words), "the pipeline's are named, after the rest"

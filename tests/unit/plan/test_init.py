@@ -408,6 +408,13 @@ def test_values_by_the_number_of_pairs(size: Any) -> None:
     assert values.train + values.val == pairs and values.val >= size.batch_size
 
 
+@pytest.mark.parametrize(("pairs", "chosen"), [(19_999, "words"), (20_000, "full")])
+def test_the_whole_vocabulary_is_taken_from_so_many_pairs_on_or_where_it_is_asked_for(pairs: int, chosen: str) -> None:
+    for asked, expected in ((None, chosen), ("words", "words"), ("full", "full")):
+        values = choose(Survey({"train": pairs}, about=True), True, None, {"vocabulary": asked})
+        assert values.size.vocabulary == expected
+
+
 def test_flags_choose_otherwise(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--tower", "ViT-S-16", "--image-size", "96", "--batch-size", "4", "--epochs", "2", "--vocabulary", "full"]
     params = _init(*PHOTOS, *flags)

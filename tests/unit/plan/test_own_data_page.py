@@ -11,6 +11,7 @@ import yaml
 
 from mdc.app.init.values import SIZES
 from mdc.plan.config import sources
+from mdc.plan.config.choice_sources import TableChoice
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/own-data.md").read_text(encoding="utf-8")
 KINDS: dict[str, tuple[type[sources.Strict], str]] = {
@@ -23,6 +24,7 @@ KINDS: dict[str, tuple[type[sources.Strict], str]] = {
     "parquet, for a probe": (sources.ParquetProbe, "probes"),
     "caption_nouns": (sources.NounsProbe, "probes"),
     "caption_list": (sources.CaptionList, "texts"),
+    "choice_table": (TableChoice, "choices"),
 }
 
 

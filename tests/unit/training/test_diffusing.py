@@ -18,6 +18,7 @@ from mdc.plan.config.backbones import Decoder
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.pretrain import Method
 from mdc.training.objectives.mask_and_replace import build_model, build_objective
+from mdc.training.objectives.objective import Setup
 
 WORDS = Vocabulary.corpus(range(320, 330))  # ten pieces
 KEYS = [f"image {n}" for n in range(5)]
@@ -195,7 +196,7 @@ def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     """By both policies, whatever is drawn."""
     entry, wide = method(), BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
     model = build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
-    objective = build_objective(model, entry, None, WORDS.size, 5, "fp32", length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]
+    objective = build_objective(model, Setup(entry, None, WORDS.size, 5, "fp32"), length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]
     given = replace(batch(5), images=IMAGES)
     pieces = given.tokens % WORDS.sot  # of this vocabulary
     held = torch.arange(pieces.shape[1]) < given.lengths[:, None] - 1

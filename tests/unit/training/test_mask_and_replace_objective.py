@@ -42,6 +42,7 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json
 from mdc.training.memory import NothingDrawn
 from mdc.training.objectives.mask_and_replace import MaskAndReplace, build_model, build_objective
+from mdc.training.objectives.objective import Setup
 from mdc.training.optimizer import build_optimizer
 from mdc.training.precompute import import_words
 
@@ -71,7 +72,9 @@ def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: 
         for name, parameter in model.named_parameters():
             if name.endswith("change.weight"):
                 parameter.copy_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(name))))
-    return build_objective(model, entry, None, VOCABULARY, batch_size, "fp32", length=LENGTH, auxiliary=auxiliary)  # type: ignore[arg-type]
+    return build_objective(
+        model, Setup(entry, None, VOCABULARY, batch_size, "fp32"), length=LENGTH, auxiliary=auxiliary
+    )  # type: ignore[arg-type]
 
 
 def batch(size: int = 6, seed: int = 0) -> CaptionBatch:
@@ -339,7 +342,7 @@ def test_they_are_not_trained() -> None:
     model.text.stand_on(words)
     assert torch.equal(model.text.token_embedding.weight[:11], words)
     assert before - count_parameters(model) == 12 * 16, "[MASK]'s too"
-    objective = build_objective(model, method(), None, 12, 6, "fp32", length=8)  # type: ignore[arg-type]
+    objective = build_objective(model, Setup(method(), None, 12, 6, "fp32"), length=8)  # type: ignore[arg-type]
     recipe = Recipe.model_validate(VALUES["pretrain"]["recipe"])
     optimizer = build_optimizer(model, recipe, validate(VALUES).protocol.pretrain)
     objective.backward(objective.prepare(batch()))

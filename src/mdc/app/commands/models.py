@@ -7,8 +7,16 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from mdc.app.commands.parameters import params
+from mdc.app.commands.parameters import NOTHING, params
 from mdc.plan.estimators import ESTIMATORS
+
+#: the verb of the pipeline that a person calls too: with --probes, for any model
+PROBE = {
+    "help": "probe any encoder of timm, open_clip, torchvision, a folder or a run, beside chance",
+    "description": "With --probes: probe an encoder by probes of the scale and print the table. JOB is then timm:NAME, "
+    "open_clip:NAME/PRETRAINED or torchvision:NAME (each also with /random, or local-dir:FOLDER for NAME), a folder, a key of "
+    "the scale's encoders, or a run's id; see docs/probes.md. Without: do a job of the pipeline.",
+}
 
 
 def add(verbs: Any) -> None:
@@ -34,12 +42,17 @@ def _main_of(module: str) -> Callable[[argparse.Namespace], None]:
 def _score_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "score",
-        help="score captions for an image with a run",
+        help="score captions for an image, or a table of images and captions, with a run",
         description="Print the score that a run gives each caption of the image: log-likelihood (or its substitute, see "
-        "docs/scoring.md), its standard error, and each token's contribution.",
+        "docs/scoring.md), its standard error, and each token's contribution. With a table in place of IMAGE and no CAPTION, "
+        "score each of its captions and write a table; an interrupted call resumes when rerun.",
     )
-    sub.add_argument("image", metavar="IMAGE", help="an image file")
-    sub.add_argument("captions", metavar="CAPTION", nargs="+", help="captions, each in quotation marks")
+    sub.add_argument(
+        "image", metavar="IMAGE", help="an image file, or a table of images and captions: .csv, .tsv, .jsonl, .parquet"
+    )
+    sub.add_argument(
+        "captions", metavar="CAPTION", nargs="*", help="captions, each in quotation marks; none of a table"
+    )
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
@@ -48,9 +61,14 @@ def _score_verb(verbs: Any) -> None:
     sub.add_argument(
         "--blind", action="store_true", help="also score with mismatched (held-out) images of the run's corpus"
     )
-    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.add_argument("--json", action="store_true", help="as JSON; of an image")
+    sub.add_argument("--out", metavar="FILE", help="of a table: what to write, a .csv, .jsonl or .parquet")
+    sub.add_argument("--tokens", action="store_true", help="of a table: also what each token adds")
+    sub.add_argument(
+        "--processes", type=int, metavar="N", help="of a table; default: as many as this process may use cores"
+    )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.score"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.score"), interrupted=NOTHING)
 
 
 def _zero_shot_verb(verbs: Any) -> None:
@@ -125,7 +143,7 @@ def _caption_verbs(verbs: Any) -> None:
         "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
     )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.caption"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.caption"), interrupted="captions printed so far are complete")
     sub = verbs.add_parser(
         "metrics",
         help="compute caption metrics against references",
@@ -134,14 +152,17 @@ def _caption_verbs(verbs: Any) -> None:
     )
     sub.add_argument("predictions", metavar="PREDICTIONS", help='COCO results: [{"image_id": …, "caption": …}, …]')
     sub.add_argument(
-        "references", metavar="REFERENCES", help="COCO annotations, a list as above, or {image: [caption, …]}"
+        "references",
+        metavar="REFERENCES",
+        help="COCO annotations, a list as above, {image: [caption, …]}, or a table of images and captions (.csv, .tsv, .jsonl, "
+        ".parquet)",
     )
     sub.add_argument("--images", metavar="FOLDER", help="the captioned images, by their numbers or names")
     sub.add_argument("--clip", metavar="MODEL", help="a name of open_clip, or a folder; default: OpenAI's ViT-B/32")
     sub.add_argument("--clip-weights", metavar="WEIGHTS", help="of a name: that of its weights, or their file")
     sub.add_argument("--out", metavar="FILE", help="write all numbers, with one line per image, to this file (JSON)")
     sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run_verb=_main_of("mdc.evaluation.caption_files"))
+    sub.set_defaults(run_verb=_main_of("mdc.evaluation.caption_files"), interrupted=NOTHING)
 
 
 def _clip_benchmark_verb(verbs: Any) -> None:
@@ -159,6 +180,22 @@ def _clip_benchmark_verb(verbs: Any) -> None:
     sub.set_defaults(run_verb=_main_of("mdc.app.clip_benchmark"))
 
 
+def probe_options(sub: argparse.ArgumentParser) -> None:
+    """What the verb ``probe`` takes for a person."""
+    sub.add_argument("--probes", metavar="NAMES", help="probes of the scale, as shape,cifar10")
+    sub.add_argument("--heads", default="linear", metavar="NAMES", help="as linear,knn,attentive; default: linear")
+    sub.add_argument("--image-size", type=_pixels, metavar="N", help="default: that the model was made for")
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run_verb=_main_of("mdc.app.probe_model"))
+
+
+def _pixels(text: str) -> int:
+    """A number of pixels; argparse tells what is none."""
+    if not text.isdecimal() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to 4096")
+    return int(text)
+
+
 def _export_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "export",
@@ -172,7 +209,7 @@ def _export_verb(verbs: Any) -> None:
     sub.add_argument("--to", choices=["open_clip", "hub"], required=True, help="what the folder is for")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.export.tell"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.export.tell"), interrupted=NOTHING)
 
 
 def _features_verb(verbs: Any) -> None:
@@ -201,7 +238,7 @@ def _features_verb(verbs: Any) -> None:
         "--key-column", metavar="NAME", help="of parquet files; default: key, or what is usual, or row numbers"
     )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.export.features"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.export.features"), interrupted=NOTHING)
 
 
 def _demo_verb(verbs: Any) -> None:
@@ -217,4 +254,4 @@ def _demo_verb(verbs: Any) -> None:
     sub.add_argument("--port", type=int, default=7860, metavar="N", help="default: 7860; 0: any free port")
     sub.add_argument("--open", action="store_true", help="open the page in a browser")
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.demo.page"))
+    sub.set_defaults(run_verb=_main_of("mdc.app.demo.page"), interrupted="the page is closed")

@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+#: what an interrupted verb says that writes at its end alone; one that writes before says another thing in ``args.interrupted``
+NOTHING = "nothing was written"
+
 
 def params(parser: argparse.ArgumentParser) -> None:
     """The parameter file, and a scale in place of its own."""

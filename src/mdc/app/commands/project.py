@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mdc.app.commands.parameters import params, plan_of
+from mdc.app.commands.parameters import NOTHING, params, plan_of
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.verbs import LAYERS
 
@@ -22,7 +22,7 @@ def add(verbs: Any) -> None:
     sub.add_argument("names", metavar="NAME", nargs="*", help="tables and figures; default: all that the scale names")
     sub.add_argument("--out", metavar="FILE", help="default: results/index.html")
     params(sub)
-    sub.set_defaults(run_verb=_index)
+    sub.set_defaults(run_verb=_index, interrupted=NOTHING)
     sub = verbs.add_parser(
         "stage",
         help="bring a stage of DVC up to date",

@@ -13,10 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mdc.app.answers import left_out
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
 from mdc.app.demo.examples import Examples, examples
 from mdc.app.find_run import run_folder
 from mdc.app.model import load
+from mdc.app.scores import ranked
+from mdc.app.ways import unknown_in
 from mdc.plan.records import UserError
 
 _HOST = "127.0.0.1"
@@ -68,7 +71,10 @@ def main(args: argparse.Namespace) -> None:
         except OSError:
             raise UserError(f"--port {args.port}: already in use; choose another, or 0 for any free port") from None
         print(f"{model.name}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
-        page.block_thread()
+        try:
+            threading.Event().wait()  # Gradio's own waiting keeps the interrupt to itself
+        finally:
+            page.close(verbose=False)
 
 
 def _gradio() -> Any:
@@ -191,9 +197,14 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
     written, moments, looks = _answer(gradio, demo)
-    fill = _told_plainly(gradio, lambda path, asked: _shown(demo.fill(_image(path), asked)))
+
+    def fill(path: str | None, asked: str) -> tuple[str, str, Any]:
+        if told := left_out(unknown_in(asked, demo.vocabulary)):
+            gradio.Warning(told)
+        return _shown(demo.fill(_image(path), asked))
+
     for event in (button.click, text.submit):
-        event(fill, [image, text], [written, moments, looks])
+        event(_told_plainly(gradio, fill), [image, text], [written, moments, looks])
 
 
 def _scores(gradio: Any, demo: Demo, image: Any) -> None:
@@ -211,7 +222,7 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
                 f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
                 f"{one.caption} (without {', '.join(one.unknown)})" if one.unknown else one.caption,
             ]
-            for one in sorted(found, key=lambda one: -one.score)
+            for one in ranked(found)
         ]
         return _table(["score", "± s.e.", "per token", "caption"], rows)
 

@@ -1,8 +1,7 @@
 """The verb ``mdc features``: what a run's encoder makes of anybody's images, as a parquet file.
 
-Each piece of the images is kept as a small file of its own when it is done, so an interrupted call goes on where it stopped. On a
-CPU several processes encode, with one thread each, so that the numbers do not depend on how many there are; on a GPU one encodes
-what several have decoded.
+An interrupted call goes on where it stopped (:mod:`mdc.app.kept_parts`). On a CPU several processes encode, with one thread each,
+so that the numbers do not depend on how many there are; on a GPU one encodes what several have decoded.
 """
 
 from __future__ import annotations
@@ -21,16 +20,14 @@ from torch import Tensor
 
 from mdc.app.export.pictures import Piece, pieces_of
 from mdc.app.find_run import run_folder
+from mdc.app.kept_parts import RESUME, fill, folder_beside, parts_beside
 from mdc.app.model import FEATURES, Model, load
 from mdc.data.formats.images import ImageError, center_resize, decode
 from mdc.data.loader.workers import ahead
 from mdc.plan.host import usable_cores
-from mdc.plan.processes.lock import locked
-from mdc.plan.progress import progress
-from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
+from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json
 
 _BATCH = 64
-_STATE = "state.json"
 
 
 @dataclass(frozen=True)
@@ -123,22 +120,21 @@ def main(args: argparse.Namespace) -> None:
     }
     columns = [args.image_column, args.key_column]
     asked = {**told, "images": sha256_json([_sealed(images, pieces), columns, [len(piece) for piece in pieces]])}
-    parts = out.with_name(f".{out.name}.parts")
     if out.exists():
         found = _told(out)
         if found.get("asked") != sha256_json(asked):
             raise UserError(f"--out {out}: already exists, for other images or another run; choose another file")
-        shutil.rmtree(parts, ignore_errors=True)  # of a call that was ended between its last two acts
+        shutil.rmtree(folder_beside(out), ignore_errors=True)  # of a call that was ended between its last two acts
         print(f"{out}: already exists, for these images and this run")
         _complain(out, found["unread"])
         return
-    parts.mkdir(parents=True, exist_ok=True)
-    with locked(parts, doing="is computing these features"):
-        _begin(parts, asked)
+    args.interrupted = RESUME
+    with parts_beside(out, asked, ".parquet", "is computing these features") as folder:
+        files = [folder / f"{number:08d}.parquet" for number in range(len(pieces))]
         processes = args.processes or usable_cores()
-        bad = _made(parts, pieces, features, processes)
-        count = _whole(out, parts, len(pieces), features.width, {**told, "asked": sha256_json(asked), "unread": bad})
-        shutil.rmtree(parts)
+        fill(files, pieces, lambda some: _found(some, features, processes), _write, desc="features", unit="image")
+        bad = [pair for file in files for pair in _bad(file)]
+        count = _whole(out, files, features.width, {**told, "asked": sha256_json(asked), "unread": bad})
     print(f"{out}: {count} images, {features.feature} features of {model.name} ({model.weights} weights)")
     _complain(out, bad)
 
@@ -160,27 +156,6 @@ def _sealed(place: Path, pieces: Sequence[Piece]) -> list[list[Any]]:
     folder is called and whatever else lies there."""
     paths = sorted({path for piece in pieces for path in piece.files()})
     return [[path.relative_to(place).as_posix(), (status := path.stat()).st_size, status.st_mtime_ns] for path in paths]
-
-
-def _begin(parts: Path, asked: dict[str, str]) -> None:
-    """Keep what is there of the same images and run, and nothing else."""
-    state = parts / _STATE
-    if not state.is_file() or read_json(state) != asked:
-        for path in parts.glob("*.parquet"):
-            path.unlink()
-        write_json(state, asked)
-
-
-def _made(parts: Path, pieces: Sequence[Piece], features: Features, processes: int) -> list[tuple[str, str]]:
-    """Make the pieces that are missing; what could not be read, of all."""
-    missing = [number for number in range(len(pieces)) if not (parts / f"{number:08d}.parquet").is_file()]
-    wanted = [pieces[number] for number in missing]
-    done = sum(map(len, pieces)) - sum(map(len, wanted))
-    with progress(total=sum(map(len, pieces)), initial=done, desc="features", unit="image") as bar:
-        for number, found in zip(missing, _found(wanted, features, processes), strict=True):
-            _write(parts / f"{number:08d}.parquet", found)
-            bar.update(len(pieces[number]))
-    return [pair for number in range(len(pieces)) for pair in _bad(parts / f"{number:08d}.parquet")]
 
 
 def _found(pieces: Sequence[Piece], features: Features, processes: int) -> Iterator[Found]:
@@ -216,7 +191,7 @@ def _bad(path: Path) -> list[tuple[str, str]]:
     return [(key, why) for key, why in json.loads(pq.read_schema(path).metadata[b"bad"])]
 
 
-def _whole(out: Path, parts: Path, count: int, width: int, told: dict[str, Any]) -> int:
+def _whole(out: Path, files: Sequence[Path], width: int, told: dict[str, Any]) -> int:
     """All pieces in one file, which says of each image by which checkpoint its features are; how many images."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -227,8 +202,8 @@ def _whole(out: Path, parts: Path, count: int, width: int, told: dict[str, Any])
         atomic_path(out) as temporary,
         pq.ParquetWriter(temporary, schema.with_metadata({"mdc": json.dumps(told)})) as file,
     ):
-        for number in range(count):
-            part = pq.read_table(parts / f"{number:08d}.parquet")
+        for path in files:
+            part = pq.read_table(path)
             run = pa.array([told["checkpoint_sha256"]] * len(part), schema.field("run").type)
             file.write_table(pa.Table.from_arrays([*part.columns, run], schema=file.schema))
             images += len(part)

@@ -40,6 +40,7 @@ def main(args: argparse.Namespace) -> None:
     given = {name: getattr(args, name) for name in ("image_size", "tower", "batch_size", "epochs", "vocabulary")}
     values = choose(found, corpus.holds_out, classes, given)
     write_scale(args.params, file, scale_text(args.name, corpus, found, probe, classes, values))
+    args.interrupted = f"{file} is written"
     if args.default:
         choose_scale(args.params, args.name)
 

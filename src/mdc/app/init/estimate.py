@@ -17,6 +17,7 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.training.device import choose_device
 from mdc.training.objectives.micro_batches import each_tensor
+from mdc.training.objectives.objective import Setup
 
 _CONTEXT = 77
 _WORDS = 4000  # pieces of a vocabulary that is the captions' own
@@ -50,7 +51,8 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
     size, recipe, protocol = min(run.recipe.batch_size, _SAMPLES), run.recipe, run.protocol.pretrain
     module = load(OBJECTIVES, run.method.objective)
     model = module.build_model(run.method, run.backbone, protocol, vocabulary.size, _CONTEXT, run.seed).to(device)
-    objective = module.build_objective(model, run.method, protocol, vocabulary.mask_id, size, recipe.precision)
+    setup = Setup(run.method, protocol, vocabulary.mask_id, size, recipe.precision)
+    objective = module.build_objective(model, setup)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, fused=True)
     batch = _noise(size, run.backbone.image_size, min(length, _CONTEXT - 2), vocabulary)
     times: list[float] = []

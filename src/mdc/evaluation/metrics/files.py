@@ -1,4 +1,5 @@
-"""The JSON files of the COCO caption challenge: results, a caption an image, and references, several an image."""
+"""The JSON files of the COCO caption challenge: results, a caption an image, and references, several an image, which may be a
+table too."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.captions import caption_name
+from mdc.data.formats.samples import texts_of
+from mdc.data.sources.named_table import NamedTable, kind_of
 from mdc.plan.records import UserError
 
 
@@ -36,7 +40,10 @@ def _results(path: Path) -> Any:
 
 def read_references(path: Path) -> dict[str, list[str]]:
     """References: COCO's annotations (``{"annotations": [{"image_id": …, "caption": …}, …]}``), such a list alone, or
-    ``{image: [caption, …]}``."""
+    ``{image: [caption, …]}``; or a table of images and captions, a row or a column for each caption of an image, whose names
+    are those of files or ``image_id``."""
+    if kind_of(path) is not None:
+        return _table_references(path)
     values = _read(path)
     if isinstance(values, dict) and "annotations" not in values:
         for image, captions in values.items():
@@ -49,10 +56,24 @@ def read_references(path: Path) -> dict[str, list[str]]:
     return found
 
 
+def _table_references(path: Path) -> dict[str, list[str]]:
+    table = NamedTable(path)
+    image, columns = table.image_column(), table.columns("captions", caption_name)
+    found: dict[str, list[str]] = {}
+    for number, row, complaint in table.rows([image, *columns]):
+        name = row.get(image)
+        if complaint or not isinstance(name, int | str) or not str(name).strip():
+            raise UserError(f"{path}: row {number}: {complaint or 'names no image'}")
+        texts = [text for column in columns for text in texts_of(row.get(column)) if text.strip()]
+        found.setdefault(str(name).strip(), []).extend(texts)
+    ids = image_ids([Path(name) for name in found])
+    return {str(one): texts for one, texts in zip(ids, found.values(), strict=True)}
+
+
 def read_file_names(path: Path) -> dict[str, str]:
     """What COCO's annotations say of the file of each image (``{"images": [{"id": …, "file_name": …}, …]}``); of other
     references nothing."""
-    values = _read(path)
+    values = _read(path) if kind_of(path) is None else None
     images = values.get("images") if isinstance(values, dict) and "annotations" in values else None
     listed = [one for one in images if isinstance(one, dict)] if isinstance(images, list) else []
     return {str(one["id"]): one["file_name"] for one in listed if "id" in one and isinstance(one.get("file_name"), str)}

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from mdc.models.encoders.drawn import drawn
 from mdc.models.encoders.tower import Tower, places
-from mdc.plan.config.encoders import OpenClipTower
+from mdc.plan.config.encoders import RANDOM, OpenClipTower
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
 
 class OpenClip(Tower):
-    """The feature is the embedding that CLIP compares; tokens are those of its last layer: patches, or a feature map."""
+    """The feature is the embedding that CLIP compares; tokens are those of its last layer: patches, or a feature map. If
+    ``pooled``, the feature is what is projected to that embedding: [CLS], or of a feature map, which CLIP pools by attention,
+    the mean of the tokens."""
 
-    def __init__(self, visual: Any) -> None:
+    def __init__(self, visual: Any, pooled: bool = False) -> None:
         super().__init__(visual.image_mean, visual.image_std)
-        self.visual = visual
+        self.visual, self.pooled = visual, pooled
         if hasattr(visual, "output_tokens"):
             visual.output_tokens = True
+            if pooled:
+                visual.proj = None
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         visual: Any = self.visual
@@ -31,29 +39,42 @@ class OpenClip(Tower):
             return feature, tokens
         if hasattr(visual, "trunk"):  # a timm model
             found = visual.trunk.forward_features(images)
-            feature = visual.head(visual.trunk.forward_head(found))
+            feature = visual.trunk.forward_head(found)
+            feature = feature if self.pooled else visual.head(feature)
             prefix = getattr(visual.trunk, "num_prefix_tokens", 0)
             return feature, found[:, prefix:] if found.ndim == 3 else places(found)
         maps = visual.stem(images)
         for layer in (visual.layer1, visual.layer2, visual.layer3, visual.layer4):
             maps = layer(maps)
-        return visual.attnpool(maps), places(maps)
+        tokens = places(maps)
+        return tokens.mean(dim=1) if self.pooled else visual.attnpool(maps), tokens
 
 
 def build(job: EncoderJob) -> OpenClip:
     """The architecture, without weights; the folder of a ``local-dir:`` model says what it is."""
-    return OpenClip(_visual(job, None))
+    return _tower(job, None)
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> OpenClip:
-    """The same with its weights, which open_clip finds or fetches."""
-    return OpenClip(_visual(job, root))
-
-
-def _visual(job: EncoderJob, root: Path | None) -> Any:
-    """``root``: where files of weights lie; None for the architecture alone."""
+    """The same with its weights, which open_clip finds or fetches, or random ones."""
     assert isinstance(job.entry, OpenClipTower)
-    return created(job.entry.model, job.entry.weights, root).visual
+    if job.entry.weights == RANDOM:
+        with drawn():
+            return build(job)
+    return _tower(job, root)
+
+
+def native_size(model: str) -> int:
+    """Pixels a side of the images that ``model`` was made for; UserError if there is no such model."""
+    size = created(model, None, None).visual.image_size
+    return int(size if isinstance(size, int) else size[0])
+
+
+def _tower(job: EncoderJob, root: Path | None) -> OpenClip:
+    """``root``: where files of weights lie; None for the architecture alone."""
+    entry = job.entry
+    assert isinstance(entry, OpenClipTower)
+    return OpenClip(created(entry.model, entry.weights, root).visual, entry.pooled)
 
 
 def created(name: str, named: str | None, root: Path | None) -> Any:
@@ -67,7 +88,7 @@ def created(name: str, named: str | None, root: Path | None) -> Any:
     if root is not None and weights is not None and (root / weights).is_file():
         weights = str(root / weights)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), nullcontext() if load else _unsaid():
             # a tower with another activation than its weights were trained with runs, and sees little
             warnings.filterwarnings("error", message="QuickGELU mismatch")
             return open_clip.create_model(
@@ -84,3 +105,14 @@ def created(name: str, named: str | None, root: Path | None) -> Any:
             f"({' '.join(str(error).split())[:200]}); allowed: a name and weights that `open_clip.list_pretrained()` lists, "
             "or local-dir:FOLDER"
         ) from None
+
+
+@contextmanager
+def _unsaid() -> Iterator[None]:
+    """open_clip warns that an architecture has no weights, which is what was asked for."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

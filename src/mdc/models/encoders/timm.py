@@ -7,40 +7,50 @@ from typing import Any
 
 from torch import Tensor
 
+from mdc.models.encoders.drawn import drawn
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
-from mdc.plan.config.encoders import TimmTower
+from mdc.plan.config.encoders import RANDOM, TimmTower
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
 
 class Timm(Tower):
-    """Tokens are the last feature map or the patch tokens; the feature is what the classifier would read."""
+    """Tokens are the last feature map or the patch tokens; the feature is what the classifier would read, or, if that is wider
+    or narrower than they are and ``pooled`` is asked for, their mean."""
 
-    def __init__(self, net: Any) -> None:
+    def __init__(self, net: Any, pooled: bool = False) -> None:
         cfg = net.pretrained_cfg
         super().__init__(cfg["mean"], cfg["std"])
-        self.net = net
+        self.net, self.pooled = net, pooled
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         found = self.net.forward_features(images)
-        feature = self.net.forward_head(found, pre_logits=True)
+        feature, tokens = self.net.forward_head(found, pre_logits=True), self._tokens(found)
+        other = self.pooled and feature.shape[-1] != tokens.shape[-1]
+        return tokens.mean(dim=1) if other else feature, tokens
+
+    def _tokens(self, found: Tensor) -> Tensor:
         if found.ndim == 3:
-            return feature, found[:, getattr(self.net, "num_prefix_tokens", 0) :]
+            return found[:, getattr(self.net, "num_prefix_tokens", 0) :]
         # Swin and its like keep the channels last
         channels_last = found.shape[-1] == self.net.num_features and found.shape[1] != self.net.num_features
-        return feature, found.flatten(1, 2) if channels_last else places(found)
+        return found.flatten(1, 2) if channels_last else places(found)
 
 
 def build(job: EncoderJob) -> Timm:
     """The architecture, without weights."""
-    return Timm(_model(_entry(job), pretrained=False))
+    entry = _entry(job)
+    return Timm(_model(entry.model, entry.image_size, pretrained=False), entry.pooled)
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Timm:
-    """The same with its weights: those of the file, which lies below ``root``, or those that timm fetches."""
+    """The same with its weights: those of the file, which lies below ``root``, those that timm fetches, or random ones."""
     entry = _entry(job)
+    if entry.weights == RANDOM:
+        with drawn():
+            return build(job)
     if entry.weights is None:
-        return Timm(_model(entry, pretrained=True))
+        return Timm(_model(entry.model, entry.image_size, pretrained=True), entry.pooled)
     tower = build(job)
     weights = weights_of_file(root / entry.weights)
     own = set(tower.net.state_dict())
@@ -56,17 +66,23 @@ def _entry(job: EncoderJob) -> TimmTower:
     return job.entry
 
 
-def _model(entry: TimmTower, pretrained: bool) -> Any:
+def native_size(model: str) -> int:
+    """Pixels a side of the images that ``model`` was made for; UserError if there is no such model."""
+    return int(_model(model, None, pretrained=False).pretrained_cfg["input_size"][-1])
+
+
+def _model(model: str, image_size: int | None, pretrained: bool) -> Any:
     import timm
 
+    size: dict[str, Any] = {} if image_size is None else {"img_size": image_size}
     try:
         try:
-            return timm.create_model(entry.model, pretrained=pretrained, num_classes=0, img_size=entry.image_size)
+            return timm.create_model(model, pretrained=pretrained, num_classes=0, **size)
         except TypeError:  # a convolutional one takes any size, and is not told
-            return timm.create_model(entry.model, pretrained=pretrained, num_classes=0)
+            return timm.create_model(model, pretrained=pretrained, num_classes=0)
     except Exception as error:  # timm, the hub and torch raise whatever they like
         how = "its weights cannot be fetched" if pretrained else "it cannot be built"
         raise UserError(
-            f"timm model {entry.model!r}: {how} ({' '.join(str(error).split())[:200]}); allowed: a name of "
-            "`timm.list_models()`, with weights: a file below MDC_DATA where there is no network"
+            f"timm model {model!r}: {how} ({' '.join(str(error).split())[:200]}); allowed: a name of "
+            "`timm.list_models()`, or local-dir:FOLDER; without a network with weights: random, or a file below MDC_DATA"
         ) from None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from mdc.models.encoders.drawn import drawn
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
-from mdc.plan.config.encoders import TorchvisionTower
+from mdc.plan.config.encoders import RANDOM, TorchvisionTower
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of all torchvision's ImageNet weights
 _FILES = (".pt", ".pth", ".safetensors")
+_POOLS = ("avgpool", "adaptive_avg_pool2d", "mean")  # what the mean over places is called in its graphs
 
 
 class Torchvision(Tower):
@@ -41,17 +44,45 @@ class Torchvision(Tower):
 def build(job: EncoderJob) -> Torchvision:
     """The architecture, without weights."""
     entry = _entry(job)
-    return Torchvision(_model(entry, None), entry)
+    return Torchvision(_model(entry.model, None, _size(entry)), entry)
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Torchvision:
-    """The same with its weights: those of the file, which lies below ``root``, or those that torchvision fetches by name."""
+    """The same with its weights: those of the file, which lies below ``root``, those that torchvision fetches by name, or
+    random ones."""
     entry = _entry(job)
+    if entry.weights == RANDOM:
+        with drawn():
+            return build(job)
     if not entry.weights.endswith(_FILES):
-        return Torchvision(_model(entry, entry.weights), entry)
-    net = _model(entry, None)
+        return Torchvision(_model(entry.model, entry.weights, _size(entry)), entry)
+    net = _model(entry.model, None, _size(entry))
     fill(net, weights_of_file(root / entry.weights), root / entry.weights)
     return Torchvision(net, entry)
+
+
+def native_size(model: str) -> int:
+    """Pixels a side of the images that ``model`` was made for; UserError if there is no such model."""
+    from torchvision.models import get_model_weights
+
+    _model(model, None, {})
+    return int(get_model_weights(model).DEFAULT.transforms().crop_size[0])
+
+
+def tokens_layer(model: str) -> tuple[str, int]:
+    """``layer`` and ``prefix`` of a model as it comes: what its classifier reads the mean of, or, of a transformer, its last
+    norm, behind [CLS]. UserError where that cannot be told."""
+    from torchvision.models.feature_extraction import get_graph_node_names
+
+    names = get_graph_node_names(_model(model, None, {}))[1]
+    if "encoder.ln" in names:
+        return "encoder.ln", 1
+    for before, name in pairwise(names):
+        if name in _POOLS:
+            return before, 0
+    raise UserError(
+        f"torchvision model {model!r}: which layer gives its tokens is not known here; name it under encoders"
+    )
 
 
 def _entry(job: EncoderJob) -> TorchvisionTower:
@@ -59,15 +90,18 @@ def _entry(job: EncoderJob) -> TorchvisionTower:
     return job.entry
 
 
-def _model(entry: TorchvisionTower, weights: str | None) -> Any:
+def _size(entry: TorchvisionTower) -> dict[str, int]:
+    return {"image_size": entry.image_size} if entry.model.startswith("vit_") else {}
+
+
+def _model(model: str, weights: str | None, size: dict[str, int]) -> Any:
     from torchvision.models import get_model
 
-    size = {"image_size": entry.image_size} if entry.model.startswith("vit_") else {}
     try:
-        return get_model(entry.model, weights=weights, **size)
+        return get_model(model, weights=weights, **size)
     except Exception as error:  # torchvision and the download raise whatever they like
         raise UserError(
-            f"torchvision model {entry.model!r} with weights {weights!r} cannot be had "
+            f"torchvision model {model!r} with weights {weights!r} cannot be had "
             f"({' '.join(str(error).split())[:200]}); allowed: a name of torchvision.models.list_models() and one of its "
-            "weights, or a file of weights below MDC_DATA where there is no network"
+            "weights; without a network random, or a file of weights below MDC_DATA"
         ) from None

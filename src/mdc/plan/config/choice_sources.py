@@ -132,6 +132,19 @@ class WinogroundChoice(OfDataset):
     dataset: Annotated[Literal["winoground"], DATASET]
 
 
+class TableChoice(Strict):
+    """One's own items: a table (csv, tsv, JSON lines or parquet), a row an item, with its image, the right caption and one or
+    more wrong ones. Columns that are not named are those with usual names (docs/own-data.md). Image names are relative to
+    ``images`` (by default the table's own folder); a parquet file may hold the images themselves."""
+
+    kind: Literal["choice_table"]
+    path: DataPath
+    images: DataPath | None = None
+    image_column: str | None = None
+    caption_column: str | None = None
+    wrong_column: str | Annotated[list[str], Field(min_length=1)] | None = None
+
+
 #: those whose items have two images and two captions each
 PAIRED = (ScenesPairs, WinogroundChoice)
 ChoiceSource = Annotated[
@@ -142,7 +155,8 @@ ChoiceSource = Annotated[
     | FilesChoice
     | FilesOrder
     | ScenesPairs
-    | WinogroundChoice,
+    | WinogroundChoice
+    | TableChoice,
     Field(discriminator="kind"),
 ]
 

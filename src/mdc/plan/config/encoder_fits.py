@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.caption_table import RunClip
-from mdc.plan.config.encoders import CodesTower, RunTower
+from mdc.plan.config.encoders import CodesTower, OpenClipTower, RunTower, TimmTower
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
-from mdc.plan.config.scale import Scale
-from mdc.plan.config.tables import ChoiceTable, ProbeTable
+from mdc.plan.config.probe_tables import HeadTable, ProbeTable
+from mdc.plan.config.scale import Attentive, Scale
+from mdc.plan.config.score_tables import ChoiceTable
 from mdc.plan.config.types import check_unique_labels
 
 
@@ -29,6 +30,8 @@ def check_encoders(params: Params) -> None:
     for key, table in params.tables.items():
         place = f"tables.{key}"
         shown = {name: getattr(table, "corpora", {}) for name in getattr(table, "backbones", ())}
+        if isinstance(table, HeadTable):
+            _one_width(params, table, place)
         if isinstance(table, ChoiceTable):
             if twice := [name for name in table.also if name in table.backbones]:
                 raise ValueError(f"{place}.also: {twice[0]} stands under backbones already")
@@ -46,6 +49,20 @@ def check_encoders(params: Params) -> None:
                 )
     if params.encode is None and any(isinstance(one, FrozenBackbone) for one in backbones.values()):
         raise ValueError("encode: this key is missing; needed by backbones on a frozen encoder")
+
+
+def _one_width(scale: Scale, table: HeadTable, where: str) -> None:
+    """An attentive probe reads the feature as one more token, so both must have one width."""
+    heads = scale.probe.heads if scale.probe else {}
+    if not any(isinstance(heads.get(name), Attentive) for name in table.heads):
+        return
+    for name in table.encoders:
+        entry = scale.encoders[name]
+        if isinstance(entry, OpenClipTower | TimmTower) and not entry.pooled:
+            raise ValueError(
+                f"{where}.encoders: an attentive probe needs a feature of {name} that is as wide as its tokens; set "
+                f"encoders.{name}.pooled: true"
+            )
 
 
 def _words(scale: Scale, backbone: FrozenBackbone, where: str) -> None:

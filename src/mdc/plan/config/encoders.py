@@ -10,6 +10,9 @@ from mdc.plan.config.references import BackboneName, MethodName, TokenizerName, 
 from mdc.plan.config.score import OpenClipModel, own_weights
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
+#: in place of weights: drawn from one seed, so that an architecture shows what it knows without training
+RANDOM = "random"
+
 
 class _Entry(Strict):
     """An image of ``image_size``² pixels gives ``tokens`` vectors of ``width`` numbers."""
@@ -22,11 +25,15 @@ class _Entry(Strict):
 
 class OpenClipTower(_Entry):
     """The image tower of an open_clip ``model``, or ``local-dir:FOLDER``, with ``weights`` by name or as a file under
-    MDC_DATA, or None with a folder or a model of the hub."""
+    MDC_DATA, ``random``, or None with a folder or a model of the hub.
+
+    ``pooled``: its feature is not the embedding that CLIP compares, but what is projected to it, as wide as the tokens.
+    """
 
     kind: Literal["open_clip"]
     model: str
     weights: str | None = None
+    pooled: bool = False
 
     @model_validator(mode="after")
     def _weights(self) -> Self:
@@ -35,17 +42,23 @@ class OpenClipTower(_Entry):
 
 
 class TimmTower(_Entry):
-    """A ``model`` of timm; ``weights``: a file under MDC_DATA, or None for those that timm fetches."""
+    """A ``model`` of timm, or ``local-dir:FOLDER``; ``weights``: a file under MDC_DATA, ``random``, or None for those that timm
+    fetches, or of the folder.
+
+    ``pooled``: where a classifier would read more than the mean of the tokens, its feature is that mean, as wide as they are.
+    """
 
     kind: Literal["timm"]
     model: str
     weights: DataPath | None = None
+    pooled: bool = False
 
 
 class TorchvisionTower(_Entry):
     """A ``model`` of torchvision, whose ``layer`` gives the tokens, the first ``prefix`` of which are no places of the image.
 
-    ``weights``: one of its names, which torchvision fetches, or a file under MDC_DATA, which ends in .pt, .pth or .safetensors.
+    ``weights``: one of its names, which torchvision fetches, ``random``, or a file under MDC_DATA, which ends in .pt, .pth or
+    .safetensors.
     """
 
     kind: Literal["torchvision"]
@@ -88,6 +101,12 @@ EncoderEntry = Annotated[
     OpenClipTower | TimmTower | TorchvisionTower | EfficientNetLite0Tower | RunTower | CodesTower,
     Field(discriminator="kind"),
 ]
+
+
+def shown_label(entry: EncoderEntry) -> str:
+    """What tables call an encoder, empty of one without a label."""
+    drawn = entry.label and getattr(entry, "weights", None) == RANDOM
+    return f"{entry.label}, random weights" if drawn else entry.label
 
 
 class WordEmbeddings(OpenClipModel):

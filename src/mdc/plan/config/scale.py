@@ -12,9 +12,7 @@ from mdc.plan.config.data import Data
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.pretrain import Pretrain
 from mdc.plan.config.score import Scoring
-from mdc.plan.config.tables import (
-    Tables,
-)
+from mdc.plan.config.tables import Tables
 from mdc.plan.config.tokenizers import TokenizerEntry
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
 

@@ -9,23 +9,12 @@ from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
 from mdc.plan.config.choice_sources import PAIRED
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
+from mdc.plan.config.probe_tables import HeadTable, ProbeTable, RatioFigure, ScheduleTable
 from mdc.plan.config.scale import Attentive, Neighbours, Scale
 from mdc.plan.config.score import estimators_of
+from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, ZeroShotTable
 from mdc.plan.config.sources import ScenesCorpus
-from mdc.plan.config.tables import (
-    ChoiceTable,
-    CostTable,
-    HeadTable,
-    LossFigure,
-    PositionFigure,
-    ProbeTable,
-    RatioFigure,
-    RecipeTable,
-    ScheduleFigure,
-    ScheduleTable,
-    ScoreTable,
-    Tables,
-)
+from mdc.plan.config.tables import CostTable, LossFigure, RecipeTable, ScheduleFigure, ScoreTable, Tables
 from mdc.plan.config.types import check_reference, check_unique_labels
 from mdc.plan.parts import family_of
 
@@ -122,7 +111,11 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
 
 
 def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
-    """Attention needs patch tokens, and k neighbours as many training items."""
+    """Attention needs patch tokens, k neighbours as many training items, and zero-shot columns their table."""
+    if table.zero_shot and scale.tables.the(ZeroShotTable) is None:
+        raise ValueError(
+            f"{where}.zero_shot: the scale classifies nothing zero-shot; name table_zero_shot, or leave it out"
+        )
     heads = {name: head for name, head in (scale.probe.every if scale.probe else {}).items() if name in table.heads}
     check_unique_labels(
         f"{where}.heads", {name: head.label if head else "linear probe" for name, head in heads.items()}

@@ -8,24 +8,26 @@ from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.data import Corpus, TextSet
+from mdc.plan.config.encoders import RANDOM, shown_label
 from mdc.plan.config.pretrain import Method, Optimisation
-from mdc.plan.config.tables import (
+from mdc.plan.config.probe_tables import (
     ConvergenceFigure,
-    Figure3,
     HeadTable,
-    LicenceTable,
     PairsFigure,
     ProbeTable,
     RatioFigure,
-    RecipeTable,
     RepetitionFigure,
-    ScheduleFigure,
     ScheduleTable,
 )
+from mdc.plan.config.score import estimators_of
+from mdc.plan.config.score_tables import ZeroShotTable
+from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable, ScheduleFigure
+from mdc.plan.jobs import score_plans
 from mdc.plan.jobs.context import Context, Encoder
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, Licence
+from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 
@@ -36,6 +38,7 @@ _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
     "not ranked."
 )
+_DRAWN = "Random weights: an architecture of others that has learnt nothing; it stands here for orientation and is not ranked."
 _LINEAR = "linear probe"
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
@@ -83,8 +86,10 @@ def probing(plan: Context, name: str) -> Values:
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
     alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
+    zero_shot = _zero_shot(plan, table) if isinstance(table, HeadTable) and table.zero_shot else {"jobs": {}}
     return {
-        "jobs": {job.job: job for job in (*probes, *runs)},
+        "jobs": {job.job: job for job in (*probes, *runs)} | zero_shot.pop("jobs"),
+        **zero_shot,
         "systems": systems,
         "columns": [_labelled(key, scale.data.probes[key].label) for key in table.shown],
         "reported_separately": table.reported_separately,
@@ -96,6 +101,26 @@ def probing(plan: Context, name: str) -> Values:
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),
     }
+
+
+def _zero_shot(plan: Context, table: HeadTable) -> Values:
+    """The rows of zero-shot classification's table that stand in a table of heads too, by each method's own estimator."""
+    asked = plan.scale.tables.the(ZeroShotTable)
+    assert asked is not None  # the schema sees to it
+    found = score_plans.zero_shot(plan, next(name for name, one in plan.scale.tables.items() if one is asked))
+    runs = {run.id for run in plan.runs_of(table)}
+    rows, jobs = list[Values](), dict[str, Any]()
+    for row in found["systems"]:
+        method = plan.params.methods[row["method"]["key"]]
+        first = estimators_of(family_of(method.objective), method.t_range)[0]
+        if row["estimator"] == first and row["weights"] == asked.weights[0] and set(row["runs"]) <= runs:
+            rows.append(row)
+            jobs |= {name: found["jobs"][name] for name in row["records"]}
+    if not rows:
+        raise UserError(
+            f"scales/{plan.params.scale}.yaml: table_zero_shot has none of the runs of a table with zero_shot"
+        )
+    return {"jobs": jobs, "zero_shot": {"systems": rows, "columns": found["columns"], "samples": found["samples"]}}
 
 
 def convergence(plan: Context, name: str) -> Values:
@@ -194,17 +219,17 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[st
 
 def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
     """An encoder of others is the same whatever the seed, so its one record stands for each."""
-    seeds = len(plan.scale.training.seeds)
+    seeds, entry = len(plan.scale.training.seeds), plan.scale.encoders[encoder.name]
     return {
         "key": encoder.system,
-        "backbone": _labelled(encoder.name, plan.scale.encoders[encoder.name].label),
+        "backbone": _labelled(encoder.name, shown_label(entry)),
         "corpus": None,
         "method": _labelled("frozen", "frozen"),
         "pooling": "its own feature",
         "runs": [encoder.id] * seeds,
         "records": [f"probe/{encoder.id}"] * seeds,
         "reference": True,
-        "note": _FROZEN,
+        "note": _DRAWN if getattr(entry, "weights", None) == RANDOM else _FROZEN,
     }
 
 

@@ -13,9 +13,11 @@ from pydantic import ValidationError
 from mdc.plan.config.data import origin_of
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
+from mdc.plan.config.probe_tables import ConvergenceFigure, ProbeTable
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.tables import ChoiceTable, ConvergenceFigure, CostTable, LossFigure, ProbeTable, ScoreTable
+from mdc.plan.config.score_tables import ChoiceTable
+from mdc.plan.config.tables import CostTable, LossFigure, ScoreTable
 from mdc.plan.config.types import WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit

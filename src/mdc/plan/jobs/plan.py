@@ -247,13 +247,17 @@ class Plan(Context):
 
     @once
     def probe(self, encoder: Encoder, head: str) -> ProbeJob:
+        values = self.frozen_values(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
+        return self.probe_job(encoder.id, head, self.probes_of[encoder, head], values)
+
+    def probe_job(self, encoder: str, head: str, probes: list[str], values: dict[str, Any]) -> ProbeJob:
+        """The job of these ``probes`` of an encoder, of which ``values`` says what and where it is, by a head."""
         probe = self.scale.probe
         assert probe is not None  # tables of probes cannot do without
-        probes, entry = self.probes_of[encoder, head], probe.every[head]
-        values = self._frozen(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
+        entry = probe.every[head]
         return self.make(
             ProbeJob,
-            probe_of(encoder.id, head),
+            probe_of(encoder, head),
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
             [parts.ABILITIES["encode"], parts.HEADS[entry.kind if entry else "linear"], *values.pop("modules")],
             probes=probes,
@@ -279,7 +283,7 @@ class Plan(Context):
             "run_config_sha256": trained.sha256 if trained else None,
         }
 
-    def _frozen(self, encoder: Frozen) -> dict[str, Any]:
+    def frozen_values(self, encoder: Frozen) -> dict[str, Any]:
         """The same of an encoder of others, whose feature is its own choice."""
         brought = encoder_jobs.encoder(self, encoder.name)
         return {

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from mdc.plan import parts
 from mdc.plan.config.score import estimators_of
-from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
+from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdc.plan.config.choice_sources import mean_over
-from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
+from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context

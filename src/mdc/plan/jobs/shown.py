@@ -111,22 +111,6 @@ class SystemsJob(ArtefactJob):
         return self
 
 
-class ProbingJob(SystemsJob):
-    """Linear probes. ``trends``: of a figure over numbers of pairs, the methods whose trend on the primary column was claimed."""
-
-    plan: Literal["probing"]
-    systems: Annotated[list[System], Field(min_length=1)]
-    columns: Annotated[list[Labelled], Field(min_length=1)]
-    trends: list[str]
-
-
-class ConvergenceJob(ProbingJob):
-    """Linear probes of snapshots. ``shares``: of each system of a corpus, after which share of its steps it is."""
-
-    plan: Literal["convergence"]  # type: ignore[assignment]
-    shares: dict[str, Annotated[float, Field(gt=0, le=1)]]
-
-
 class ScoredSystem(System):
     """Scores of one model by one estimator. ``weights``: of a run, the last or the best ones, None of a model of others.
 
@@ -145,7 +129,7 @@ class ScoredSystem(System):
 
 
 class ShownColumn(Labelled):
-    """A column of Table 2, as :class:`mdc.plan.config.tables.ChoiceColumn` has it."""
+    """A column of Table 2, as :class:`mdc.plan.config.score_tables.ChoiceColumn` has it."""
 
     sets: list[str]
     parts: Literal["sets", "groups"]
@@ -190,6 +174,32 @@ class ZeroShotTableJob(SystemsJob):
     samples: Positive
 
 
+class ZeroShotRows(Strict):
+    """What of :class:`ZeroShotTableJob` a table of heads shows besides."""
+
+    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
+    columns: Annotated[list[Labelled], Field(min_length=1)]
+    samples: Positive
+
+
+class ProbingJob(SystemsJob):
+    """Linear probes. ``trends``: of a figure over numbers of pairs, the methods whose trend on the primary column was claimed.
+    ``zero_shot``: of a table of heads, what its rows find zero-shot."""
+
+    plan: Literal["probing"]
+    systems: Annotated[list[System], Field(min_length=1)]
+    columns: Annotated[list[Labelled], Field(min_length=1)]
+    trends: list[str]
+    zero_shot: ZeroShotRows | None = None
+
+
+class ConvergenceJob(ProbingJob):
+    """Linear probes of snapshots. ``shares``: of each system of a corpus, after which share of its steps it is."""
+
+    plan: Literal["convergence"]  # type: ignore[assignment]
+    shares: dict[str, Annotated[float, Field(gt=0, le=1)]]
+
+
 class PositionSystem(Strict):
     """A method of a corpus with all its seeds. ``t_range``: from which a masked method's t is drawn in training, None for any
     other. ``reverse``: it reads from right to left."""
@@ -203,7 +213,7 @@ class PositionSystem(Strict):
 
 
 class PositionsFigureJob(ArtefactJob):
-    """What the image tells about a token, by its position; see :class:`mdc.plan.config.tables.PositionFigure`.
+    """What the image tells about a token, by its position; see :class:`mdc.plan.config.score_tables.PositionFigure`.
 
     ``reference``: the method that the others of its corpus are held against; ``primary``: systems' keys, and
     ``function_words`` pairs of them.

@@ -29,7 +29,7 @@ SHOWN = {
     "caption": "Linear-probe accuracy at scale {scale} of snapshots of each run, after shares of its steps, with intervals, and "
     "the differences between methods that were named beforehand. A snapshot's learning rate is still high, so it is not what a "
     "shorter run would be.",
-    "config": "tables.ConvergenceFigure",
+    "config": "probe_tables.ConvergenceFigure",
     "plan": "artefact_plans.convergence",
     "job": "shown.ConvergenceJob",
 }

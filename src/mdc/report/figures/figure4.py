@@ -26,7 +26,7 @@ SHOWN = {
     "caption": "Linear-probe accuracy at scale {scale} over the share of a caption that is masked, the same for all captions "
     "(the paper's image-conditioned BERT; at 100 % parallel decoding), against MDC, which draws the share anew; with intervals, "
     "one panel for each corpus.",
-    "config": "tables.RatioFigure",
+    "config": "probe_tables.RatioFigure",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",
 }

@@ -36,7 +36,7 @@ SHOWN = {
     "caption": "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with intervals, and the "
     "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the pairs, "
     "and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in the paper.",
-    "config": "tables.PairsFigure",
+    "config": "probe_tables.PairsFigure",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",
 }

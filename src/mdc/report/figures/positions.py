@@ -27,7 +27,7 @@ SHOWN = {
     "caption": "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative "
     "position: in the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the "
     "loss's gradient at the visual tokens, also by the kind of word where that is known.",
-    "config": "tables.PositionFigure",
+    "config": "score_tables.PositionFigure",
     "plan": "score_plans.positions",
     "job": "shown.PositionsFigureJob",
 }

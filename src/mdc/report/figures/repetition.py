@@ -33,7 +33,7 @@ SHOWN = {
     "caption": "Linear-probe accuracy and held-out loss at scale {scale} over the samples that a run has seen: the same pairs "
     "again and again, each number of passes a run of its own, or fresh pairs; with intervals, and the differences between "
     "methods that were named beforehand.",
-    "config": "tables.RepetitionFigure",
+    "config": "probe_tables.RepetitionFigure",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",
 }

@@ -18,7 +18,7 @@ SHOWN = {
     "kind": "methods",
     "artefacts": {
         "table4": {"title": "Table 4: ablation on t"},
-        "table5": {"kind": "", "title": "Table 5: noise schedules", "config": "tables.ScheduleTable"},
+        "table5": {"kind": "", "title": "Table 5: noise schedules", "config": "probe_tables.ScheduleTable"},
         "table_cnn": {"title": "Probes of a convolutional encoder"},
         "table_relations": {"title": "Who learns relations"},
         "table_shapes": {"title": "Who learns shapes"},
@@ -26,7 +26,7 @@ SHOWN = {
     "files": ".csv _long.csv _contrasts.csv .html .md .tex",
     "caption": "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "
     "training, and the differences that were named beforehand.",
-    "config": "tables.MethodTable",
+    "config": "probe_tables.MethodTable",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",
 }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.jobs.shown import ProbingJob, System, ZeroShotTableJob
 from mdc.report import words
 from mdc.report.frame import AVERAGE, Number, dataset
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
+from mdc.report.zero_shot import ZeroShot
 
 SHOWN = {
     "kind": "heads",
@@ -20,10 +23,13 @@ SHOWN = {
     "caption": "What encoders know at scale {scale} by how they are asked: by a linear probe, by one that attends to all tokens, "
     "by nearest neighbours; in per cent with intervals, beside the same encoder before training, and the differences that were "
     "named beforehand.",
-    "config": "tables.HeadTable",
+    "config": "probe_tables.HeadTable",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",
 }
+
+#: how scores decide in zero-shot classification → the column
+_SHOWN_ZERO_SHOT = {"own": "Zero-shot", "debiased": "Zero-shot, debiased"}
 
 
 def make(job: ProbingJob, given: Given, out: Path) -> None:
@@ -33,14 +39,35 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     by_head: dict[str, list[System]] = {}
     for system in job.systems:
         by_head.setdefault(system.estimator, []).append(system)
-    shown = [_main(found, numbers, by_head)]
+    zero_shot = _zero_shot(job, given)
+    shown = [_main(found, numbers, by_head, zero_shot)]
     if AVERAGE in found.measures:
         shown += [_probes(found, numbers, head, systems) for head, systems in by_head.items()]
+    numbers += zero_shot.numbers() if zero_shot else []
     comparisons.write(found, numbers, [*shown, *comparisons.gains(found), *comparisons.tables(found)], out)
 
 
-def _main(found: Results, numbers: Sequence[Number], by_head: dict[str, list[System]]) -> Table:
-    """The mean over probes, or the one probe, a column each of ``by_head``."""
+def _zero_shot(job: ProbingJob, given: Given) -> ZeroShot | None:
+    """What the rows find zero-shot, as its own table has it."""
+    if job.zero_shot is None:
+        return None
+    none: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_column": "average"}
+    asked = {**vars(job), "plan": "zero_shot", **vars(job.zero_shot), **none}
+    return ZeroShot(ZeroShotTableJob(**{name: asked[name] for name in ZeroShotTableJob.model_fields}), given)
+
+
+def _main(
+    found: Results, numbers: Sequence[Number], by_head: dict[str, list[System]], zero_shot: ZeroShot | None = None
+) -> Table:
+    """The mean over probes, or the one probe, a column each of ``by_head``; then that of what is found ``zero_shot``."""
+    columns = [Column(_capital(head), note=found.metric[found.overall]) for head in by_head]
+    more: dict[tuple[str, str, str], Cell] = {}
+    if zero_shot is not None:
+        by_key = {system.key: system for system in zero_shot.job.systems}
+        columns += [Column(name, note="top-1") for name in _SHOWN_ZERO_SHOT.values()]
+        for n in zero_shot.numbers():
+            if n.column == zero_shot.key(zero_shot.overall):
+                more[n.dataset, n.method_key, by_key[n.system.key].shown] = number_cell(n)
     cells = {n.system.key: number_cell(n) for n in numbers if n.column == found.key(found.overall)}
     rows: dict[tuple[str, ...], dict[str, System]] = {}
     for head, systems in by_head.items():
@@ -52,22 +79,45 @@ def _main(found: Results, numbers: Sequence[Number], by_head: dict[str, list[Sys
         for (name, method), there in rows.items():
             if name == data:
                 one = next(iter(there.values()))
-                line = tuple(cells[there[head].key] if head in there else Cell(None) for head in by_head)
-                lines.append(Row((name, method), line, name, one.reference, one.ranked))
+                line = [cells[there[head].key] if head in there else Cell(None) for head in by_head]
+                if zero_shot is not None:
+                    line += [more.get((name, one.method.key, shown), Cell(None)) for shown in _SHOWN_ZERO_SHOT]
+                lines.append(Row((name, method), tuple(line), name, one.reference, one.ranked))
         body += mark_rows(lines)
     measure = found.name(found.overall)
     what = f"{measure} of {len(found.averaged)} probes" if found.overall == AVERAGE else measure
-    levels = comparisons.levels(found, 2, len(by_head), [found.overall])
+    levels = _beside(comparisons.levels(found, 2, len(by_head), [found.overall]), len(by_head), zero_shot)
     return Table(
         title=f"{words.heading(found.job)}, {found.scale_text}",
         caption=(f"{what}, {', '.join(found.backbones)}, per cent. {found.interval_words(found.levels.values())}",),
         labels=("Dataset", "Method"),
-        columns=tuple(Column(_capital(head), note=found.metric[found.overall]) for head in by_head),
+        columns=tuple(columns),
         rows=(*body, *levels),
         footnotes=(
             "In each column and dataset: best in bold, second best underlined, compared as printed.",
+            *_zero_shot_notes(zero_shot),
             *found.notes(numbers),
         ),
+    )
+
+
+def _beside(levels: list[Row], count: int, zero_shot: ZeroShot | None) -> list[Row]:
+    """The rows of what guessing reaches, of ``count`` heads and of zero-shot classification."""
+    if zero_shot is None:
+        return levels
+    more = comparisons.levels(zero_shot, 2, len(_SHOWN_ZERO_SHOT), [zero_shot.overall])
+    ends = {row.labels: row.cells for row in more}
+    none = (Cell(None),)
+    found = [replace(row, cells=row.cells + ends.pop(row.labels, none * len(_SHOWN_ZERO_SHOT))) for row in levels]
+    return found + [replace(row, cells=none * count + row.cells) for row in more if row.labels in ends]
+
+
+def _zero_shot_notes(zero_shot: ZeroShot | None) -> tuple[str, ...]:
+    if zero_shot is None:
+        return ()
+    return (
+        f"Zero-shot: the class whose caption scores highest, mean of {', '.join(zero_shot.columns.values())}; its own table "
+        "shows each.",
     )
 
 

@@ -13,7 +13,7 @@ SHOWN = {
     "artefacts": {"table_retrieval": {"title": "Retrieval by score"}},
     "files": ".csv _long.csv _contrasts.csv .html .md .tex",
     "caption": "Recall at 1, 5 and 10 among held-out pairs at scale {scale}, in both directions, by every model's score.",
-    "config": "tables.RetrievalTable",
+    "config": "score_tables.RetrievalTable",
     "plan": "score_plans.retrieval",
     "job": "shown.RetrievalTableJob",
 }

@@ -22,7 +22,7 @@ SHOWN = {
     "caption": "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone "
     "with intervals, beside the same encoder before training: the gains over it, and the differences between methods and "
     "between corpora that were named beforehand.",
-    "config": "tables.ProbeTable",
+    "config": "probe_tables.ProbeTable",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",
 }

@@ -23,7 +23,7 @@ SHOWN = {
     "files": ".csv _long.csv _contrasts.csv _kept.csv _errors.csv .html .md .tex",
     "caption": "How often the right caption scores higher than wrong ones at scale {scale}, in per cent, of every model and "
     "estimator, beside the same model with other images, with no image, and beside the rule that the shorter caption wins.",
-    "config": "tables.ChoiceTable",
+    "config": "score_tables.ChoiceTable",
     "plan": "score_plans.choices",
     "job": "shown.ChoiceTableJob",
 }

@@ -16,7 +16,7 @@ SHOWN = {
     "files": ".csv _long.csv _contrasts.csv .html .md .tex",
     "caption": "Top-1 at scale {scale}, in per cent, where an image's class is the one whose caption scores highest, by every "
     "model and estimator, also with what the caption's words alone say taken off.",
-    "config": "tables.ZeroShotTable",
+    "config": "score_tables.ZeroShotTable",
     "plan": "score_plans.zero_shot",
     "job": "shown.ZeroShotTableJob",
 }

@@ -7,9 +7,9 @@ from mdc.models.captioner import Captioner
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
-from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner, kept_patches
 from mdc.training.objectives.left_to_right import supervise
+from mdc.training.objectives.objective import Setup
 
 
 def build_model(
@@ -31,20 +31,11 @@ def halved(backbone: Backbone | OnTokens) -> Backbone | OnTokens:
     return backbone.model_copy(update={"decoder": decoder})
 
 
-def build_objective(
-    model: Captioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-) -> CaptioningObjective:
+def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
 
     def supervised(batch: CaptionBatch, _: int) -> Supervision:
-        found = supervise(batch, reverse=method.direction is not None)
-        return found._replace(told=kept_patches(batch.condition, method.patches_kept))
+        found = supervise(batch, reverse=setup.method.direction is not None)
+        return found._replace(told=kept_patches(batch.condition, setup.method.patches_kept))
 
-    return CaptioningObjective(model, supervised, batch_size, precision, group)
+    return CaptioningObjective(model, supervised, setup)

@@ -11,10 +11,10 @@ from mdc.models.initial import seeded
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
-from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.autoregressive import halved
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise
+from mdc.training.objectives.objective import Setup
 
 
 def build_model(
@@ -30,15 +30,6 @@ def build_model(
         return BiCaptioner(halved(backbone), vocabulary_size, context_length, seed)
 
 
-def build_objective(
-    model: BiCaptioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-) -> CaptioningObjective:
+def build_objective(model: BiCaptioner, setup: Setup) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return CaptioningObjective(model, supervise, batch_size, precision, group)
+    return CaptioningObjective(model, supervise, setup)

@@ -10,11 +10,9 @@ from functools import partial
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
-from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives import autoregressive, left_to_right
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
+from mdc.training.objectives.objective import Setup
 
 PARALLEL = 0.75
 
@@ -27,15 +25,6 @@ def supervise(batch: CaptionBatch, global_batch: int, mask_id: int) -> Supervisi
     return found._replace(inputs=found.inputs.masked_fill(parallel[:, None], mask_id), told={"parallel": parallel})
 
 
-def build_objective(
-    model: Captioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-) -> CaptioningObjective:
+def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return CaptioningObjective(model, partial(supervise, mask_id=mask_id), batch_size, precision, group)
+    return CaptioningObjective(model, partial(supervise, mask_id=setup.mask_id), setup)

@@ -19,8 +19,8 @@ from mdc.models.initial import seeded
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices, trimmed
+from mdc.training.objectives.objective import Setup
 from mdc.training.passes import Passes
 
 
@@ -92,17 +92,15 @@ class CaptioningObjective:
         self,
         model: ImageText,
         supervise: Supervise | None,
-        batch_size: int,
-        precision: str,
-        group: Group,
+        setup: Setup,
         seen: Callable[[CaptionBatch], CaptionBatch] | None = None,
         weights: tuple[float, ...] = (1.0,),
     ) -> None:
         """``seen``: what is made of a batch before anything else, if not the batch itself. ``weights``: one for each term."""
-        self.model, self.supervise, self.batch_size = model, supervise, batch_size
-        self.precision, self.group = precision, group
+        self.model, self.supervise, self.batch_size = model, supervise, setup.batch_size
+        self.precision, self.group = setup.precision, setup.group
         self._seen, self._weights = seen or (lambda batch: batch), weights
-        self.passes = Passes(model, self._sums, group)
+        self.passes = Passes(model, self._sums, setup.group)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         batch = self._seen(batch)

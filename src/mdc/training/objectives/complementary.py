@@ -14,9 +14,9 @@ from mdc.diffusion.corruption import maskable
 from mdc.models.captioner import Captioner
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
-from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives import masked
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
+from mdc.training.objectives.objective import Setup
 
 build_model, of_run = masked.build_model, masked.of_run
 
@@ -34,20 +34,10 @@ def supervise(
     return Supervision(tokens.masked_fill(where, mask_id), tokens, weights, 2 * (batch.lengths - 1).sum())
 
 
-def build_objective(
-    model: Captioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-    canvas: int | None = None,
-) -> CaptioningObjective:
+def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule` and :func:`mdc.training.objectives.masked.on_canvas`."""
 
     def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
-        return supervise(method, protocol, batch, mask_id, global_batch)
+        return supervise(setup.method, setup.protocol, batch, setup.mask_id, global_batch)
 
-    return CaptioningObjective(model, supervised, batch_size, precision, group, masked.seen_on(canvas))
+    return CaptioningObjective(model, supervised, setup, masked.seen_on(canvas))

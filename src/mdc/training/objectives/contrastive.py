@@ -19,6 +19,7 @@ from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError
 from mdc.training.objectives.micro_batches import slices, trimmed
+from mdc.training.objectives.objective import Setup
 from mdc.training.passes import Passes
 
 
@@ -172,18 +173,11 @@ def build_model(
         )
 
 
-def build_objective(
-    model: Contrastive,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-) -> ContrastiveObjective:
+def build_objective(model: Contrastive, setup: Setup) -> ContrastiveObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
 
     Where ``duplicate_share`` is above the protocol's limit, equal captions leave each other's negatives.
     """
-    return ContrastiveObjective(model, duplicate_share > protocol.mask_duplicates_over, precision, group)
+    return ContrastiveObjective(
+        model, setup.duplicate_share > setup.protocol.mask_duplicates_over, setup.precision, setup.group
+    )

@@ -27,8 +27,9 @@ from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices
+from mdc.training.objectives.objective import Setup
 from mdc.training.passes import Passes
 
 if TYPE_CHECKING:
@@ -169,16 +170,7 @@ def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
 
 
 def build_objective(
-    model: DiffusionCaptioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-    length: int | None = None,
-    auxiliary: float = 0.0,
+    model: DiffusionCaptioner, setup: Setup, length: int | None = None, auxiliary: float = 0.0
 ) -> MaskAndReplace:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
 
@@ -187,5 +179,5 @@ def build_objective(
     if length is not None:
         model.length.fill_(length)
     places = int(model.length) if length is None else length
-    schedule = schedule_of(method, model.classes)
-    return MaskAndReplace(model, schedule, batch_size, precision, group, places, auxiliary)
+    schedule = schedule_of(setup.method, model.classes)
+    return MaskAndReplace(model, schedule, setup.batch_size, setup.precision, setup.group, places, auxiliary)

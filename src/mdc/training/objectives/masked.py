@@ -18,8 +18,8 @@ from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner, kept_patches
+from mdc.training.objectives.objective import Setup
 
 if TYPE_CHECKING:
     from mdc.training.corpus import Corpus
@@ -121,21 +121,11 @@ def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
     return {"canvas": start.canvas} if start is not None else {}
 
 
-def build_objective(
-    model: Captioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-    canvas: int | None = None,
-) -> CaptioningObjective:
+def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`; ``batch_size`` decides the strata of t. ``canvas``: see
     :func:`on_canvas`."""
 
     def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
-        return supervise(method, protocol, batch, mask_id, global_batch)
+        return supervise(setup.method, setup.protocol, batch, setup.mask_id, global_batch)
 
-    return CaptioningObjective(model, supervised, batch_size, precision, group, seen_on(canvas))
+    return CaptioningObjective(model, supervised, setup, seen_on(canvas))

@@ -6,6 +6,7 @@ The training loop knows nothing else about methods. A new one is an entry in par
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Interface
 
@@ -49,6 +50,20 @@ class Objective(Interface):
         ...
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What an objective is made for. ``batch_size``: of the global batch. ``duplicate_share``: of the corpus's captions in such a
+    batch, as its manifest has it. ``group``: the processes that share each batch."""
+
+    method: Method
+    protocol: ProtocolPretrain
+    mask_id: int
+    batch_size: int
+    precision: str
+    duplicate_share: float = 0.0
+    group: Group = ALONE
+
+
 class ObjectiveModule(Interface):
     """What a module of ``mdc.plan.parts.OBJECTIVES`` has.
 
@@ -71,17 +86,7 @@ class ObjectiveModule(Interface):
     def build_objective(
         self,
         model: Any,
-        method: Method,
-        protocol: ProtocolPretrain,
-        mask_id: int,
-        batch_size: int,
-        precision: str,
-        duplicate_share: float = 0.0,
-        group: Group = ALONE,
+        setup: Setup,
     ) -> Objective:
-        """The objective of a method's entry for a model of ``build_model``.
-
-        ``batch_size``: of the global batch. ``duplicate_share``: of the corpus's captions in such a batch, as its
-        manifest tells it. ``group``: the processes that share each batch.
-        """
+        """The objective of a method's entry for a model of ``build_model``."""
         ...

@@ -12,9 +12,9 @@ from mdc.models.recurrent import RecurrentCaptioner
 from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
-from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise
+from mdc.training.objectives.objective import Setup
 
 
 class RecurrentObjective(CaptioningObjective):
@@ -36,16 +36,7 @@ def build_model(
         return RecurrentCaptioner(backbone, vocabulary_size, seed)
 
 
-def build_objective(
-    model: RecurrentCaptioner,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-) -> RecurrentObjective:
+def build_objective(model: RecurrentCaptioner, setup: Setup) -> RecurrentObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    assert method.doubly_stochastic is not None  # the schema sees to it
-    return RecurrentObjective(model, supervise, batch_size, precision, group, weights=(1.0, method.doubly_stochastic))
+    assert setup.method.doubly_stochastic is not None  # the schema sees to it
+    return RecurrentObjective(model, supervise, setup, weights=(1.0, setup.method.doubly_stochastic))

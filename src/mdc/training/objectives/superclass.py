@@ -21,10 +21,10 @@ from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError, read_json
 from mdc.training.objectives.captioning import CaptioningObjective, Prepared
 from mdc.training.objectives.micro_batches import slices
+from mdc.training.objectives.objective import Setup
 
 if TYPE_CHECKING:
     from mdc.training.corpus import Corpus
@@ -43,8 +43,8 @@ class Part(NamedTuple):
 class SuperClassObjective(CaptioningObjective):
     """``idf`` (V,) float32: of each token."""
 
-    def __init__(self, model: SuperClass, idf: Tensor, batch_size: int, precision: str, group: Group) -> None:
-        super().__init__(model, None, batch_size, precision, group)
+    def __init__(self, model: SuperClass, idf: Tensor, setup: Setup) -> None:
+        super().__init__(model, None, setup)
         self.idf = idf
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
@@ -100,17 +100,7 @@ def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
     return {"idf": read_idf(corpus.frequencies, corpus.vocabulary)}
 
 
-def build_objective(
-    model: SuperClass,
-    method: Method,
-    protocol: ProtocolPretrain,
-    mask_id: int,
-    batch_size: int,
-    precision: str,
-    duplicate_share: float = 0.0,
-    group: Group = ALONE,
-    idf: Tensor | None = None,
-) -> SuperClassObjective:
+def build_objective(model: SuperClass, setup: Setup, idf: Tensor | None = None) -> SuperClassObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`. ``idf``: None where a step is only measured: all alike."""
     weights = torch.ones(model.classes) if idf is None else idf
-    return SuperClassObjective(model, weights, batch_size, precision, group)
+    return SuperClassObjective(model, weights, setup)

@@ -1,0 +1,72 @@
+"""The verb `mdc data`: what datasets are, whether their files are good, and how much of rendered ones needs no look at them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from mdc.app.commands.parameters import params, plan_of
+
+
+def add(verbs: Any) -> None:
+    """The verb and what can be asked by it."""
+    parser = verbs.add_parser(
+        "data",
+        help="the datasets: what each is, where it lies, whether its files are good",
+        description="What the registry and params.yaml say of the datasets, and what their files show.",
+    )
+    asked = parser.add_subparsers(
+        dest="asked", required=True, metavar="list|check|shortcuts", help="all of them, or one"
+    )
+    sub = asked.add_parser(
+        "list", help="every dataset", description="Name, use, items, size, licence and place of each."
+    )
+    params(sub)
+    sub.add_argument("--json", action="store_true", help="everything that is known of them, as JSON")
+    sub.set_defaults(run=_data)
+    sub = asked.add_parser(
+        "check",
+        help="check one dataset's files",
+        description="What the registry says of a dataset, and every check that its files must pass. Exit code 2 if one "
+        "does not.",
+    )
+    sub.add_argument("name", help="as `mdc data list` has it")
+    params(sub)
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run=_data)
+    sub = asked.add_parser(
+        "shortcuts",
+        help="how much of the rendered sets can be answered without what they ask",
+        description="As csv: of each probe and choice set of rendered scenes, the share of right answers from the captions or "
+        "the labels alone, from one object, from places alone, and the like.",
+    )
+    params(sub)
+    sub.set_defaults(run=_shortcuts)
+
+
+def _shortcuts(args: argparse.Namespace) -> None:
+    import csv
+
+    from mdc.data.sources.source import open_choices, open_probe
+
+    plan = plan_of(args)
+    written = csv.writer(sys.stdout, lineterminator="\n")
+    written.writerow(["of", "set", "kind", "what", "value"])
+    for of, sets, opened in (
+        ("probe", plan.scale.data.probes, open_probe),
+        ("choices", plan.scale.data.choices, open_choices),
+    ):
+        for name, one in sets.items():
+            if one.source.kind == "scenes":  # of photos nobody knows what is seen: no files are opened
+                for found in opened(one.source.model_dump(mode="json"), Path()).shortcuts():
+                    written.writerow([of, name, found.kind, found.what, round(100 * found.value, 1)])
+
+
+def _data(args: argparse.Namespace) -> None:
+    from mdc.data.obtain.show import main_check, main_list
+
+    plan = plan_of(args)
+    args.datasets = {name: plan.obtain(name).config()["dataset"] for name in plan.scale.data.datasets}
+    (main_list if args.asked == "list" else main_check)(args)

@@ -1,0 +1,143 @@
+"""The verb ``mdc probe MODEL --probes …``: any encoder on probes of the scale, by the jobs that the tables are made with.
+
+What they write is removed; features stay in the cache that the scale's own jobs have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as parquet
+
+from mdc.app.commands.parameters import plan_of
+from mdc.app.probed_model import ASKED, Probed, probed
+from mdc.evaluation import probe
+from mdc.plan.config.scale import Attentive, Probing
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError, read_json, write_json
+from mdc.report.frame import AVERAGE
+from mdc.report.items import items_of
+from mdc.report.results import METRICS
+from mdc.report.statistics.estimate import Estimate, estimate
+from mdc.report.statistics.replicates import drawn, mean
+from mdc.training.precompute import import_encoder
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A probe by a head, in per cent. ``told``: what the probe's record says of it; of the mean over probes, nothing."""
+
+    probe: str
+    head: str
+    found: Estimate
+    told: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.found
+        interval = {"value": found.value, "low": found.low, "high": found.high, "interval": found.kind, "n": found.n}
+        kept = {key: self.told[key] for key in ("metric", "chance", "classes", "train", "skipped") if key in self.told}
+        return {"probe": self.probe, "head": self.head, **interval, **kept}
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: config (the model), probes, heads, image_size, json, folder, cache, params, scale. UserError for a model,
+    a probe or a head that is not there."""
+    plan = plan_of(args)
+    if plan.scale.probe is None:
+        raise UserError(f"scale {plan.params.scale} has no section probe, which says how encoders are probed")
+    probes = _listed("--probes", args.probes, plan.scale.data.probes)
+    heads = _listed("--heads", args.heads, plan.scale.probe.every)
+    results = Path(args.folder) if args.folder else Path("results") / plan.params.scale
+    for name in probes:
+        made = results / "data" / "probes" / name / "index.json"
+        if not made.is_file():
+            raise UserError(f"{made}: no such file; `snakemake {made}` makes the probe's images")
+    cache = Path(args.cache) if args.cache else Path(".state") / plan.params.scale / "features"
+    with TemporaryDirectory(prefix="mdc-probe-") as place:
+        folder = ScaleFolder(Path(place))
+        (folder.root / "data").symlink_to((results / "data").resolve())
+        models: dict[bool, Probed] = {}
+        cells = []
+        for head in heads:
+            attentive = isinstance(plan.scale.probe.every[head], Attentive)
+            if attentive not in models:
+                models[attentive] = probed(args.config, plan.params, args.image_size, attentive, args.params)
+            cells += _measured(plan, models[attentive], head, probes, folder, cache)
+    (model, *_) = models.values()
+    if args.json:
+        told = {"model": model.label, "image_size": model.image_size, "scale": plan.params.scale}
+        level = plan.params.protocol.statistics.level
+        print(json.dumps({**told, "level": level, "results": [one.as_json() for one in cells]}, indent=1))
+    else:
+        print("\n".join(_text(plan, model, cells, heads)))
+
+
+def _listed(option: str, text: str, allowed: Mapping[str, Any]) -> list[str]:
+    """Names with commas between them, each once; UserError for one that is not ``allowed``."""
+    names = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
+    if wrong := [name for name in names if name not in allowed]:
+        raise UserError(f"{option}: the scale has no {wrong[0]}; allowed: {', '.join(allowed) or 'there is none'}")
+    if not names:
+        raise UserError(f"{option}: names none; allowed: {', '.join(allowed) or 'there is none'}")
+    return names
+
+
+def _measured(plan: Plan, model: Probed, head: str, probes: list[str], folder: ScaleFolder, cache: Path) -> list[Cell]:
+    """The jobs of one head, done in ``folder``, and what their items say."""
+    how, statistics = plan.scale.probe, plan.params.protocol.statistics
+    assert isinstance(how, Probing)
+    runtime = folder.root / "runtime.json"
+    write_json(runtime, how.runtime.model_dump())
+    if model.importing is not None:
+        import_encoder.main(Call(model.importing, folder, folder.job(model.importing.job)))
+    elif model.folder is not None and not folder.job(f"runs/{ASKED}").exists():
+        (folder.root / "runs").mkdir()
+        folder.job(f"runs/{ASKED}").symlink_to(model.folder.resolve())
+    job = plan.probe_job(ASKED, head, probes, dict(model.values))
+    out = folder.job(job.job)
+    probe.main(Call(job, folder, out, runtime=runtime, cache=cache))
+    table = parquet.ParquetFile(out / "items.parquet").read()
+    items = items_of({name: table.column(name).to_pylist() for name in table.column_names})
+    made = drawn({name: [one] for name, one in items.items()}, statistics.bootstrap)
+    points = {name: made[name].times(100) for name in probes}
+    told = read_json(out / "probe.json")["probes"]
+    cells = [Cell(name, head, estimate(points[name], statistics.level), told[name]) for name in probes]
+    if len(probes) > 1:
+        cells.append(Cell(AVERAGE, head, estimate(mean(list(points.values())), statistics.level), {}))
+    return cells
+
+
+def _text(plan: Plan, model: Probed, cells: Sequence[Cell], heads: Sequence[str]) -> list[str]:
+    """A row a probe, a column a head, and beside them what guessing reaches."""
+    size, level = model.image_size, plan.params.protocol.statistics.level
+    by = {(one.probe, one.head): one for one in cells}
+    rows = [["probe", *heads, "chance", "test items"]]
+    for name in dict.fromkeys(one.probe for one in cells):
+        told, found = by[name, heads[0]].told, by[name, heads[0]].found
+        label = plan.scale.data.probes[name].label if told else name
+        metric = f" ({METRICS.get(told['metric'], told['metric'])})" if told else ""
+        chance = f"{told['chance']:.1f}" if told else ""
+        rows.append([label + metric, *(_shown(by[name, head].found) for head in heads), chance, f"{found.n}"])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    said = [
+        f"{model.label}, images of {size} × {size} pixels, probes of scale {plan.params.scale}",
+        f"per cent; in brackets the {100 * level:g} % interval over test items",
+        "",
+    ]
+    return said + [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _shown(found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:.1f}"
+    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"

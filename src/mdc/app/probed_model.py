@@ -1,0 +1,165 @@
+"""Which encoder somebody names to probe: one of timm, open_clip or torchvision, a folder, an entry of the scale, or a run.
+
+UserError says what is not there, and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+
+from mdc.app.find_run import run_folder
+from mdc.models.encoders.tower import Tower
+from mdc.models.runs import read_run
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, RunTower, TimmTower, shown_label
+from mdc.plan.config.params import Params
+from mdc.plan.config.problems import first_problem
+from mdc.plan.jobs import encoder_jobs
+from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.ids import Frozen
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import TOWERS, load
+from mdc.plan.records import UserError
+
+#: libraries by whose names a model is named, as ``timm:NAME``
+LIBRARIES = ("timm", "open_clip", "torchvision")
+ASKED = "asked"  # what it is called among the scale's own
+_LITE0 = "efficientnet_lite0"
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What the jobs of a probe take: the ``values`` of the encoder (see ``Plan.probe_job``); ``importing`` of others the job
+    that brings it, of a run of ours None and its ``folder``. ``label``: as a table calls it."""
+
+    label: str
+    values: dict[str, Any]
+    image_size: int
+    importing: EncoderJob | None = None
+    folder: Path | None = None
+
+
+def probed(name: str, params: Params, image_size: int | None, attentive: bool, params_file: str) -> Probed:
+    """The encoder that ``name`` is, shown images of ``image_size`` pixels (None: those that it was made for). ``attentive``:
+    with a feature as wide as its tokens. ``params``: of the scale, whose own encoders have names too."""
+    entry = _entry(name, params.encoders, image_size)
+    if entry is None:
+        try:
+            folder = run_folder(name, params_file, params.scale)
+        except UserError as error:
+            raise UserError(
+                f"{error}; other encoders: timm:NAME, open_clip:NAME/PRETRAINED, torchvision:NAME"
+            ) from None
+        return _run(name, folder, image_size)
+    entry = _measured(name, entry, params, attentive)
+    plan = _with(params, entry)
+    return Probed(
+        shown_label(entry) or name,
+        plan.frozen_values(Frozen(ASKED)),
+        entry.image_size,
+        encoder_jobs.encoder(plan, ASKED),
+    )
+
+
+def _entry(name: str, encoders: Mapping[str, EncoderEntry], image_size: int | None) -> EncoderEntry | None:
+    """As it would stand in ``encoders``, before its tokens are counted; None of a run."""
+    kind, _, model = name.partition(":")
+    folder = Path(name)
+    if name in encoders:
+        entry = encoders[name]
+        if isinstance(entry, RunTower | CodesTower):
+            raise UserError(f"{name}: an encoder of kind {entry.kind}, which this scale trains; name a run")
+        return entry if image_size is None else entry.model_copy(update={"image_size": image_size})
+    if kind in LIBRARIES:
+        values = _of_library(kind, model)
+    elif name == _LITE0:
+        values = {"kind": _LITE0}
+    elif not folder.is_dir() or (folder / "run.json").is_file() or (folder / "mdc").is_dir():
+        return None
+    elif (folder / "open_clip_config.json").is_file():
+        values = {"kind": "open_clip", "model": f"local-dir:{name}"}
+    elif (folder / "config.json").is_file():
+        values = {"kind": "timm", "model": f"local-dir:{name}"}
+    else:
+        raise UserError(f"{name}: holds no run.json, open_clip_config.json or config.json of timm")
+    values["image_size"] = image_size or _native_size(values)
+    try:
+        return TypeAdapter[EncoderEntry](EncoderEntry).validate_python({"label": "", "tokens": 1, "width": 1, **values})
+    except ValidationError as error:
+        raise UserError(f"{name}: {first_problem(error, values)}") from None
+
+
+def _of_library(kind: str, model: str) -> dict[str, Any]:
+    """``NAME``, ``NAME/WEIGHTS``, ``local-dir:FOLDER`` or ``hf-hub:OWNER/NAME`` as values of an entry."""
+    own = model.startswith(("local-dir:", "hf-hub:"))
+    name, _, weights = (model, "", "") if own else model.partition("/")
+    values: dict[str, Any] = {"kind": kind, "model": name}
+    if weights:
+        values["weights"] = str(Path(weights).resolve()) if Path(weights).is_file() else weights
+    if kind == "torchvision":
+        layer, prefix = load(TOWERS, kind).tokens_layer(name)
+        values = {"weights": "DEFAULT", **values, "layer": layer, "prefix": prefix}
+    return values
+
+
+def _native_size(values: Mapping[str, Any]) -> int:
+    return 224 if values["kind"] == _LITE0 else int(load(TOWERS, values["kind"]).native_size(values["model"]))
+
+
+def _with(params: Params, entry: EncoderEntry) -> Plan:
+    """The plan of the scale with one encoder more."""
+    return Plan(params.model_copy(update={"encoders": {**params.encoders, ASKED: entry}}))
+
+
+@torch.no_grad()
+def _measured(name: str, entry: EncoderEntry, params: Params, attentive: bool) -> EncoderEntry:
+    """``entry`` with the number and width of its tokens."""
+    size = entry.image_size
+    tower: Tower = load(TOWERS, entry.kind).build(encoder_jobs.encoder(_with(params, entry), ASKED)).eval()
+    try:
+        feature, tokens = tower(tower.prepared(torch.zeros(1, 3, size, size, dtype=torch.uint8)))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise UserError(
+            f"{name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]}); choose with "
+            "--image-size"
+        ) from None
+    count, width = tokens.shape[1:]
+    if attentive and count < 2:
+        raise UserError(f"{name}: gives no patch tokens of {size} × {size} pixels, which an attentive probe attends to")
+    pooled = attentive and feature.shape[-1] != width and isinstance(entry, OpenClipTower | TimmTower)
+    return entry.model_copy(update={"tokens": count, "width": width, **({"pooled": True} if pooled else {})})
+
+
+def _run(name: str, folder: Path, image_size: int | None) -> Probed:
+    """The encoder of a run of ours, after its last step."""
+    path = folder / "run.json"
+    if not path.is_file():  # exported for open_clip
+        raise UserError(f"{name}: holds no run.json; of a model exported for open_clip name the folder")
+    _, manifest = read_run(path)
+    job: PretrainJob = as_job(manifest["config"], "pretrain", str(path))
+    backbone = job.backbone
+    if isinstance(backbone, OnTokens):
+        raise UserError(
+            f"{name}: uses the frozen encoder {backbone.frozen.job} and has none of its own to probe; name that encoder"
+        )
+    if image_size not in (None, backbone.image_size):
+        raise UserError(f"--image-size {image_size}: {name} was trained on images of {backbone.image_size} pixels")
+    values = {
+        "behind": [f"runs/{ASKED}"],
+        "modules": [],
+        "backbone_name": job.backbone_name,
+        "backbone": backbone,
+        "seed": job.seed,
+        "pooling": "cls" if job.method.objective == "contrastive" else "patch_mean",
+        "run": f"runs/{ASKED}",
+        "run_config_sha256": manifest["config_sha256"],
+    }
+    return Probed(job.job.removeprefix("runs/"), values, backbone.image_size, folder=folder)

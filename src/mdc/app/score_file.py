@@ -1,0 +1,223 @@
+"""``mdc score FILE``: every caption of a table scored, with its image, into a table.
+
+An interrupted call resumes (:mod:`mdc.app.kept_parts`). An image is read and encoded once for all its captions. On a CPU several
+processes score, with one thread each, so that the numbers do not depend on how many there are; on a GPU one scores what several
+have decoded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mdc.app.answers import Score, left_out
+from mdc.app.export.features import Decoder, Pixels
+from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
+from mdc.app.find_run import run_folder
+from mdc.app.kept_parts import RESUME, fill, parts_beside
+from mdc.app.model import Model, load
+from mdc.app.score_rows import ENDINGS, Row, write_rows
+from mdc.app.scores import Scores
+from mdc.data.formats.captions import caption_name
+from mdc.data.formats.samples import texts_of
+from mdc.data.loader.workers import ahead
+from mdc.data.sources.corpora.caption_table import image_name
+from mdc.data.sources.named_table import TAKEN, NamedTable, kind_of
+from mdc.plan.host import usable_cores
+from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json, write_text
+
+_IMAGES = 32  # of a part
+_NO_WORD = "no word that the run's vocabulary has"
+
+#: an image's key → (row, caption) of its captions
+Captions = Mapping[str, Sequence[tuple[int, str]]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some images and their captions, which are scored and kept together."""
+
+    images: Piece
+    captions: Captions
+
+    def __len__(self) -> int:
+        return sum(map(len, self.captions.values()))
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """``columns``: of a row of the output."""
+
+    scores: Scores
+    decoder: Decoder
+    columns: Sequence[str]
+
+    def of(self, part: Part) -> list[Row]:
+        """Decoded and scored in one process."""
+        torch.set_num_threads(1)
+        return self.scored(self.decoded(part))
+
+    def decoded(self, part: Part) -> tuple[Pixels, Captions]:
+        """What ``scored`` takes."""
+        return self.decoder.of(part.images), part.captions
+
+    def scored(self, decoded: tuple[Pixels, Captions]) -> list[Row]:
+        """A row for each caption."""
+        pixels, captions = decoded
+        rows = [self.row(n, key, text, why) for key, why in pixels.bad for n, text in captions.get(key, ())]
+        asked: dict[bytes, list[tuple[int, str, str]]] = {}  # by image: what looks the same is encoded once
+        first: dict[bytes, int] = {}
+        for number, (key, image) in enumerate(zip(pixels.keys, pixels.images, strict=True)):
+            for row, caption in captions.get(key, ()):
+                if problem := self._problem(caption):
+                    rows.append(self.row(row, key, caption, problem))
+                else:
+                    seen = image.numpy().tobytes()
+                    first.setdefault(seen, number)
+                    asked.setdefault(seen, []).append((row, key, caption))
+        if asked:
+            texts = [[caption for *_, caption in some] for some in asked.values()]
+            found = self.scores.of(pixels.images[list(first.values())], texts)
+            pairs = zip(chain(*asked.values()), chain(*found), strict=True)
+            rows += [self.row(*one, _NO_WORD if score.score != score.score else "", score) for one, score in pairs]
+        return rows
+
+    def _problem(self, caption: str) -> str:
+        try:
+            self.scores.tokens(caption)
+        except UserError as error:
+            return str(error)
+        return ""
+
+    def row(self, number: int, image: str, caption: str, problem: str, score: Score | None = None) -> Row:
+        """``image`` as the table has it; ``problem``: why there is no score, "" if there is one."""
+        told = score.plain() if score is not None else {"tokens": []}
+        told["tokens"] = [{"token": token, "value": value} for token, value in told["tokens"]]
+        told |= {"row": number, "image": image, "caption": caption, "problem": problem or None}
+        return {name: told.get(name) for name in self.columns}
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: image (the table), out, run, estimator, weights, samples, seed, blind, tokens, processes, params, scale.
+
+    UserError, after all others were scored, if a row has no score.
+    """
+    path, out = Path(args.image), Path(args.out or "")
+    if kind_of(path) is None:
+        raise UserError(f"{path}: no caption stands behind it; allowed: an image and captions, or a table ({TAKEN})")
+    if out.suffix not in ENDINGS:
+        raise UserError(f"--out {args.out or ''}: needed: a file to write, whose name ends in {', '.join(ENDINGS)}")
+    if out.exists():
+        raise UserError(f"--out {out}: already exists; choose another file, or delete it")
+    if args.processes is not None and args.processes < 1:
+        raise UserError(f"--processes {args.processes}: at least 1")
+    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    drawing = {"samples": args.samples, "seed": args.seed, "blind": args.blind}
+    scores = model.scores(args.estimator, **drawing)
+    columns = ["row", "image", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
+    columns += [*["blind", "blind_error"] * args.blind, "unknown", "problem"]
+    scorer = Scorer(scores, Decoder(model.job.backbone.image_size), columns)
+    parts, rows = _parts(path, scorer)
+    asked = {
+        "table": sha256_file(path),
+        "images": sha256_json([_seal(file) for part in parts for file in part.images.files()]),
+        "checkpoint": sha256_file(model.run.checkpoint),
+        "config": model.job.sha256,
+        "options": {**drawing, "estimator": scores.estimator, "columns": columns},
+    }
+    args.interrupted = RESUME
+    with parts_beside(out, asked, ".json", "is scoring this table") as folder:
+        files = [folder / f"{number:08d}.json" for number in range(len(parts))]
+        compute = partial(_scored, model=model, scorer=scorer, processes=args.processes or usable_cores())
+        fill(files, parts, compute, _keep, desc="scores", unit="caption")
+        rows += [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
+        rows.sort(key=lambda row: row["row"])
+        with atomic_path(out) as temporary:
+            write_rows(temporary, rows, columns)
+    print(f"{out}: {len(rows)} rows, {scores.estimator} of {model.name} ({model.weights} weights)")
+    _complain(out, rows)
+
+
+def _scored(parts: Sequence[Part], model: Model, scorer: Scorer, processes: int) -> Iterator[list[Row]]:
+    workers = processes if processes > 1 else 0
+    if model.device.type == "cpu":
+        return ahead(scorer.of, parts, workers)
+    return map(scorer.scored, ahead(scorer.decoded, parts, workers))
+
+
+def _keep(path: Path, rows: list[Row]) -> None:
+    write_text(path, json.dumps(rows))
+
+
+def _complain(out: Path, rows: Sequence[Row]) -> None:
+    """On stderr, a line for each reason and image, and for all unknown tokens; UserError counts what has no score."""
+    if told := left_out(token for row in rows for token in row["unknown"] or ()):
+        print(f"mdc score: {told}", file=sys.stderr)
+    bad: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        if row["problem"]:
+            bad.setdefault((row["image"], row["problem"]), []).append(row["row"])
+    for (image, problem), numbers in bad.items():
+        shown = ", ".join(map(str, numbers[:8])) + ", …" * (len(numbers) > 8)
+        print(f"row {shown}: {f'{image}: ' * bool(image)}{problem}", file=sys.stderr)
+    if bad:
+        count = sum(map(len, bad.values()))
+        raise UserError(
+            f"{count} of {len(rows)} rows have no score; each is named above and in the column problem of {out}"
+        )
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _parts(path: Path, scorer: Scorer) -> tuple[list[Part], list[Row]]:
+    """The table's images with their captions, in the order of their first rows, and rows of the output for those that name none
+    or have no caption."""
+    table = NamedTable(path)
+    image, captions = table.image_column(), table.columns("captions", caption_name)
+    stored = table.holds_bytes(image)
+    asked: dict[str, list[tuple[int, str]]] = {}
+    bad = []
+    for number, row, complaint in table.rows(captions if stored else [image, *captions]):
+        name = str(number) if stored else _text(image_name(str(row.get(image) or "").strip() or "."))
+        texts = [_text(text) for column in captions for text in texts_of(row.get(column)) if text.strip()]
+        if problem := complaint or ("row names no image" if name == "." else "" if texts else "no caption"):
+            bad.append(scorer.row(number, "" if name == "." else name, "", problem))
+        else:
+            asked.setdefault(name, []).extend((number, text) for text in texts)
+    if not asked:
+        raise UserError(f"{path}: no row has an image and a caption")
+    if not stored:
+        names = iter(asked)
+        some = iter(lambda: tuple(islice(names, _IMAGES)), ())
+        return [Part(Files(path.parent, part), {name: asked[name] for name in part}) for part in some], bad
+    parts = []
+    for rows in (piece for piece in pieces_of(path, image, None) if isinstance(piece, Rows)):
+        for start in range(0, len(rows), _IMAGES):
+            piece = replace(rows, key=None, first=rows.first + start, count=min(_IMAGES, len(rows) - start))
+            keys = [str(rows.before + piece.first + n) for n in range(len(piece))]
+            parts.append(Part(piece, {key: asked[key] for key in keys if key in asked}))
+    return parts, bad
+
+
+def _text(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can hold and no file."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _seal(path: Path) -> list[Any]:
+    """By which another state of an image is told."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return [str(path)]
+    return [str(path), status.st_size, status.st_mtime_ns]

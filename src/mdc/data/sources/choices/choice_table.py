@@ -1,0 +1,76 @@
+"""Somebody's own items: a table whose rows name an image, its right caption and one or more wrong ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.folders import NamedImages, listed_name, needed
+from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, checked_image, texts_of
+from mdc.data.sources.cleaned import Choices
+from mdc.data.sources.named_table import NamedTable, first_of
+
+_RIGHT = (
+    "caption",
+    "correct",
+    "correct_caption",
+    "positive",
+    "positive_caption",
+    "right",
+    "right_caption",
+    "true_caption",
+)
+_WRONG = (
+    *("negative_caption", "negative_captions", "negative", "negatives", "wrong", "wrong_caption", "wrong_captions"),
+    *("foil", "foils", "foil_caption", "incorrect", "incorrect_caption", "false_caption", "hard_negative"),
+)
+
+
+class ChoiceTable(Choices):
+    """The rows in the table's order; ``id`` is a row's number, counted from 0. One whose image is missing or broken, or that has
+    no right or no wrong caption, is left out and counted."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        path = needed(data_dir / source["path"], "file")
+        self._table = table = NamedTable(path)
+        self._image = table.image_column(source["image_column"])
+        (self._right,) = table.columns("the right captions", first_of(_RIGHT), source["caption_column"])
+        self._wrong = table.columns("wrong captions", first_of(_WRONG), source["wrong_column"])
+        self._root = None
+        if not table.holds_bytes(self._image):
+            self._root = needed(path.parent if source["images"] is None else data_dir / source["images"])
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        folder = NamedImages(self._root, skipped) if self._root is not None else None
+        for number, row, complaint in self._table.rows([self._image, self._right, *self._wrong]):
+            key = f"{number:08d}"
+            right = texts_of(row.get(self._right))
+            wrong = [text for column in self._wrong for text in texts_of(row.get(column)) if text.strip()]
+            if problem := complaint or _problem(right, wrong):
+                skipped.add(problem, key, self._table.path.name)
+            elif (read := self._read(folder, key, row.get(self._image), skipped)) is not None:
+                image, name = read
+                yield ChoiceSample(key, *image, options=(*right, *wrong), group="all", id=str(number), image_name=name)
+
+    def _read(self, folder: NamedImages | None, key: str, cell: Any, skipped: Skipped) -> tuple[Encoded, str] | None:
+        """The image, and what it is called wherever it is shown; None for one that is left out."""
+        if folder is not None:
+            name = listed_name(str(cell or ""))
+            image = folder.read(key, name)
+        else:
+            data = cell.get("bytes") if isinstance(cell, dict) else cell
+            image = checked_image(data, skipped, key, self._table.path.name)
+            name = hashlib.blake2b(image[0], digest_size=8).hexdigest() if image is not None else ""
+        return None if image is None else (image, name.encode("utf-8", "replace").decode())
+
+
+def _problem(right: list[str], wrong: list[str]) -> str:
+    if len(right) != 1:
+        return "not one right caption"
+    return "" if wrong else "no wrong caption"
+
+
+open_source = ChoiceTable  # see mdc.data.sources.source

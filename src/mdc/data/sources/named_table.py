@@ -1,0 +1,104 @@
+"""A table of somebody's own whose columns go by their names: csv, tsv, JSON lines (gzipped or not) or parquet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.parquet_file import open_parquet
+from mdc.data.formats.table_rows import table_kind, table_rows
+from mdc.data.sources.parquet import IMAGES, need_columns, stream
+from mdc.plan.records import UserError
+
+TAKEN = ".csv, .tsv, .jsonl (also .gz), .parquet"
+_DELIMITERS = (",", ";", "|", "\t")  # that a csv may have
+_LOOKED_AT = 100  # JSON lines whose keys are the columns
+_IMAGE = ("image", "image_id", "file_name", "filename", "image_path", "filepath", "path", "file", "img")
+
+#: names → the one that is chosen of them, None if none is
+Choice = Callable[[Iterable[str]], str | None]
+
+
+def kind_of(path: Path) -> str | None:
+    """csv, tsv, jsonl or parquet; None for a file that is no such table by its name."""
+    return "parquet" if path.suffix.lower() == ".parquet" else table_kind(path)
+
+
+def first_of(usual: Sequence[str]) -> Choice:
+    """The first of ``usual`` that is among the names, in any case."""
+
+    def chosen(names: Iterable[str]) -> str | None:
+        called = {name.casefold(): name for name in names}
+        return next((called[name] for name in usual if name in called), None)
+
+    return chosen
+
+
+class NamedTable:
+    """``names``: its columns. UserError for a file that is not there, or no table."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise UserError(f"{path}: no such file")
+        if (kind := kind_of(path)) is None:
+            raise UserError(f"{path}: unknown file extension; allowed: {TAKEN}")
+        self.path, self._kind, self._delimiter = path, kind, ","
+        self.names = self._names()
+
+    def columns(self, what: str, choice: Choice, named: str | list[str] | None = None) -> list[str]:
+        """The columns ``named``, or those that ``choice`` takes: the one of this name, or several that a number at their ends
+        tells apart (``caption_1``, ``caption_2``). UserError that says ``what`` they hold if there are none."""
+        if named is not None:
+            listed = [named] if isinstance(named, str) else named
+            need_columns(self.path, self.names, *listed)
+            return listed
+        stems = {name: re.sub(r"[_ -]?\d+$", "", name) for name in self.names}
+        stem = choice(stems.values())
+        if stem is None:
+            raise UserError(f"{self.path}: no column is called as {what} are; it has {', '.join(self.names)[:200]}")
+        return [name for name in self.names if stems[name] == stem]
+
+    def image_column(self, named: str | None = None) -> str:
+        """The column of images: their names, or, in parquet files, their bytes."""
+        return self.columns("images", first_of(_IMAGE), named)[0]
+
+    def holds_bytes(self, column: str) -> bool:
+        """Whether a column of a parquet file holds images themselves."""
+        if self._kind != "parquet":
+            return False
+        import pyarrow.types as types
+
+        with open_parquet(self.path) as file:
+            kind = file.schema_arrow.field(column).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return not any(is_one(kind) for is_one in (types.is_string, types.is_large_string, types.is_string_view))
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[Any, Any], str]]:
+        """(number from 0, values by column, complaint or "") of each row; a row that does not fit has a complaint."""
+        if self._kind == "parquet":
+            with open_parquet(self.path) as file:
+                for number, row in enumerate(stream(self.path, file, sorted(set(columns)), IMAGES)):
+                    yield number, row, ""
+            return
+        lines = table_rows(self.path, self._kind, True, columns, delimiter=self._delimiter)
+        for number, (_, values, complaint) in enumerate(lines):
+            yield number, values, complaint
+
+    def _names(self) -> list[str]:
+        if self._kind == "parquet":
+            with open_parquet(self.path) as file:
+                return list(file.schema_arrow.names)
+        if self._kind == "jsonl":
+            rows = islice(table_rows(self.path, "jsonl", True, []), _LOOKED_AT)
+            return list(dict.fromkeys(str(name) for _, row, _ in rows for name in row))
+        names: list[str] = []
+        for delimiter in _DELIMITERS if self._kind == "csv" else ("\t",):
+            for _, row, _ in islice(table_rows(self.path, self._kind, False, [], delimiter=delimiter), 1):
+                names = [str(cell).strip() for cell in row.values()]
+            if len(names) > 1:
+                self._delimiter = delimiter
+                break
+        return names

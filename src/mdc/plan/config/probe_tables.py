@@ -1,0 +1,230 @@
+"""What may be asked of the tables and figures that linear probes and other heads make: which runs, probes and comparisons."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from mdc.plan.config.references import (
+    BackboneNames,
+    EncoderName,
+    HeadName,
+    MethodNames,
+    Methods,
+    ProbeName,
+    ProbeNames,
+)
+from mdc.plan.config.types import (
+    MOST_CLAIMS,
+    Name,
+    ScoredPair,
+    SidePair,
+    WithClaims,
+    check_scored,
+    check_sides_exist,
+    each_once,
+    pairs_once,
+)
+
+
+class OfMethods(WithClaims):
+    """The runs of a table or figure: the methods of each corpus, or a list of ``corpora`` that have the same ``methods``.
+
+    A pair of methods under ``primary`` stands for one on each corpus that has both.
+    """
+
+    corpora: Methods
+    methods: MethodNames | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_out(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        corpora, methods, primary = (values.get(key) for key in ("corpora", "methods", "primary"))
+        if isinstance(corpora, list) and isinstance(methods, list) and all(isinstance(one, str) for one in corpora):
+            corpora = dict.fromkeys(each_once(corpora), methods)
+            values = {**values, "corpora": corpora}
+        elif isinstance(corpora, list):
+            raise ValueError("corpora: a list of corpora needs methods: [...], those of each of them")
+        elif isinstance(corpora, dict) and methods is not None:
+            raise ValueError("methods: goes with a list of corpora; here corpora names the methods of each")
+        if isinstance(corpora, dict) and isinstance(primary, list):
+            values = {**values, "primary": _on_each(primary, corpora)}
+        return values
+
+
+def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
+    """``pairs`` with those of methods alone on each corpus that has both, corpus by corpus; any other as it is."""
+
+    def alone(pair: Any) -> bool:
+        return (
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) and "/" not in one for one in pair)
+        )
+
+    methods = {name: list(map(str, listed)) for name, listed in corpora.items() if isinstance(listed, list)}
+    found = [
+        [f"{corpus}/{side}" for side in pair]
+        for corpus, listed in methods.items()
+        for pair in pairs
+        if alone(pair) and set(pair) <= set(listed)
+    ]
+    for pair in filter(alone, pairs):
+        if not any(set(pair) <= set(listed) for listed in methods.values()):
+            there = list(dict.fromkeys(one for listed in methods.values() for one in listed))
+            raise ValueError(
+                f"primary: [{', '.join(pair)}] stands on no corpus together; its methods: {', '.join(there)}"
+            )
+    return [*found, *(pair for pair in pairs if not alone(pair))]
+
+
+class ProbeTable(OfMethods):
+    """The runs in a table of linear probes, and the differences between them that it shows.
+
+    ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
+    ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
+    ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md).
+    ``encoders``: of others, probed beside the runs for orientation and not ranked. ``claimed``: the probe that ``primary`` is
+    about; by default the mean of several. ``reported_separately``: probes in columns of their own that no average counts.
+    """
+
+    backbones: BackboneNames
+    probes: ProbeNames
+    reported_separately: Annotated[list[ProbeName], AfterValidator(each_once)] = Field(default_factory=list)
+    claimed: ProbeName | None = None
+    encoders: Annotated[list[EncoderName], AfterValidator(each_once)] = Field(default_factory=list)
+    contrasts: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+
+    @property
+    def shown(self) -> list[str]:
+        """The probes of all columns."""
+        return [*self.probes, *self.reported_separately]
+
+    @property
+    def asked(self) -> list[str]:
+        """By which heads the encoders are probed."""
+        return ["linear"]
+
+    @model_validator(mode="after")
+    def _sides_stand(self) -> Self:
+        each_once(self.shown)
+        if self.claimed is not None and self.claimed not in self.probes:
+            raise ValueError(f"claimed: {self.claimed} is none of the probes; choose from {', '.join(self.probes)}")
+        check_sides_exist("contrasts", self.contrasts, self.corpora)
+        pairs_once("contrasts", self.contrasts)
+        pairs_once("primary", self.primary)
+        self._claims()
+        return self
+
+    def _claims(self) -> None:
+        check_sides_exist("primary", self.primary, self.corpora)
+        for pair in self.primary:
+            if "/" not in pair[0]:
+                raise ValueError(f"primary: [{', '.join(pair)}] must name both sides as corpus/method")
+
+
+class HeadTable(ProbeTable):
+    """A table of one backbone by ``heads``, ``linear`` or those of the scale's ``probe``: what an encoder knows, by how it is
+    asked. ``contrasts``: pairs of methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head.
+    ``zero_shot``: columns besides of what the scale's ``table_zero_shot`` finds, in the rows that stand there too."""
+
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+    heads: Annotated[list[HeadName], Field(min_length=1), AfterValidator(each_once)]
+    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    zero_shot: bool = False
+
+    @property
+    def asked(self) -> list[str]:
+        """See :class:`ProbeTable`."""
+        return list(self.heads)
+
+    def _claims(self) -> None:
+        for pair in self.contrasts:
+            if "/" in "".join(pair):
+                raise ValueError(
+                    f"contrasts: [{', '.join(pair)}]: they stand on each corpus and for each head; name methods alone"
+                )
+        check_scored("primary", self.primary, self.corpora, f"one of its heads ({', '.join(self.heads)})")
+        for side in (side for pair in self.primary for side in pair):
+            if side.rpartition("/")[2] not in self.heads:
+                raise ValueError(f"primary: {side}: no head of this table; allowed: {', '.join(self.heads)}")
+
+
+class MethodTable(ProbeTable):
+    """A table of one backbone: a row for each method, a group of columns for each corpus, comparisons within a corpus."""
+
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+
+    @model_validator(mode="after")
+    def _within_a_corpus(self) -> Self:
+        for pair in self.contrasts:
+            if "/" in "".join(pair):
+                raise ValueError(
+                    f"contrasts: [{', '.join(pair)}] compares corpora, which only table1 does; name methods alone"
+                )
+        for pair in self.primary:
+            if len({side.rpartition("/")[0] for side in pair}) > 1:
+                raise ValueError(f"primary: [{', '.join(pair)}] compares corpora, which only table1 does")
+        return self
+
+
+class ScheduleTable(MethodTable):
+    """Table 5: one objective under several ranges of t. The others are compared with the last method of a corpus."""
+
+    @property
+    def reference(self) -> str:
+        """The method that stands last in every corpus."""
+        return next(iter(self.corpora.values()))[-1]
+
+    @model_validator(mode="after")
+    def _one_reference(self) -> Self:
+        for corpus, methods in self.corpora.items():
+            if methods[-1] != self.reference:
+                raise ValueError(
+                    f"corpora.{corpus} ends with {methods[-1]}, the first corpus with {self.reference}; the method that the "
+                    "others are held against stands last in each"
+                )
+        return self
+
+
+class RatioFigure(MethodTable):
+    """Figure 4: methods that mask a fixed share of every caption, beside others, in one panel for each corpus."""
+
+
+class PairsFigure(MethodTable):
+    """Figure 5: methods over corpora of different numbers of pairs. What it compares is the trend of each method.
+
+    ``trends``: methods of which it is claimed that more pairs raise the accuracy; these alone get a verdict.
+    """
+
+    corpora: Annotated[Methods, Field(min_length=2)]
+    trends: Annotated[list[Name], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _no_contrasts(self) -> Self:
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            if pairs:
+                raise ValueError(
+                    f"{key}: this figure compares the corpora of a method by their trend alone; leave it out"
+                )
+        for name in self.trends:
+            if sum(name in methods for methods in self.corpora.values()) < 2:
+                raise ValueError(f"trends: {name} stands in fewer than two corpora, so it has no trend")
+        return self
+
+
+class RepetitionFigure(MethodTable):
+    """Corpora of the same pairs seen more and more often, and of more and more pairs; what was seen is read from their runs."""
+
+    corpora: Annotated[Methods, Field(min_length=2)]
+
+
+class ConvergenceFigure(MethodTable):
+    """How soon methods are good: the snapshots that the recipes of its runs ask for (pretrain.recipe.snapshots), and their ends.
+
+    ``contrasts`` are shown after each share of the steps; ``primary`` is about the share ``claimed_at``.
+    """
+
+    claimed_at: Annotated[float, Field(gt=0, le=1)] = 1.0

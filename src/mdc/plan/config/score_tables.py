@@ -1,0 +1,165 @@
+"""What may be asked of the tables and figures that scores of captions make."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from mdc.plan.config.probe_tables import OfMethods
+from mdc.plan.config.references import (
+    BackboneName,
+    BackboneNames,
+    ChoicesNames,
+    MethodName,
+    Methods,
+    ProbeNames,
+)
+from mdc.plan.config.score import OpenClipModel
+from mdc.plan.config.types import (
+    MOST_CLAIMS,
+    Name,
+    Positive,
+    ScoredPair,
+    Side,
+    SidePair,
+    Strict,
+    check_reference,
+    check_scored,
+    each_once,
+    pairs_once,
+)
+
+WhichWeights = Literal["last", "best"]
+
+
+def _last() -> list[WhichWeights]:
+    return ["last"]
+
+
+class _OfScores(OfMethods):
+    """What is read from scores: the runs it shows, of which weights, and the claims about them.
+
+    ``weights``: the last ones of a run, those that were best on held-out pairs, or both. ``contrasts`` and ``primary``:
+    pairs of corpus/method/estimator, the first minus the second, on the first of ``backbones`` and of ``weights``; at most
+    six are primary and get a verdict.
+    """
+
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+    weights: Annotated[list[WhichWeights], Field(min_length=1), AfterValidator(each_once)] = Field(
+        default_factory=_last
+    )
+    contrasts: list[ScoredPair] = Field(default_factory=list)
+    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        pairs_once("contrasts", self.contrasts)
+        pairs_once("primary", self.primary)
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            check_scored(key, pairs, self.corpora, "an estimator")
+        return self
+
+
+PairScore = Literal["text", "image", "group"]
+
+
+class ChoiceColumn(Strict):
+    """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
+    (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as an argmax
+    has it where the right option stands first (right) or last (wrong), which is no part of the average.
+
+    ``score``: Winoground's, of sets whose items have two images and two captions: whether each image's own caption scores higher
+    (text), each caption's own image (image), or both (group). Such a column is no part of the average either, and no tie counts.
+    """
+
+    label: str
+    sets: ChoicesNames
+    ties: Literal["shared", "right", "wrong"] = "shared"
+    score: PairScore | None = None
+
+    @model_validator(mode="after")
+    def _no_ties(self) -> Self:
+        if self.score is not None and self.ties != "shared":
+            raise ValueError(f"ties = {self.ties}: goes with no score of pairs, in which an equal score is not higher")
+        return self
+
+
+class ChoiceTable(_OfScores):
+    """Table 2: compositionality. ``open_clip``: models of others as rows. ``alphas``: which shares of a blind score are tried
+    on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}}; what is
+    compared is of ``backbones``."""
+
+    also: dict[BackboneName, Methods] = Field(default_factory=dict)
+    columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
+    open_clip: dict[Name, OpenClipModel] = Field(default_factory=dict)
+    alphas: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
+
+    @property
+    def sets(self) -> list[str]:
+        """The choice sets of all columns, each once."""
+        return list(dict.fromkeys(name for column in self.columns.values() for name in column.sets))
+
+
+class RetrievalTable(_OfScores):
+    """Retrieval among ``pairs`` held-out pairs of each run's own corpus, by score."""
+
+    pairs: Annotated[int, Field(ge=10)]
+
+
+class ZeroShotTable(_OfScores):
+    """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
+
+    ``images``: so many test images of each probe, evenly spread; by default all. ``samples``: masks of the estimators that draw
+    them, by default as many as the section ``score`` has.
+    """
+
+    probes: ProbeNames
+    images: Annotated[int, Field(ge=10)] | None = None
+    samples: Annotated[int, Field(ge=16, le=2**20, multiple_of=16)] | None = None
+
+
+class PositionFigure(OfMethods):
+    """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
+
+    ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
+    ``margin``: in nats, what counts as a difference. ``primary``: methods (corpus/method) whose fall from
+    the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
+    ``function_words``: pairs of methods of one corpus of the embedded world; it is claimed that such words give the first
+    more of its learning signal than the second.
+    """
+
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+    reference: MethodName
+    captions: Annotated[int, Field(ge=10)]
+    gradient_captions: Positive
+    gradient_draws: Positive
+    bins: Annotated[int, Field(ge=3, le=50)]
+    margin: Annotated[float, Field(gt=0)]
+    primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
+        default_factory=list
+    )
+    function_words: list[SidePair] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        pairs_once("function_words", self.function_words)
+        there = [f"{corpus}/{method}" for corpus, methods in self.corpora.items() for method in methods]
+        for pair in self.function_words:
+            for side in pair:
+                check_reference("function_words", side, dict.fromkeys(there), "method of this figure (corpora)")
+            if len({side.rpartition("/")[0] for side in pair}) > 1:
+                raise ValueError(f"function_words: [{', '.join(pair)}] compares corpora, whose captions differ")
+        if (count := len(self.primary) + len(self.function_words)) > MOST_CLAIMS:
+            raise ValueError(f"primary and function_words are {count} claims, allowed: {MOST_CLAIMS}; name fewer")
+        for corpus, methods in self.corpora.items():
+            if self.reference not in methods:
+                raise ValueError(
+                    f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
+                )
+        for side in self.primary:
+            corpus, _, method = side.rpartition("/")
+            if method not in self.corpora.get(corpus, []) or method == self.reference:
+                there = [f"{c}/{m}" for c, methods in self.corpora.items() for m in methods if m != self.reference]
+                raise ValueError(f"primary: {side} is not held against {self.reference}; allowed: {', '.join(there)}")
+        return self

@@ -1,0 +1,155 @@
+"""``mdc probe MODEL``: encoders of timm, open_clip and torchvision, folders and runs on probes; and as rows of tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_project
+import timm
+import torch
+from small_project import do_jobs
+from timm.models import save_for_hf
+from tiny_clip import write_clip
+
+from mdc.app.cli import main
+from mdc.plan.config.read import validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import read_json
+
+pytestmark = pytest.mark.usefixtures("own_copy")
+CLIP, MDC = "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/mdc/s0"
+RANDOM = {
+    "rand_timm": {"kind": "timm", "model": "vit_tiny_patch16_224", "image_size": 32, "tokens": 4, "width": 192},
+    "rand_open_clip": {"kind": "open_clip", "model": "ViT-S-32", "image_size": 224, "tokens": 49, "width": 384},
+    "rand_torchvision": {
+        **{"kind": "torchvision", "model": "resnet18", "layer": "layer4"},
+        **{"image_size": 64, "tokens": 4, "width": 512},
+    },
+}
+
+
+def probed(capsys: pytest.CaptureFixture[str], r: Path, model: str, *more: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["probe", model, "--scale", r.name, "--probes", "shape", "--json", *more]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def values(found: dict[str, Any]) -> dict[tuple[str, str], tuple[float, float, float]]:
+    return {(one["probe"], one["head"]): (one["value"], one["low"], one["high"]) for one in found["results"]}
+
+
+@pytest.mark.parametrize("run", [CLIP, MDC])
+def test_a_run_gets_what_its_own_record_says(r: Path, run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path for path in Path("results").rglob("*") if path.is_file()}
+    found = values(probed(capsys, r, run, "--probes", "shape,colour", "--heads", "linear,attentive,knn"))
+    for head, place in (("linear", ""), ("attentive", "/attentive"), ("knn", "/knn")):
+        own = read_json(r / f"probe/{run}{place}/probe.json")["probes"]
+        for probe in ("shape", "colour"):
+            value, low, high = found[probe, head]
+            assert value == own[probe]["value"] and low < value < high
+        assert found["Average", head][0] == pytest.approx(sum(own[one]["value"] for one in own) / 2)
+    assert {path for path in Path("results").rglob("*") if path.is_file()} == before, "results stay as they were"
+
+
+def test_a_folder_is_read_as_what_it_is(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run's, one that was exported for open_clip, whose feature is the one that is probed, and one of timm."""
+    own = values(probed(capsys, r, MDC))
+    assert values(probed(capsys, r, str(r / "runs" / MDC))) == own
+    assert main(["export", MDC, str(tmp_path / "out"), "--to", "open_clip", "--scale", r.name]) == 0
+    assert values(probed(capsys, r, str(tmp_path / "out"))) == own
+    torch.manual_seed(3)
+    net = timm.create_model("resnet18", pretrained=False)
+    net.pretrained_cfg["input_size"] = (3, 64, 64)
+    save_for_hf(net, str(tmp_path / "net"), safe_serialization=True)
+    found = probed(capsys, r, str(tmp_path / "net"))
+    assert found["image_size"] == 64 and found == {
+        **probed(capsys, r, f"timm:local-dir:{tmp_path / 'net'}"),
+        "model": str(tmp_path / "net"),
+    }
+    assert values(found) != values(probed(capsys, r, "timm:resnet18/random", "--image-size", "64"))
+
+
+def test_an_attentive_probe_of_an_open_clip_reads_what_is_as_wide_as_its_tokens(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its embedding has 16 numbers, its tokens 32. A model of one token has none to attend to."""
+    found = probed(capsys, r, f"open_clip:local-dir:{write_clip(tmp_path)}", "--heads", "linear,attentive")
+    assert set(values(found)) == {("shape", "linear"), ("shape", "attentive")}
+    asked = [
+        "timm:resnet18/random",
+        "--scale",
+        r.name,
+        "--probes",
+        "shape",
+        "--heads",
+        "attentive",
+        "--image-size",
+        "32",
+    ]
+    assert main(["probe", *asked]) == 2
+    assert "no patch tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "said"),
+    [
+        ("timm:no_such/random", [], "no_such"),
+        ("open_clip:ViT-S-32", [], "needs weights"),
+        ("torchvision:no_such/random", [], "no_such"),
+        ("torchvision:resnet18/NO_WEIGHTS", [], "NO_WEIGHTS"),
+        ("timm:local-dir:nowhere", [], "nowhere"),
+        ("nobody", [], "other encoders: timm:NAME"),
+        ("clip", [], "name a run"),
+        ("alt/on-clip/mdc/s0", [], "none of its own"),
+        (MDC, ["--image-size", "32"], "images of 48 pixels"),
+        (MDC, ["--probes", "cifar10"], "no cifar10; allowed: shape, colour"),
+        (MDC, ["--probes", ","], "names none"),
+        (MDC, ["--heads", "svm"], "no svm; allowed: linear, attentive, knn"),
+        ("scales", [], "holds no run.json"),
+    ],
+)
+def test_what_is_not_there_is_one_line(
+    r: Path, model: str, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["probe", model, "--scale", r.name, "--probes", "shape", *more]) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+
+
+def test_a_probe_that_is_not_made_yet_says_how(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (r / "data/probes/shape/index.json").unlink()
+    assert main(["probe", MDC, "--scale", r.name, "--probes", "shape"]) == 2
+    assert "snakemake" in capsys.readouterr().err
+
+
+def test_encoders_of_each_library_are_rows_by_every_head(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With random weights, as the row says; and by their keys `mdc probe` finds the numbers of the table."""
+    found = small_project.values((0, 1))
+    pooled: dict[str, Any] = {"rand_timm": {"pooled": True}, "rand_open_clip": {"pooled": True}}
+    found["encoders"] |= {
+        key: {"label": key, "weights": "random", **entry, **pooled.get(key, {})} for key, entry in RANDOM.items()
+    }
+    found["tables"]["table1"]["encoders"] = list(RANDOM)
+    found["tables"]["table_neighbours"] |= {"encoders": list(RANDOM), "probes": ["shape"]}
+    small_project.write_params(Path(), found)
+    plan = Plan(validate(found))
+    probes = [name for name in plan.jobs if name.startswith("probe/frozen/")]
+    assert len(probes) == 3 * 3
+    do_jobs(plan, [*(f"encoders/{key}" for key in RANDOM), *probes])
+    do_jobs(plan, [name for name in plan.jobs if name.startswith("probe/") and "frozen" not in name])
+    do_jobs(plan, ["table1", "table_neighbours"])
+    with (r / "table_neighbours/table_neighbours_long.csv").open() as file:
+        rows = {(row["system"], row["column"]): row for row in csv.DictReader(file)}
+    for key in RANDOM:
+        told = values(probed(capsys, r, key, "--heads", "linear,attentive,knn"))
+        for head in ("linear", "attentive", "knn"):
+            row = rows[f"frozen/{key}/{head}", "shape"]
+            assert row["backbone"] == f"{key}, random weights"
+            shown = [float(row[name]) for name in ("value", "low", "high")]
+            assert shown == pytest.approx(told["shape", head], abs=1e-4)
+        assert f"{key}, random weights" in (r / "table1/table1_long.csv").read_text()
