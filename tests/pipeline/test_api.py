@@ -68,7 +68,13 @@ def test_every_kind_of_image_is_the_same_to_it(r: Path, files: list[Path]) -> No
 
 def test_many_images_keep_their_order_and_the_first_bad_one_is_named(r: Path) -> None:
     model, images = mdc.load(MDC, scale=r.name), torch.randint(0, 256, (140, 3, 48, 48), dtype=torch.uint8)
-    whole = model.encode(images).probed
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        whole = model.encode(images).probed
+        assert torch.get_num_threads() == threads + 1, "it is left as it was"
+    finally:
+        torch.set_num_threads(threads)
     assert whole.shape[0] == 140 and whole.unique(dim=0).shape[0] == 140
     for place in (0, 63, 64, 139):
         torch.testing.assert_close(model.encode(images[place]).probed[0], whole[place], atol=1e-5, rtol=0)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,9 +23,12 @@ from mdc.plan.records import UserError
 OneImage = str | Path | Image.Image | np.ndarray | Tensor
 #: one image, or several: a list, an array (B, H, W, 3) or a tensor (B, 3, H, W)
 Images = OneImage | Sequence[OneImage]
+#: an RGB image → pixels (3, S, S)
+Crop = Callable[[Image.Image], Tensor]
+T = TypeVar("T")
 
 
-def batches(images: Images, crop: Callable[[Image.Image], Tensor], size: int) -> Iterator[tuple[Tensor, list[str]]]:
+def batches(images: Images, crop: Crop, size: int) -> Iterator[tuple[Tensor, list[str]]]:
     """``crop`` (3, S, S) of each image, and its name as of ``pictures``, so many at a time, (B, 3, S, S). Several threads decode
     and crop, which Pillow does outside Python's lock, so no more whole images are held than there are threads."""
     listed = several(images)
@@ -44,6 +47,30 @@ def batches(images: Images, crop: Callable[[Image.Image], Tensor], size: int) ->
                 yield torch.stack(crops), list(names)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def computed(images: Images, crop: Crop, size: int, compute: Callable[[Tensor], T], device: torch.device) -> list[T]:
+    """``compute`` of the pixels of each of ``batches``, in their order.
+
+    On a CPU each core decodes and computes a batch of its own with one thread: threads that share a computation would wait for
+    those that decode, which took three times as long.
+    """
+    listed, before = several(images), torch.get_num_threads()
+    starts = range(0, len(listed), size)
+    if device.type != "cpu" or len(starts) < 2:
+        return [compute(pixels) for pixels, _ in batches(images, crop, size)]
+
+    def part(start: int) -> T:
+        places = range(start, min(start + size, len(listed)))
+        return compute(torch.stack([crop(_picture(listed[place], place)) for place in places]))
+
+    torch.set_num_threads(1)
+    try:
+        # the number is each thread's own
+        with ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(part, starts))
+    finally:
+        torch.set_num_threads(before)
 
 
 def pictures(images: Images) -> tuple[list[Image.Image], list[str]]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Score, warn_of
 from mdc.app.export import open_clip_model
 from mdc.app.find_run import run_folder
-from mdc.app.given_images import Images, OneImage, batches, is_one, several
+from mdc.app.given_images import Images, OneImage, batches, computed, is_one, several
 from mdc.app.scores import Scores, checked
 from mdc.app.ways import Options, template, unknown_in, way_of
 from mdc.data.formats.images import center_resize
@@ -109,19 +109,16 @@ class Model:
         """
         if not len(several(images)):
             raise UserError("images: none; at least one is needed")
-        found = [self.encode_pixels(pixels) for pixels, _ in batches(images, self._crop, _BATCH)]
+        _ = self._encoder  # loaded once, before there are threads
+        found = computed(images, self._crop, _BATCH, self.encode_pixels, self.device)
         return Encoded(**{name: _together([getattr(one, name) for one in found]) for name in Encoded.__annotations__})
-
-    def pixels(self, images: Sequence[Image.Image]) -> Tensor:
-        """RGB images as the encoder is shown them: the shorter side resized, the middle cropped; (B, 3, S, S) uint8."""
-        return torch.stack([self._crop(image) for image in images])
 
     def _crop(self, image: Image.Image) -> Tensor:
         return torch.from_numpy(center_resize(image, self.job.backbone.image_size)).permute(2, 0, 1)
 
     @torch.no_grad()
     def encode_pixels(self, images: Tensor) -> Encoded:
-        """``encode`` of what ``pixels`` gives."""
+        """``encode`` of images as the encoder is shown them, resized and cropped to the middle, (B, 3, S, S) uint8."""
         prepared = self._encoder.encoder.prepared(images.to(self.device))
         cls, patches = self._encoder.encoder(prepared)
         mean = pool(cls, patches, "patch_mean")

@@ -70,7 +70,7 @@ def probed(name: str, params: Params, image_size: int | None, attentive: bool, p
 
 
 def _entry(name: str, encoders: Mapping[str, EncoderEntry], image_size: int | None) -> EncoderEntry | None:
-    """As it would stand in ``encoders``, before its tokens are counted; None of a run."""
+    """Its entry of ``encoders``, before its tokens are counted; None of a run."""
     kind, _, model = name.partition(":")
     folder = Path(name)
     if name in encoders:

@@ -215,7 +215,7 @@ def _text(text: str) -> str:
 
 
 def _seal(path: Path) -> list[Any]:
-    """By which another state of an image is told."""
+    """Path, size and modification time of an image."""
     try:
         status = path.stat()
     except (OSError, ValueError):

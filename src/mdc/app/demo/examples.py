@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mdc.app.model import Model
 from mdc.data.formats.images import decode
+from mdc.data.scenes.oracle import judge
+from mdc.data.scenes.world import Scene
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.retrieval import SPLIT
 from mdc.plan.records import UserError
@@ -25,8 +29,7 @@ class Examples:
 
 
 def examples(model: Model, folder: Path) -> Examples:
-    """Up to 4 images whose caption is one of their references, of 32 held-out ones that a seed chooses; ``folder``: where their
-    files go."""
+    """Up to 4 images that are captioned rightly, of 32 held-out ones that a seed chooses; ``folder``: where their files go."""
     if not model.writes:
         return Examples([], "No examples: this run writes no captions.")
     if not model.has_corpus:
@@ -38,11 +41,11 @@ def examples(model: Model, folder: Path) -> Examples:
     if not found:
         return Examples(
             [],
-            f"No examples: of {tried} held-out images, chosen by a seed, this run captions none exactly as a reference.",
+            f"No examples: of {tried} held-out images, chosen by a seed, this run captions none rightly.",
         )
     text = (
-        f"Examples: held-out images that this run captions exactly as a reference; {len(found)} of {tried} that were tried, "
-        "chosen by a seed. So they show it at its best."
+        f"Examples: held-out images that this run captions rightly (as a reference, or, of a scene, with true statements "
+        f"alone); {len(found)} of {tried} that were tried, chosen by a seed. So they show it at its best."
     )
     return Examples(found, text)
 
@@ -55,13 +58,23 @@ def _right(model: Model, folder: Path) -> tuple[list[tuple[Path, str]], int]:
         some = [reader.read(number) for number in numbers[first : first + _AT_ONCE]]
         captions = model.caption([decode(data) for _, data, _ in some])
         for number, (_, data, record), caption in zip(numbers[first:], some, captions, strict=False):
-            if _plain(caption.text) in map(_plain, record["captions"]):
+            if _is_right(caption.text, record):
                 path = folder / f"example-{number}.png"
                 path.write_bytes(data)
                 found.append((path, caption.text))
         if len(found) >= _SHOWN:
             return found[:_SHOWN], first + len(some)
     return found, len(numbers)
+
+
+def _is_right(caption: str, record: Mapping[str, Any]) -> bool:
+    """Whether it is a reference, or, of a rendered scene, states something, all of it true."""
+    if _plain(caption) in map(_plain, record["captions"]):
+        return True
+    if (truth := record.get("truth")) is None:
+        return False
+    verdict = judge(Scene.from_json(dict(truth)), caption)
+    return 0 < verdict.all.true == verdict.all.stated and not verdict.unreadable
 
 
 def _plain(caption: str) -> str:

@@ -1,6 +1,6 @@
 """The verb ``mdc features``: what a run's encoder makes of anybody's images, as a parquet file.
 
-An interrupted call goes on where it stopped (:mod:`mdc.app.kept_parts`). On a CPU several processes encode, with one thread each,
+An interrupted call resumes (:mod:`mdc.app.kept_parts`). On a CPU several processes encode, with one thread each,
 so that the numbers do not depend on how many there are; on a GPU one encodes what several have decoded.
 """
 

@@ -71,7 +71,7 @@ def native_size(model: str) -> int:
 
 def tokens_layer(model: str) -> tuple[str, int]:
     """``layer`` and ``prefix`` of a model as it comes: what its classifier reads the mean of, or, of a transformer, its last
-    norm, behind [CLS]. UserError where that cannot be told."""
+    norm, behind [CLS]. UserError if it is unknown."""
     from torchvision.models.feature_extraction import get_graph_node_names
 
     names = get_graph_node_names(_model(model, None, {}))[1]

@@ -128,7 +128,7 @@ class ProbeTable(OfMethods):
 class HeadTable(ProbeTable):
     """A table of one backbone by ``heads``, ``linear`` or those of the scale's ``probe``: what an encoder knows, by how it is
     asked. ``contrasts``: pairs of methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head.
-    ``zero_shot``: columns besides of what the scale's ``table_zero_shot`` finds, in the rows that stand there too."""
+    ``zero_shot``: columns besides of what the scale's ``table_zero_shot`` finds, for the rows that it shares with that table."""
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     heads: Annotated[list[HeadName], Field(min_length=1), AfterValidator(each_once)]
