@@ -157,6 +157,21 @@ def test_an_unknown_token_is_left_out_of_what_is_filled_in(r: Path, files: list[
     assert len(told) == 1 and found == model.fill(files, "a ?")
 
 
+def test_a_gap_may_have_a_comma_behind_it(r: Path, files: list[Path]) -> None:
+    model = mdc.load(MDC, scale=r.name)
+    assert model.fill(files, "a ?, a ?.") == model.fill(files, "a ? , a ? .")
+    assert model.fill(files, "a ??") == model.fill(files, "a ? ?")
+
+
+@pytest.mark.parametrize("images", [None, b"bytes"])
+def test_what_is_no_image_and_no_caption_is_one_line(r: Path, files: list[Path], images: Any) -> None:
+    model = mdc.load(MDC, scale=r.name)
+    with pytest.raises(mdc.UserError, match="allowed"):
+        model.encode(images)
+    with pytest.raises(mdc.UserError, match="no text"):
+        model.score(files[0], ["a red circle", None])  # type: ignore[list-item]
+
+
 def test_captions_and_filled_words(r: Path, files: list[Path]) -> None:
     model = mdc.load(TUNED, scale=r.name)
     assert model.weights == "best"

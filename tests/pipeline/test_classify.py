@@ -104,7 +104,7 @@ def test_tokens_outside_the_vocabulary_are_one_warning(r: Path) -> None:
     model, image = mdc.load(ARC, scale=r.name), photos(r)[0]
     with pytest.warns(UserWarning, match="zebra") as told:
         one = model.classify(image, ["red zebra", "blue"], "a {class}")
-    assert len(told) == 1 and "zebra" in one.unknown
+    assert len(told) == 1 and any("zebra" in tokens for tokens in one.unknown.values())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         known = model.classify(image, ["red", "blue"], "a {class}")

@@ -121,6 +121,17 @@ def test_what_is_not_there_is_one_line(
     assert said in err and err.count("\n") == 1
 
 
+def test_without_a_repository_the_installed_parameters_serve(
+    r: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params = Path("params.yaml").resolve()
+    monkeypatch.setattr("mdc.app.probe_model.installed", lambda: params)
+    told = probed(capsys, r, MDC)
+    (tmp_path / "results").symlink_to(r.parent.resolve())
+    monkeypatch.chdir(tmp_path)
+    assert probed(capsys, r, MDC)["results"] == told["results"]
+
+
 def test_a_probe_that_is_not_made_yet_says_how(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (r / "data/probes/shape/index.json").unlink()
     assert main(["probe", MDC, "--scale", r.name, "--probes", "shape"]) == 2

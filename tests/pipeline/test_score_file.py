@@ -105,6 +105,25 @@ def test_every_kind_of_table_says_the_same(r: Path, images: dict[str, bytes], tm
         assert pq.read_table(out)["score"].to_pylist() == pytest.approx(wanted, abs=1e-5), path
 
 
+def test_of_right_and_wrong_captions_it_says_how_often_the_right_one_wins(
+    r: Path, images: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [("0.png", "a red circle", "a blue star", "a green cross"), ("1.png", "a blue star", "a red circle", "")]
+    path = table(tmp_path / "t.csv", options, ("image", "caption", "negative_caption_1", "negative_caption_2"))
+    out = tmp_path / "o.jsonl"
+    assert asked(r, path, out, run=CLIP) == 0
+    rows = read(out)
+    assert [(row["row"], row["column"], row["caption"]) for row in rows] == [
+        *zip((0, 0, 0), ("caption", "negative_caption_1", "negative_caption_2"), options[0][1:], strict=True),
+        *zip((1, 1), ("caption", "negative_caption_1"), options[1][1:3], strict=True),
+    ]
+    won = 0
+    for number in (0, 1):
+        right, *wrong = (row["score"] for row in rows if row["row"] == number)
+        won += right > max(wrong)
+    assert f"{won} of 2 rows" in capsys.readouterr().out
+
+
 def test_an_image_is_looked_at_once_for_all_its_captions(
     r: Path, images: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,15 +83,15 @@ class Classified:
     """An image's class. ``label``: that of the highest score; ``scores``: by class, in the order that they were given, as
     ``estimator`` has them (a mean over templates), or, of the ``debiased``, less the log of the captions' mean probability with
     other images. ``probabilities``: by class, their softmax, which takes all classes for equally frequent; None where scores are
-    no probabilities of captions. ``unknown``: tokens of the captions that the vocabulary does not have, without which they were
-    scored."""
+    no probabilities of captions. ``unknown``: by class, where there are any, tokens of its captions that the vocabulary does not
+    have, without which they were scored."""
 
     label: str
     scores: dict[str, float]
     probabilities: dict[str, float] | None
     estimator: str
     debiased: bool
-    unknown: list[str]
+    unknown: dict[str, list[str]]
 
 
 class Classifying(Sampling, total=False):

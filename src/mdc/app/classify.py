@@ -7,6 +7,7 @@ become tokens once, and an image is read once for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ class Classifier:
                 )
             others = HeldOut.of(model.corpus, PRIOR_IMAGES, model.run.context_length).images
             self._prior = log_mean_probability(self._scores(others))
-        warn_of(self.unknown, above=3)
+        warn_of(chain(*self.unknown.values()), above=3)
 
     def of(self, images: Images) -> list[Classified]:
         """The class of each image."""
@@ -105,21 +106,22 @@ def _templates(templates: str | Sequence[str] | None) -> ClassCaptions:
     return ClassCaptions(templates=listed)
 
 
-def _captions(scorer: RunScorer, labels: list[str], how: ClassCaptions) -> tuple[Captions, list[str]]:
-    """The captions of all classes, and their tokens that the vocabulary does not have, which are left out of them."""
+def _captions(scorer: RunScorer, labels: list[str], how: ClassCaptions) -> tuple[Captions, dict[str, list[str]]]:
+    """The captions of all classes, and by class their tokens that the vocabulary does not have, which are left out of them."""
     vocabulary: Vocabulary = scorer.vocabulary
     # names of folders have lines for spaces, as in the captions
-    if unknown := [one for one in labels if not vocabulary.known(clip_pieces(one.replace("_", " ")))]:
-        raise UserError(f"classes wholly outside this model's vocabulary: {', '.join(map(repr, unknown))}")
+    if outside := [one for one in labels if not vocabulary.known(clip_pieces(one.replace("_", " ")))]:
+        raise UserError(f"classes wholly outside this model's vocabulary: {', '.join(map(repr, outside))}")
     said, texts = class_texts("asked", {"kind": "asked"}, labels, how)
-    tokens, first, missing = [], dict[tuple[int, ...], str](), dict[str, None]()
+    tokens, first, missing = [], dict[tuple[int, ...], str](), dict[str, list[str]]()
     for label, captions in zip(labels, texts, strict=True):
         for caption in captions:
             tokens.append(caption_tokens(vocabulary, caption, scorer.context_length, leave_out=True))
-            missing |= dict.fromkeys(vocabulary.unknown(caption))
+            if unknown := vocabulary.unknown(caption):
+                missing[label] = list(dict.fromkeys([*missing.get(label, ()), *unknown]))
         other = first.setdefault(tuple(tokens[-1]), label)
         if other != label:
             raise UserError(
                 f"classes {other!r} and {label!r}: are one caption to this model, so no score tells them apart"
             )
-    return Captions(said, texts, tokens), list(missing)
+    return Captions(said, texts, tokens), missing

@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         launch.say(args.verb, str(error))
         return 128 + error.number
     except KeyboardInterrupt:
-        launch.say(args.verb, f"interrupted; {getattr(args, 'interrupted', 'finished results are kept')}")
+        kept = getattr(args, "interrupted", "finished results are kept")
+        launch.say(args.verb, f"interrupted; {kept() if callable(kept) else kept}")
         return 130
     return 0
 

@@ -136,6 +136,10 @@ def benchmark_model(
     folder: Path, weights: str, task: str, device: torch.device
 ) -> tuple[BenchmarkModel, Callable[[Image.Image], Tensor], Callable[[Sequence[str]], Tensor]]:
     """(model, transform, tokenizer) of a run, as CLIP-benchmark's loaders return them."""
+    if not (folder / "run.json").is_file():
+        raise UserError(
+            f"{folder}: exported for open_clip; name it so: --model local-dir:{folder} --pretrained '' --model_type open_clip"
+        )
     run, _ = open_run(folder, weights)
     job, vocabulary, context_length = run.job, run.vocabulary, run.context_length
     features = task == "linear_probe"

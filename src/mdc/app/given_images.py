@@ -91,7 +91,11 @@ def is_one(images: Images) -> bool:
 
 
 def several(images: Images) -> list[Any]:
-    """Each image of what was given."""
+    """Each image of what was given; UserError for what is no image and holds none."""
+    if images is None or isinstance(images, bytes):
+        raise UserError(
+            f"images: {type(images).__name__}; allowed: files, PIL images, arrays, tensors, or a list of them"
+        )
     return [images] if is_one(images) else list(images)  # type: ignore[arg-type]
 
 

@@ -17,13 +17,17 @@ from mdc.plan.records import read_json, write_json
 _Piece = TypeVar("_Piece", bound=Sized)
 _Result = TypeVar("_Result")
 _STATE = "state.json"
-#: what an interrupted call says
-RESUME = "finished parts are kept; rerun to resume"
 
 
 def folder_beside(out: Path) -> Path:
     """Where the files of finished pieces lie: a hidden folder beside ``out``."""
     return out.with_name(f".{out.name}.parts")
+
+
+def kept(out: Path, ending: str) -> str:
+    """What an interrupted call says."""
+    count = len(list(folder_beside(out).glob(f"[0-9]*{ending}")))
+    return f"finished parts: {count}, which are kept; rerun to resume" if count else "no part was finished yet"
 
 
 @contextmanager

@@ -105,7 +105,7 @@ class Model:
         """The features of images, in their order. Images are resized and cropped as for the probes.
 
         >>> model.encode(["a.jpg", "b.jpg"]).probed.shape
-        torch.Size([2, 192])
+        torch.Size([2, 96])
         """
         if not len(several(images)):
             raise UserError("images: none; at least one is needed")
@@ -169,7 +169,9 @@ class Model:
             raise UserError(
                 f"{count} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
             )
-        asked = [[own] if isinstance(own, str) else list(own) for own in asked]
+        asked = [[own] if isinstance(own, str) else list(own or ()) for own in asked]
+        if wrong := [one for own in asked for one in own if not isinstance(one, str)]:
+            raise UserError(f"captions: {wrong[0]!r} is no text")
         found: list[list[Score]] = []
         for pixels, names in batches(images, scores.scorer.picture, _BATCH):
             found += scores.of(pixels, asked[len(found) : len(found) + len(names)])

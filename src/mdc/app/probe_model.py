@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 
-from mdc.app.commands.parameters import plan_of
+from mdc.app.commands.parameters import installed, plan_of
 from mdc.app.probed_model import ASKED, Probed, probed
 from mdc.evaluation import probe
 from mdc.plan.config.scale import Attentive, Probing
@@ -50,6 +50,8 @@ class Cell:
 def main(args: argparse.Namespace) -> None:
     """``args``: config (the model), probes, heads, image_size, json, folder, cache, params, scale. UserError for a model,
     a probe or a head that is not there."""
+    if args.params == "params.yaml" and not Path(args.params).is_file():  # no repository, but results
+        args.params = str(installed())
     plan = plan_of(args)
     if plan.scale.probe is None:
         raise UserError(f"scale {plan.params.scale} has no section probe, which says how encoders are probed")

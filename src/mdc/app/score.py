@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 import warnings
+from pathlib import Path
 
 from mdc.app import score_file
 from mdc.app.answers import Score
 from mdc.app.find_run import run_folder
 from mdc.app.model import Model, load
 from mdc.app.scores import ranked
+from mdc.data.sources.named_table import kind_of
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
@@ -23,6 +25,10 @@ def main(args: argparse.Namespace) -> None:
         if args.json:
             raise UserError("--json: goes with an image and its captions; a table's --out may end in .jsonl")
         return score_file.main(args)
+    if kind_of(Path(args.image)) is not None:
+        raise UserError(
+            f"{args.image}: a table of images and captions, behind which no caption stands; allowed: its --out"
+        )
     if args.out or args.tokens or args.processes:
         raise UserError(
             "--out, --tokens, --processes: go with a table of images and captions, behind which no captions stand"
@@ -40,6 +46,8 @@ def main(args: argparse.Namespace) -> None:
         print(json.dumps({**told, "samples": samples, "captions": listed}, indent=1))
     else:
         print("\n".join(_text(model, scores, args)))
+    if without := sum(one.score != one.score for one in scores):
+        raise UserError(f"{without} of {len(scores)} captions have no score: no word that the run's vocabulary has")
 
 
 def _text(model: Model, scores: list[Score], args: argparse.Namespace) -> list[str]:

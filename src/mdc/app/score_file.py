@@ -23,7 +23,7 @@ from mdc.app.answers import Score, left_out
 from mdc.app.export.features import Decoder, Pixels
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
 from mdc.app.find_run import run_folder
-from mdc.app.kept_parts import RESUME, fill, parts_beside
+from mdc.app.kept_parts import fill, kept, parts_beside
 from mdc.app.model import Model, load
 from mdc.app.score_rows import ENDINGS, Row, write_rows
 from mdc.app.scores import Scores
@@ -31,15 +31,18 @@ from mdc.data.formats.captions import caption_name
 from mdc.data.formats.samples import texts_of
 from mdc.data.loader.workers import ahead
 from mdc.data.sources.corpora.caption_table import image_name
-from mdc.data.sources.named_table import TAKEN, NamedTable, kind_of
+from mdc.data.sources.named_table import RIGHT, TAKEN, WRONG, NamedTable, kind_of
 from mdc.plan.host import usable_cores
 from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json, write_text
+from mdc.report.statistics.estimate import exact
 
-_IMAGES = 32  # of a part
+_IMAGES = 8  # of a part, so that little is lost when a call is interrupted
 _NO_WORD = "no word that the run's vocabulary has"
 
-#: an image's key → (row, caption) of its captions
-Captions = Mapping[str, Sequence[tuple[int, str]]]
+#: row, column and text of a caption
+Asked = tuple[int, str, str]
+#: an image's key → its captions
+Captions = Mapping[str, Sequence[Asked]]
 
 
 @dataclass(frozen=True)
@@ -73,22 +76,22 @@ class Scorer:
     def scored(self, decoded: tuple[Pixels, Captions]) -> list[Row]:
         """A row for each caption."""
         pixels, captions = decoded
-        rows = [self.row(n, key, text, why) for key, why in pixels.bad for n, text in captions.get(key, ())]
-        asked: dict[bytes, list[tuple[int, str, str]]] = {}  # by image: what looks the same is encoded once
+        rows = [self.row(key, one, why) for key, why in pixels.bad for one in captions.get(key, ())]
+        asked: dict[bytes, list[tuple[str, Asked]]] = {}  # by image: what looks the same is encoded once
         first: dict[bytes, int] = {}
         for number, (key, image) in enumerate(zip(pixels.keys, pixels.images, strict=True)):
-            for row, caption in captions.get(key, ()):
-                if problem := self._problem(caption):
-                    rows.append(self.row(row, key, caption, problem))
+            for one in captions.get(key, ()):
+                if problem := self._problem(one[-1]):
+                    rows.append(self.row(key, one, problem))
                 else:
                     seen = image.numpy().tobytes()
                     first.setdefault(seen, number)
-                    asked.setdefault(seen, []).append((row, key, caption))
+                    asked.setdefault(seen, []).append((key, one))
         if asked:
-            texts = [[caption for *_, caption in some] for some in asked.values()]
+            texts = [[one[-1] for _, one in some] for some in asked.values()]
             found = self.scores.of(pixels.images[list(first.values())], texts)
             pairs = zip(chain(*asked.values()), chain(*found), strict=True)
-            rows += [self.row(*one, _NO_WORD if score.score != score.score else "", score) for one, score in pairs]
+            rows += [self.row(*of, _NO_WORD if score.score != score.score else "", score) for of, score in pairs]
         return rows
 
     def _problem(self, caption: str) -> str:
@@ -98,11 +101,12 @@ class Scorer:
             return str(error)
         return ""
 
-    def row(self, number: int, image: str, caption: str, problem: str, score: Score | None = None) -> Row:
+    def row(self, image: str, asked: Asked, problem: str, score: Score | None = None) -> Row:
         """``image`` as the table has it; ``problem``: why there is no score, "" if there is one."""
         told = score.plain() if score is not None else {"tokens": []}
         told["tokens"] = [{"token": token, "value": value} for token, value in told["tokens"]]
-        told |= {"row": number, "image": image, "caption": caption, "problem": problem or None}
+        number, column, caption = asked
+        told |= {"row": number, "image": image, "column": column, "caption": caption, "problem": problem or None}
         return {name: told.get(name) for name in self.columns}
 
 
@@ -115,7 +119,8 @@ def main(args: argparse.Namespace) -> None:
     if kind_of(path) is None:
         raise UserError(f"{path}: no caption stands behind it; allowed: an image and captions, or a table ({TAKEN})")
     if out.suffix not in ENDINGS:
-        raise UserError(f"--out {args.out or ''}: needed: a file to write, whose name ends in {', '.join(ENDINGS)}")
+        given = f" {args.out}" if args.out else " is missing"
+        raise UserError(f"--out{given}: needed: a file to write, whose name ends in {', '.join(ENDINGS)}")
     if out.exists():
         raise UserError(f"--out {out}: already exists; choose another file, or delete it")
     if args.processes is not None and args.processes < 1:
@@ -123,10 +128,10 @@ def main(args: argparse.Namespace) -> None:
     model = load(run_folder(args.run, args.params, args.scale), args.weights)
     drawing = {"samples": args.samples, "seed": args.seed, "blind": args.blind}
     scores = model.scores(args.estimator, **drawing)
-    columns = ["row", "image", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
+    columns = ["row", "image", "column", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
     columns += [*["blind", "blind_error"] * args.blind, "unknown", "problem"]
     scorer = Scorer(scores, Decoder(model.job.backbone.image_size), columns)
-    parts, rows = _parts(path, scorer)
+    parts, rows, right = _parts(path, scorer)
     asked = {
         "table": sha256_file(path),
         "images": sha256_json([_seal(file) for part in parts for file in part.images.files()]),
@@ -134,7 +139,7 @@ def main(args: argparse.Namespace) -> None:
         "config": model.job.sha256,
         "options": {**drawing, "estimator": scores.estimator, "columns": columns},
     }
-    args.interrupted = RESUME
+    args.interrupted = partial(kept, out, ".json")
     with parts_beside(out, asked, ".json", "is scoring this table") as folder:
         files = [folder / f"{number:08d}.json" for number in range(len(parts))]
         compute = partial(_scored, model=model, scorer=scorer, processes=args.processes or usable_cores())
@@ -144,6 +149,8 @@ def main(args: argparse.Namespace) -> None:
         with atomic_path(out) as temporary:
             write_rows(temporary, rows, columns)
     print(f"{out}: {len(rows)} rows, {scores.estimator} of {model.name} ({model.weights} weights)")
+    if right is not None:
+        print(_won(rows, right))
     _complain(out, rows)
 
 
@@ -158,19 +165,40 @@ def _keep(path: Path, rows: list[Row]) -> None:
     write_text(path, json.dumps(rows))
 
 
+def _won(rows: Sequence[Row], right: str) -> str:
+    """How often the caption of the column ``right`` has the highest score of its row; rows without all scores do not count."""
+    by: dict[int, list[Row]] = {}
+    for row in rows:
+        by.setdefault(row["row"], []).append(row)
+    values = list[bool]()
+    for some in by.values():
+        own = [row["score"] for row in some if row["column"] == right]
+        others = [row["score"] for row in some if row["column"] != right]
+        if len(own) == 1 and others and None not in (*own, *others):
+            values.append(own[0] > max(others))
+    if not values:
+        return "no row has a right caption and a wrong one with scores"
+    found = exact(sum(values), len(values))
+    assert found.low is not None and found.high is not None
+    return (
+        f"the right caption ({right}) scores highest in {sum(values)} of {len(values)} rows: {100 * found.value:.1f} %, "
+        f"95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}"
+    )
+
+
 def _complain(out: Path, rows: Sequence[Row]) -> None:
     """On stderr, a line for each reason and image, and for all unknown tokens; UserError counts what has no score."""
     if told := left_out(token for row in rows for token in row["unknown"] or ()):
         print(f"mdc score: {told}", file=sys.stderr)
-    bad: dict[tuple[str, str], list[int]] = {}
+    bad: dict[tuple[str, str], dict[int, None]] = {}
     for row in rows:
         if row["problem"]:
-            bad.setdefault((row["image"], row["problem"]), []).append(row["row"])
+            bad.setdefault((row["image"], row["problem"]), {})[row["row"]] = None
     for (image, problem), numbers in bad.items():
-        shown = ", ".join(map(str, numbers[:8])) + ", …" * (len(numbers) > 8)
+        shown = ", ".join(map(str, list(numbers)[:8])) + ", …" * (len(numbers) > 8)
         print(f"row {shown}: {f'{image}: ' * bool(image)}{problem}", file=sys.stderr)
     if bad:
-        count = sum(map(len, bad.values()))
+        count = sum(bool(row["problem"]) for row in rows)
         raise UserError(
             f"{count} of {len(rows)} rows have no score; each is named above and in the column problem of {out}"
         )
@@ -179,34 +207,39 @@ def _complain(out: Path, rows: Sequence[Row]) -> None:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def _parts(path: Path, scorer: Scorer) -> tuple[list[Part], list[Row]]:
-    """The table's images with their captions, in the order of their first rows, and rows of the output for those that name none
-    or have no caption."""
+def _parts(path: Path, scorer: Scorer) -> tuple[list[Part], list[Row], str | None]:
+    """The table's images with their captions, in the order of their first rows; rows of the output for those that name none or
+    have no caption; and the column of right captions, if others hold wrong ones."""
     table = NamedTable(path)
-    image, captions = table.image_column(), table.columns("captions", caption_name)
+    image, right, wrong = table.image_column(), None, table.called(WRONG)
+    if wrong:
+        captions = [right := table.columns("the right captions", RIGHT)[0], *wrong]
+    else:
+        captions = table.columns("captions", caption_name)
     stored = table.holds_bytes(image)
-    asked: dict[str, list[tuple[int, str]]] = {}
+    asked: dict[str, list[Asked]] = {}
     bad = []
     for number, row, complaint in table.rows(captions if stored else [image, *captions]):
         name = str(number) if stored else _text(image_name(str(row.get(image) or "").strip() or "."))
-        texts = [_text(text) for column in captions for text in texts_of(row.get(column)) if text.strip()]
+        texts = [(column, _text(text)) for column in captions for text in texts_of(row.get(column)) if text.strip()]
         if problem := complaint or ("row names no image" if name == "." else "" if texts else "no caption"):
-            bad.append(scorer.row(number, "" if name == "." else name, "", problem))
+            bad.append(scorer.row("" if name == "." else name, (number, "", ""), problem))
         else:
-            asked.setdefault(name, []).extend((number, text) for text in texts)
+            asked.setdefault(name, []).extend((number, *text) for text in texts)
     if not asked:
-        raise UserError(f"{path}: no row has an image and a caption")
+        why = f"; row {bad[0]['row']}: {bad[0]['problem']}" if bad else ""
+        raise UserError(f"{path}: no row has an image and a caption{why}")
     if not stored:
         names = iter(asked)
         some = iter(lambda: tuple(islice(names, _IMAGES)), ())
-        return [Part(Files(path.parent, part), {name: asked[name] for name in part}) for part in some], bad
+        return [Part(Files(path.parent, part), {name: asked[name] for name in part}) for part in some], bad, right
     parts = []
     for rows in (piece for piece in pieces_of(path, image, None) if isinstance(piece, Rows)):
         for start in range(0, len(rows), _IMAGES):
             piece = replace(rows, key=None, first=rows.first + start, count=min(_IMAGES, len(rows) - start))
             keys = [str(rows.before + piece.first + n) for n in range(len(piece))]
             parts.append(Part(piece, {key: asked[key] for key in keys if key in asked}))
-    return parts, bad
+    return parts, bad, right
 
 
 def _text(text: str) -> str:

@@ -91,7 +91,7 @@ def template(text: str, vocabulary: Vocabulary) -> list[int]:
     """The pieces of a caption with gaps, each a mask: "a ? dog" has one. Pieces that the vocabulary does not have are left out
     (see ``unknown_in``). UserError for a text without a gap."""
     found: list[int] = []
-    for part in text.split():
+    for part in _parts(text):
         if part == GAP:
             found.append(vocabulary.mask_id)
         else:
@@ -103,4 +103,9 @@ def template(text: str, vocabulary: Vocabulary) -> list[int]:
 
 def unknown_in(text: str, vocabulary: Vocabulary) -> list[str]:
     """The pieces of a caption with gaps that the vocabulary does not have, as text."""
-    return [piece for part in text.split() if part != GAP for piece in vocabulary.unknown(part)]
+    return [piece for part in _parts(text) if part != GAP for piece in vocabulary.unknown(part)]
+
+
+def _parts(text: str) -> list[str]:
+    """Words and gaps; a gap may have a comma or a point at its end."""
+    return text.replace(GAP, f" {GAP} ").split()

@@ -68,13 +68,15 @@ def _found(paths: Sequence[Path], classifier: Classifier, readable: Readable) ->
 
 
 def _write(found: Iterator[tuple[Path, Classified]]) -> None:
-    """As csv: a row an image and class, in the classes' order; ``chosen``: 1 of the image's class, else 0."""
+    """As csv: a row an image and class, in the classes' order; ``chosen``: 1 of the image's class, else 0;
+    ``unknown``: tokens without which the class was scored."""
     lines = csv.writer(sys.stdout, lineterminator="\n")
-    lines.writerow(["image", "class", "score", "probability", "chosen"])
+    lines.writerow(["image", "class", "score", "probability", "chosen", "unknown"])
     for path, one in found:
         for label, score in one.scores.items():
             share = "" if one.probabilities is None else one.probabilities[label]
-            lines.writerow([path, label, score, share, int(label == one.label)])
+            unknown = " ".join(one.unknown.get(label, ()))
+            lines.writerow([path, label, score, share, int(label == one.label), unknown])
 
 
 def _text(path: Path, one: Classified, count: int) -> str:
@@ -83,5 +85,6 @@ def _text(path: Path, one: Classified, count: int) -> str:
     lines = []
     for label in ranked if count == 1 else ranked[:1]:
         share = "" if one.probabilities is None else f"  {one.probabilities[label]:6.1%}"
-        lines.append(f"{one.scores[label]:9.3f}{share}  {label}")
+        without = f" (without {', '.join(one.unknown[label])})" if label in one.unknown else ""
+        lines.append(f"{one.scores[label]:9.3f}{share}  {label}{without}")
     return "\n".join(lines) if count == 1 else f"{path}: {lines[0].strip()}"

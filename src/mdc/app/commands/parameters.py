@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ def params(parser: argparse.ArgumentParser) -> None:
     """The parameter file, and a scale in place of its own."""
     parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def installed() -> Path:
+    """The parameters that were installed with this package; a repository's own lie in its first folder."""
+    return Path(sys.prefix) / "share/mdc/params.yaml"
 
 
 def plan_of(args: argparse.Namespace) -> Any:

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,8 @@ def _classes(gradio: Any, demo: Demo, image: Any) -> None:
         shares = found.probabilities or {}
         ranked = sorted(found.scores, key=lambda name: -found.scores[name])
         rows = [[f"{found.scores[name]:.2f}", f"{shares[name]:.1%}" if shares else "–", name] for name in ranked]
-        left_out = f"<p>Left out, as its vocabulary lacks them: {html.escape(', '.join(found.unknown))}</p>"
+        unknown = ", ".join(dict.fromkeys(chain(*found.unknown.values())))
+        left_out = f"<p>Left out, as its vocabulary lacks them: {html.escape(unknown)}</p>"
         return _table(["score", "probability", "class"], rows) + left_out * bool(found.unknown)
 
     asked = _told_plainly(gradio, classify)

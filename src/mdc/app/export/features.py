@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from mdc.app.export.pictures import Piece, pieces_of
 from mdc.app.find_run import run_folder
-from mdc.app.kept_parts import RESUME, fill, folder_beside, parts_beside
+from mdc.app.kept_parts import fill, folder_beside, kept, parts_beside
 from mdc.app.model import FEATURES, Model, load
 from mdc.data.formats.images import ImageError, center_resize, decode
 from mdc.data.loader.workers import ahead
@@ -128,7 +129,7 @@ def main(args: argparse.Namespace) -> None:
         print(f"{out}: already exists, for these images and this run")
         _complain(out, found["unread"])
         return
-    args.interrupted = RESUME
+    args.interrupted = partial(kept, out, ".parquet")
     with parts_beside(out, asked, ".parquet", "is computing these features") as folder:
         files = [folder / f"{number:08d}.parquet" for number in range(len(pieces))]
         processes = args.processes or usable_cores()

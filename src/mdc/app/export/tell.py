@@ -25,7 +25,7 @@ from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.records import UserError, read_json, sha256_file, write_json, write_text
+from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, write_json, write_text
 
 #: whose files a folder has, where they can run the model: name → the module that makes them
 FORMATS: dict[str, Any] = {"open_clip": open_clip_model, "timm": timm_model}
@@ -91,8 +91,9 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
             print(f"{name}: cannot load it, since {missing[name]}; mdc.load can")
             continue
         config, tensors = module.parts(run, told)
-        with saving(folder / module.WEIGHTS):
-            save_file(tensors, str(folder / module.WEIGHTS), metadata=module.metadata(manifest["id"]))
+        # not as safetensors leaves it, for its owner alone
+        with saving(folder / module.WEIGHTS), atomic_path(folder / module.WEIGHTS) as temporary:
+            save_file(tensors, str(temporary), metadata=module.metadata(manifest["id"]))
         write_json(folder / module.CONFIG, config)
 
 

@@ -34,7 +34,20 @@ def first_of(usual: Sequence[str]) -> Choice:
         called = {name.casefold(): name for name in names}
         return next((called[name] for name in usual if name in called), None)
 
+    chosen.__doc__ = ", ".join(usual[:4])  # for a message
     return chosen
+
+
+#: what columns of right captions are called, and of wrong ones, beside an image
+RIGHT = first_of(
+    ("caption", "correct", "correct_caption", "positive", "positive_caption", "right", "right_caption", "true_caption")
+)
+WRONG = first_of(
+    (
+        *("negative_caption", "negative_captions", "negative", "negatives", "wrong", "wrong_caption", "wrong_captions"),
+        *("foil", "foils", "foil_caption", "incorrect", "incorrect_caption", "false_caption", "hard_negative"),
+    )
+)
 
 
 class NamedTable:
@@ -55,11 +68,17 @@ class NamedTable:
             listed = [named] if isinstance(named, str) else named
             need_columns(self.path, self.names, *listed)
             return listed
+        if found := self.called(choice):
+            return found
+        raise UserError(
+            f"{self.path}: no column is called as {what} are ({choice.__doc__}); it has {', '.join(self.names)[:200]}"
+        )
+
+    def called(self, choice: Choice) -> list[str]:
+        """The columns that ``choice`` takes, as ``columns`` has them; none if there are none."""
         stems = {name: re.sub(r"[_ -]?\d+$", "", name) for name in self.names}
         stem = choice(stems.values())
-        if stem is None:
-            raise UserError(f"{self.path}: no column is called as {what} are; it has {', '.join(self.names)[:200]}")
-        return [name for name in self.names if stems[name] == stem]
+        return [name for name in self.names if stem is not None and stems[name] == stem]
 
     def image_column(self, named: str | None = None) -> str:
         """The column of images: their names, or, in parquet files, their bytes."""

@@ -10,22 +10,7 @@ from typing import Any
 from mdc.data.formats.folders import NamedImages, listed_name, needed
 from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, checked_image, texts_of
 from mdc.data.sources.cleaned import Choices
-from mdc.data.sources.named_table import NamedTable, first_of
-
-_RIGHT = (
-    "caption",
-    "correct",
-    "correct_caption",
-    "positive",
-    "positive_caption",
-    "right",
-    "right_caption",
-    "true_caption",
-)
-_WRONG = (
-    *("negative_caption", "negative_captions", "negative", "negatives", "wrong", "wrong_caption", "wrong_captions"),
-    *("foil", "foils", "foil_caption", "incorrect", "incorrect_caption", "false_caption", "hard_negative"),
-)
+from mdc.data.sources.named_table import RIGHT, WRONG, NamedTable
 
 
 class ChoiceTable(Choices):
@@ -37,8 +22,8 @@ class ChoiceTable(Choices):
         path = needed(data_dir / source["path"], "file")
         self._table = table = NamedTable(path)
         self._image = table.image_column(source["image_column"])
-        (self._right,) = table.columns("the right captions", first_of(_RIGHT), source["caption_column"])
-        self._wrong = table.columns("wrong captions", first_of(_WRONG), source["wrong_column"])
+        (self._right,) = table.columns("the right captions", RIGHT, source["caption_column"])
+        self._wrong = table.columns("wrong captions", WRONG, source["wrong_column"])
         self._root = None
         if not table.holds_bytes(self._image):
             self._root = needed(path.parent if source["images"] is None else data_dir / source["images"])
