@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import open_clip
@@ -13,16 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 from torch import nn
 from torchvision.models import resnet
 
-from mdc.app.export.open_clip_model import parts
 from mdc.evaluation.predictors.folded import hidden_states, read_images
 from mdc.models.captioner import Captioner
 from mdc.models.encoder import build_encoder, pool
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.reads import boxed, read
-from mdc.models.runs import RunModel
-from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Backbone, ResNet, TrainedBackbone
-from mdc.plan.records import UserError
 
 
 def test_equals_open_clips_tower() -> None:
@@ -144,16 +139,6 @@ def test_what_params_yaml_says_of_it_comes_back() -> None:
 def test_a_mistake_is_told(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         ResNet.model_validate({**SHAPE, **changes})
-
-
-def test_open_clip_has_no_such_network(tmp_path: Path) -> None:
-    """Told before any weights are read."""
-    job = toy.job(toy.METHODS["lstm"], toy.recipe(), backbone=network("basic", 1, 1))
-    run = RunModel(tmp_path / "none.safetensors", job, Vocabulary("corpus", tuple(range(toy.V - 2))))
-    with pytest.raises(
-        UserError, match="norms of groups, which open_clip does not have; allowed: runs with a vision transformer"
-    ):
-        parts(run, {})
 
 
 # --- what a decoder reads of it ---------------------------------------------------------------------------------------
