@@ -265,7 +265,10 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     starting = {"mdc.app", "mdc.app.cli", "mdc.app.work", "mdc.training", "mdc.training.launch", "mdc.plan.processes"}
     starting |= {f"mdc.plan.{module}" for module in ("estimators", "fingerprint", "host", "progress")}
     starting |= {f"mdc.plan.processes.{module}" for module in ("gpus", "interrupts", "lock", "lost")}
-    starting |= {"mdc.app.commands", *(f"mdc.app.commands.{module}" for module in ("models", "parameters", "project"))}
+    starting |= {
+        "mdc.app.commands",
+        *(f"mdc.app.commands.{module}" for module in ("datasets", "models", "parameters", "project")),
+    }
     parts = {
         "data/corpora/alt": ["mdc.data.sources.corpora.scenes"],
         "probe/untrained/tiny/cls/s0": ["mdc.evaluation.predictors.encode", "mdc.evaluation.linear_probe"],
