@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
 import traceback
@@ -112,6 +113,8 @@ def _begin(scratch: str) -> None:
     os.dup2(2, 1)  # what the packages print is no result
     tempfile.tempdir = os.environ["TMPDIR"] = scratch
     os.environ["OMP_NUM_THREADS"] = "1"
+    # img2dataset's writer imports webdataset, which does without PyTorch; its import would take longer than all others
+    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
     # seconds that a look-up of a name may take; the C library knows no other way
     os.environ.setdefault("RES_OPTIONS", "timeout:5 attempts:2")
 
