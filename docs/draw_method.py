@@ -1,7 +1,7 @@
 """docs/method.png: what masked diffusion captioning does in training and in decoding, on one scene of the embedded world.
 
 ``python docs/draw_method.py`` writes it. The scene, its caption, the tokens, the masks and their weights are what a training
-would use. Decoding is schematic: no trained model is asked, so drawn numbers stand for the decoder's confidence.
+would use. Decoding is schematic: no trained model is asked, so random numbers replace the decoder's confidence.
 """
 
 from __future__ import annotations
