@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from mdc.data.formats.tar import BLOCK, Place, split_span
+from mdc.data.formats.tar import BLOCK, split_span
 from mdc.data.shards.lines import is_lines, parse_line, source_tar
 from mdc.data.shards.offsets import read_offsets, span_of
 from mdc.data.shards.opened import Opened, OpenShards, check_offsets, check_sizes
@@ -200,27 +200,27 @@ def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:
     """The keys of a shard's samples in order. UserError unless its offsets lead from sample to sample, through all of it."""
     path, offsets = folder / shard["file"], folder / shard["offsets"]["file"]
     bounds = read_offsets(offsets, shard["samples"]).tolist()
+    lines = is_lines(path)
+    split: Callable[[bytes], tuple[str, Any, Any]] = parse_line if lines else _tar_sample
     with path.open("rb") as file:
         try:
-            first, previous = file.readline() if is_lines(path) else b"", None
+            first, previous = file.readline() if lines else b"", None
             if bounds[0] != len(first):
                 raise ValueError
             for start, end in pairwise(bounds):
-                if not start < end <= shard["bytes"] or (key := _split(file.read(end - start), path)[0]) == previous:
+                if not start < end <= shard["bytes"] or (key := split(file.read(end - start))[0]) == previous:
                     raise ValueError
                 yield key
                 previous = key
             # the end of a tar is at least two empty blocks
-            if any(rest := file.read()) or len(rest) < (0 if is_lines(path) else 2 * BLOCK):
+            if any(rest := file.read()) or len(rest) < (0 if lines else 2 * BLOCK):
                 raise ValueError
         except (ValueError, KeyError, RecursionError):
             raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; rebuild the set") from None
 
 
-def _split(span: bytes, path: str | Path) -> tuple[str, bytes | Place, Any]:
-    """(key, image or where it lies, record) in a sample's bytes. ValueError or KeyError if they are no sample."""
-    if is_lines(path):
-        return parse_line(span)
+def _tar_sample(span: bytes) -> tuple[str, bytes, Any]:
+    """(key, image, record) in a sample's bytes. ValueError or KeyError if they are no sample."""
     files = split_span(span)
     key, record = files.pop("__key__").decode(), json.loads(files.pop("json"))
     files.pop("txt", None)
@@ -233,11 +233,11 @@ def _read(opened: Opened, shard: Mapping[str, Any], number: int) -> tuple[str, b
     start, end = span_of(opened.offsets, number)
     if not 0 <= start < end <= shard["bytes"]:
         raise ValueError("its offsets lie outside the shard")
-    key, image, record = _split(_bytes_at(opened.file, start, end - start), shard["file"])
-    if not isinstance(image, bytes):
-        assert opened.images is not None
-        image = _bytes_at(opened.images, *image)
-    return key, image, record
+    span = _bytes_at(opened.file, start, end - start)
+    if opened.images is None:
+        return _tar_sample(span)
+    key, place, record = parse_line(span)
+    return key, _bytes_at(opened.images, *place), record
 
 
 def _bytes_at(descriptor: int, start: int, size: int) -> bytes:
