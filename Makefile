@@ -7,7 +7,7 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 CORES ?= all
 
-.PHONY: help setup test pytest test-slow lint adopt bench lock clean FORCE
+.PHONY: help setup test pytest test-slow lint adopt bench findings lock clean FORCE
 .DEFAULT_GOAL := help
 
 # jobs and tests start hundreds of processes, each of which would compile the package anew
@@ -22,6 +22,7 @@ help:
 	@echo "make lint                 set up, then lint and check types alone"
 	@echo "make setup                set up only (.venv, from requirements.lock)"
 	@echo "make bench                measure speed against peers, and make one table of it (QUICK=1: small sizes)"
+	@echo "make findings             docs/findings from the claims of results that are there"
 	@echo "make lock                 resolve requirements.lock anew"
 
 setup: .venv/.ready
@@ -71,6 +72,9 @@ lint: setup
 bench: setup
 	-$(MAKE) .coca/.ready
 	$(BIN)/python bench/every.py $(if $(QUICK),--quick)
+
+findings: setup
+	$(BIN)/python docs/make_findings.py
 
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

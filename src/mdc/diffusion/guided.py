@@ -3,7 +3,7 @@
 Of the likeliest pairs of a masked place and a piece, over all masked places together, the one is shown that has the highest
 log probability plus ``weight`` times the guide's similarity of the image and the caption so far with that piece in it. With a
 weight of 0 this is the paper's own decoding (:func:`mdc.diffusion.sampling.unmask` by the most confident place). Nothing here
-knows a model or a guide: a caller proposes and likens. What is tested with it is a blog post's claim (docs/claims.md).
+knows a model or a guide: a caller proposes and likens. What is tested with it is a blog post's claim (docs/findings/guidance.md).
 
 N captions of L places, C candidates.
 """

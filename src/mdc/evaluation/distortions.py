@@ -1,4 +1,4 @@
-"""Images made worse, to see how fast captions of them do (docs/claims.md).
+"""Images made worse, to see how fast captions of them do (docs/findings/noise.md).
 
 A distortion is a pure function of the image, its key and the seed: the same noise for every captioner, on any machine.
 """

@@ -1,4 +1,4 @@
-"""What of an image a decoder reads: every patch, as in the paper, or less (docs/claims.md).
+"""What of an image a decoder reads: every patch, as in the paper, or less (docs/findings/regions.md).
 
 B images, M = s² patch tokens row by row, D the tower's width.
 """

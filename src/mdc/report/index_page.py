@@ -65,7 +65,10 @@ def write_index(
         rows = [row for name, one in named.items() for row in read_claims(folder.job(name), one.files)]
         write_csv(root / "claims.csv", rows, CLAIMS)
         write_text(root / "claims.md", as_markdown(rows))
-    write_page(page, "index.html.j2", scale=scale, label=label, sections=sections, missing=missing, total=total)
+    claims = [(card, claim) for card in cards if card["made"] for claim in card["made"]["claims"]]
+    write_page(
+        page, "index.html.j2", claims=claims, scale=scale, label=label, sections=sections, missing=missing, total=total
+    )
     return missing
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import package_map
 import pytest
 from PIL import Image
 from scale_files import ROOT
+
+from mdc.plan.records import write_json
+from mdc.report.csv_file import write_csv
+from mdc.report.frame import CLAIMS
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
@@ -49,7 +55,7 @@ def test_the_index_lists_every_page_once() -> None:
     """The first column of its tables; a folder's pages are listed by the folder's own index."""
     first = re.findall(r"^\| \[[^]]+\]\(([^)#]+)\)", (DOCS / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     own = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
-    assert Counter(first) == Counter([*own, "log/README.md"])
+    assert Counter(first) == Counter([*own, "log/README.md", "findings/README.md"])
     assert set(_links(DOCS / "log/README.md")) >= {path.name for path in (DOCS / "log").glob("20*.md")}
 
 
@@ -71,13 +77,51 @@ def test_every_file_says_what_it_is_for() -> None:
 
 
 def test_the_drawing_is_the_one_that_its_script_makes(tmp_path: Path) -> None:
-    script = importlib.util.spec_from_file_location("draw_method", DOCS / "draw_method.py")
-    assert script and script.loader
-    module = importlib.util.module_from_spec(script)
-    script.loader.exec_module(module)
-    module.draw(tmp_path / "method.png")
-    files = tmp_path / "method.png", DOCS / "method.png"
-    made, kept = (np.asarray(Image.open(file).convert("L"), dtype=float) for file in files)
-    # another version of a library may draw another line
-    assert made.shape == kept.shape and np.abs(made - kept).mean() < 2
-    assert files[1].stat().st_size < 200_000
+    _script("draw_method").draw(tmp_path / "method.png")
+    assert _alike(tmp_path / "method.png", DOCS / "method.png")
+    assert (DOCS / "method.png").stat().st_size < 200_000
+
+
+def test_the_findings_are_those_of_their_evidence(tmp_path: Path) -> None:
+    kept = DOCS / "findings"
+    made = _script("make_findings").pages(kept, tmp_path)
+    for path in made:
+        there = kept / path.name
+        assert _alike(path, there) if path.suffix == ".png" else path.read_bytes() == there.read_bytes(), (
+            "make findings"
+        )
+    assert {path.name for path in made} == {path.name for path in kept.iterdir() if path.suffix in (".md", ".png")}
+    assert sum(path.stat().st_size for path in kept.glob("*.png")) < 2_000_000
+
+
+def test_fewer_seeds_replace_no_finding(tmp_path: Path) -> None:
+    findings, commits = _script("make_findings"), {"first": 3, "second": 1, "third": 5}
+    for commit, seeds in commits.items():
+        _result(tmp_path / "results/mini/table9", seeds)
+        findings.collect(tmp_path / "results", tmp_path, commit)
+        assert (tmp_path / "mini.csv").read_text().count("\n") == 2
+        assert ("first" if commit == "second" else commit) in (tmp_path / "mini.csv").read_text()
+
+
+def _result(folder: Path, seeds: int) -> None:
+    """A table of a scale that claims one thing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    row = dict.fromkeys(CLAIMS, "") | {"artefact": folder.name, "primary": True, "seeds": seeds}
+    write_csv(folder / f"{folder.name}_contrasts.csv", [row], CLAIMS)
+    write_json(folder / f"{folder.name}.json", {"outputs": {f"{folder.name}_contrasts.csv": ""}})
+
+
+def _script(name: str) -> ModuleType:
+    """A script of docs/."""
+    found = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert found and found.loader
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # where dataclasses look for it
+    found.loader.exec_module(module)
+    return module
+
+
+def _alike(made: Path, kept: Path) -> bool:
+    """Whether two pictures are the same, but for a line that another version of a library draws otherwise."""
+    one, other = (np.asarray(Image.open(file).convert("L"), dtype=float) for file in (made, kept))
+    return one.shape == other.shape and bool(np.abs(one - other).mean() < 2)

@@ -1,4 +1,4 @@
-"""What is done to images that captioners are tested on, in five strengths (docs/claims.md)."""
+"""What is done to images that captioners are tested on, in five strengths (docs/findings/noise.md)."""
 
 from __future__ import annotations
 

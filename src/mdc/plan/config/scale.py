@@ -122,7 +122,7 @@ class Scale(Strict):
     the images of corpora are encoded by them. ``tokenizers``: those that make codes of images; ``words``: embeddings of
     tokens for decoders. ``mc_diffusion`` and
     ``claims``: captions of which other tables and figures each show a part: those of MC-Diffusion, and those that put a blog
-    post's claims to the test (docs/claims.md).
+    post's claims to the test (docs/findings).
     """
 
     label: str

@@ -47,7 +47,7 @@ def masked(
 
 def behind_a_place(batch: CaptionBatch, t: Tensor, mask_id: int, first_alone: bool) -> Supervision:
     """Every token from a random place on is masked, those before it are shown: contexts like ARC's, but that the number of masks
-    tells the length (docs/relations.md).
+    tells the length (docs/findings/relations.md).
 
     Of a caption of L tokens, ``t`` (B,) uniform on [0, 1] gives the place. Of l masked tokens each weighs L/l, or, with
     ``first_alone``, the first of them L and the others nothing. Divided by all valid tokens.
