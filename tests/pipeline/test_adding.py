@@ -1,4 +1,4 @@
-"""The examples of docs/adding.md, run as they are printed, all in one copy of the package."""
+"""The examples of docs/adding.md and the pages behind it, run as they are printed, all in one copy of the package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from small_project import SCALE
 from mdc.plan.records import read_json
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+PAGE = "\n".join(
+    (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("adding", "adding-data", "adding-tables")
+)
 BLOCKS = [textwrap.dedent(block) for block in re.findall(r"(?:^\n)((?:^(?: {4}.*)?\n)+)", PAGE, re.M) if block.strip()]
 
 QUOTED = '"letters"'
