@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from PIL import Image
 from scale_files import ROOT
 
+from mdc.app.cli import build_parser
 from mdc.plan.records import write_json
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS
@@ -49,6 +51,23 @@ def test_links_hold(page: Path) -> None:
         if not there.exists() or (anchor and anchor not in _anchors(there)):
             broken.append(link)
     assert not broken
+
+
+def test_commands_are_those_of_the_program() -> None:
+    """Every ``mdc …`` of a page can be parsed; … stands for any value."""
+    commands = [
+        line
+        for page in PAGES
+        for line in re.findall(r"^ {4}(mdc .+[^\\])$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(commands) > 30
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        end = min((words.index(sign) for sign in ("|", ">", "&&") if sign in words), default=len(words))
+        try:
+            build_parser().parse_args(words[1:end])
+        except SystemExit as error:
+            assert not error.code, command
 
 
 def test_the_index_lists_every_page_once() -> None:

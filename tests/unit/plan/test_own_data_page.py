@@ -1,4 +1,4 @@
-"""docs/own-data.md: the keys of each kind of source with their defaults, and what `mdc init` chooses, are the program's."""
+"""docs/own-data.md and docs/sources.md: each kind's keys with their defaults, and what `mdc init` chooses, are the program's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mdc.app.init.values import SIZES
 from mdc.plan.config import sources
 from mdc.plan.config.choice_sources import TableChoice
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/own-data.md").read_text(encoding="utf-8")
+PAGES = (Path(__file__).resolve().parents[3] / f"docs/{name}.md" for name in ("own-data", "sources"))
+PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 KINDS: dict[str, tuple[type[sources.Strict], str]] = {
     "caption_table": (sources.TableCorpus, "corpora"),
     "caption_files": (sources.CaptionFilesCorpus, "corpora"),
