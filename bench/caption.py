@@ -2,7 +2,7 @@
 
     make .coca/.ready && python bench/caption.py [--images N] [--threads N] [--repeats N]
 
-All have a ViT-B/32 at 224 pixels, decoders of width 512, untrained weights, fp32, and write 15 word pieces. CoCa's published
+All have a ViT-B/32 at 224 pixels, decoders of width 512, untrained weights, fp32, and write 15 BPE tokens. CoCa's published
 towers have 12 + 12 text layers, twice our depth, so it also runs with 6 + 6. Each repeat measures all of them, one after the
 other; a ratio is within a repeat, and its median is shown. Images are read once by each, and that is part of the time.
 """

@@ -56,7 +56,7 @@ class World:
         root = Path("results", SCALE)
         jobs = {path.parent.relative_to(root).as_posix() for path in outputs if path.is_relative_to(root)}
         copied = {path.stem for path in outputs if path.parent == Path("results")}
-        # the page that shows them all is made again with any of them
+        # the page that shows them all is rebuilt with any of them
         assert ("index" in copied) == bool(copied)
         return jobs, copied - {"index"}
 

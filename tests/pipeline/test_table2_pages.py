@@ -69,7 +69,7 @@ def test_the_page_says_how_scores_and_sets_were_made(r: Path) -> None:
     ceilings = {line["label"]: float(line["ceiling"]) for line in _lines(r, "table2_long.csv")}
     expected = {"Relation": 100, "Order": order, "Average": (100 + order) / 2, "Pairs text": 100, "Pairs group": 100}
     assert ceilings == pytest.approx(expected, abs=1e-3)
-    assert text.count("*fewer word pieces*") == 2
+    assert text.count("*fewer BPE tokens*") == 2
 
 
 def test_a_column_stands_with_and_without_items_that_are_a_tie_by_definition(r: Path) -> None:

@@ -60,7 +60,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def page(path: Path) -> ElementTree.Element:
-    """An HTML page that is whole: all that opens closes."""
+    """An HTML page that is complete: all that opens closes."""
     text = re.sub(r"<!doctype html>|<(meta|img|br)\b[^>]*>", "", path.read_text(encoding="utf-8"))
     return ElementTree.fromstring(text)
 

@@ -59,7 +59,7 @@ for name in NAMED:
             "cp {input} results/"
 
 
-# The page that a reader opens first. It shows run times too, so it is made again whenever one of these is.
+# The page that a reader opens first. It shows run times too, so it is rebuilt whenever one of these is.
 rule index:
     localrule: True
     input:

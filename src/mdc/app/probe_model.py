@@ -118,7 +118,7 @@ def _measured(plan: Plan, model: Probed, head: str, probes: list[str], folder: S
 
 
 def _text(plan: Plan, model: Probed, cells: Sequence[Cell], heads: Sequence[str]) -> list[str]:
-    """A row a probe, a column a head, and beside them what guessing reaches."""
+    """A row a probe, one column per head, and beside them what guessing reaches."""
     size, level = model.image_size, plan.params.protocol.statistics.level
     by = {(one.probe, one.head): one for one in cells}
     rows = [["probe", *heads, "chance", "test items"]]

@@ -19,7 +19,7 @@ GAP = "?"
 
 
 class Options(TypedDict, total=False):
-    """``length``: word pieces of the caption. Of a masked method ``per_step``, ``threshold`` and ``temperature``; of one that
+    """``length``: BPE tokens of the caption. Of a masked method ``per_step``, ``threshold`` and ``temperature``; of one that
     writes from left to right ``beam``; of a diffusion ``policy``, ``steps`` and ``guidance``. ``seed``: of what is drawn. None:
     the method's default."""
 
@@ -73,7 +73,7 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
         raise UserError("length: a caption that is filled in has the length of its text; leave it out")
     room = job.protocol.data.context_length - 2
     if length is not None and not 1 <= length <= room:
-        raise UserError(f"length {length}: must be 1 to {room} word pieces, which fit the context")
+        raise UserError(f"length {length}: must be 1 to {room} BPE tokens, which fit the context")
     if writes == "diffuse":
         steps = min(25, job.method.diffusion_steps or 1)
         return Diffusing(kind="diffuse", **{"steps": steps, "guidance": 1.0, "policy": policy, "seed": seed, **options})
@@ -97,7 +97,7 @@ def template(text: str, vocabulary: Vocabulary) -> list[int]:
         else:
             found += vocabulary.encode_pieces(vocabulary.known(clip_pieces(part)), 10**6)[1:-1]
     if vocabulary.mask_id not in found:
-        raise UserError(f'{text!r}: has no gap; write ? for each word piece that is missing, as in "a ? dog on a ?"')
+        raise UserError(f'{text!r}: has no gap; write ? for each BPE token that is missing, as in "a ? dog on a ?"')
     return found
 
 

@@ -3,7 +3,7 @@
 At each step all continuations of the beams compete for as many places as there are beams. One that ends there is finished
 and leaves its place empty, so a beam of one is greedy decoding, and a beam as wide as the tree is a search of all captions
 (Sutskever et al., 2014). A caption of n pieces and EOT has the score Σ log p / (n + 1)^penalty: its log likelihood with
-``penalty`` 0, the mean a token with 1.
+``penalty`` 0, the per-token mean with 1.
 
 Nothing here knows a model: a caller gives log probabilities of the next token. Images are searched together and do not
 influence each other.

@@ -1,6 +1,6 @@
 """How likely a caption is under a masked diffusion model: the bound of the paper's equation 8, and its relatives.
 
-L tokens of a caption can be masked: its word pieces and EOT. A mask set S holds l of them, and log p_i is the model's log
+L tokens of a caption can be masked: its BPE tokens and EOT. A mask set S holds l of them, and log p_i is the model's log
 probability of the true token at place i, given the tokens that are not in S. Equation 8 says
 
     log p(c) ≥ Σ_{l=1..L} E_{|S|=l} (1/l) Σ_{i∈S} log p_i  =  E_{l ~ U{1..L}} E_{|S|=l} (L/l) Σ_{i∈S} log p_i.

@@ -35,7 +35,7 @@ class Option:
     """One option of an item under one estimator. ``same_as`` is the first option that is the same caption to the model.
 
     ``own``, ``constant``, ``others``: its scores against the item's image, the one of the mean colour, and each other image;
-    ``mismatched``, ``mismatched_mean``: what the table takes of the last (docs/scoring.md). ``pieces``: its word pieces;
+    ``mismatched``, ``mismatched_mean``: what the table takes of the last (docs/scoring.md). ``pieces``: its BPE tokens;
     ``unseen``: those of them that no training caption had.
     """
 

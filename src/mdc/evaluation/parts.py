@@ -53,7 +53,7 @@ def in_parts(
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A part that is whole, None otherwise."""
+    """A part that is complete, None otherwise."""
     try:
         found = read_json(path) if path.is_file() else None
     except UserError:

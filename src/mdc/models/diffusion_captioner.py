@@ -1,6 +1,6 @@
 """Captioner of mask-and-replace diffusion: a condition made of the image, the timed decoder, and an output layer of K classes.
 
-The classes are a vocabulary's word pieces and EOT; SOT is none. They are numbered as the vocabulary does, and EOT comes where SOT
+The classes are a vocabulary's BPE tokens and EOT; SOT is none. They are numbered as the vocabulary does, and EOT comes where SOT
 stands there, so [MASK] is class K.
 """
 

@@ -44,7 +44,7 @@ def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, A
 
 @dataclass(frozen=True)
 class RunModel:
-    """What a predictor is made of: a run's ``checkpoint``, how it was trained, its word pieces, and, if it stands on a frozen
+    """What a predictor is made of: a run's ``checkpoint``, how it was trained, its BPE tokens, and, if it stands on a frozen
     encoder, that encoder's manifest (``tower``)."""
 
     checkpoint: Path

@@ -1,4 +1,4 @@
-"""Embeddings of word pieces that others trained, in the place of a decoder's own."""
+"""Embeddings of BPE tokens that others trained, in the place of a decoder's own."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ VERBS = {
         resumes=True,
         watches="source.path",
         lists="..",
-        text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
+        text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are complete",
         counted="groups of corpora's parts",
     ),
     "corpus": _set(
@@ -145,7 +145,7 @@ VERBS = {
         job="VocabularyJob",
         module="mdc.data.shards.vocabulary_job",
         manifest="vocabulary.json",
-        text="collect the word pieces that a list of corpora uses",
+        text="collect the BPE tokens that a list of corpora uses",
         counted="vocabularies",
     ),
     "frequencies": _set(
@@ -176,8 +176,8 @@ VERBS = {
         module="mdc.training.precompute.import_words",
         record="words.json",
         outputs=("words.safetensors",),
-        text="bring embeddings of word pieces that are not trained here, and keep them as safetensors",
-        counted="embeddings of word pieces",
+        text="bring embeddings of BPE tokens that are not trained here, and keep them as safetensors",
+        counted="embeddings of BPE tokens",
     ),
     "import-encoder": Verb(
         stage="encoders",

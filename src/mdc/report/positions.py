@@ -2,7 +2,7 @@
 
 A token's *gain* is log p(token | image) − log p(token | other images), in nats. In own contexts the second term is, of every
 method, the mean of log p over the other images; in matched contexts the log of the mean probability. A token's relative
-position is (i − ½)/P for the i-th of P word pieces; EOT, which is not about the image, is left out. The *fall* of a method is
+position is (i − ½)/P for the i-th of P BPE tokens; EOT, which is not about the image, is left out. The *fall* of a method is
 the mean gain of tokens in the last third of a caption minus that of tokens in the first third, the mean over captions of
 similar length (thirds of captions by their number of pieces), so that it does not compare short captions with long ones.
 
@@ -13,7 +13,7 @@ context does not hold). Claims are about that. A model that reads from right to 
 contexts are the tokens behind, and a first mention is the first in its reading order.
 
 The *strength* of a kind of word is the mean norm of its tokens' gradients at the visual tokens, in contexts as training draws
-them, over that of all word pieces. It is of one model, so how large a model's gradients are does not matter.
+them, over that of all BPE tokens. It is of one model, so how large a model's gradients are does not matter.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class Positions:
             column=FUNCTION,
             label=f"{FUNCTION} words",
             metric="strength of the gradient",
-            unit="times the mean word piece",
+            unit="times the mean BPE token",
             found=estimate(found, self.job.statistics.level, contrast=True),
             records=records_of(*systems),
             decision=decision,

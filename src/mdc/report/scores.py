@@ -21,7 +21,7 @@ from mdc.report.statistics.replicates import Floats, Items
 
 METRIC = "right"
 #: which items of a column count: all; without those where a wrong option is the right caption itself; without those with
-#: word pieces that no training caption had
+#: BPE tokens that no training caption had
 KEPT = {"all": "all", "distinct": "without equal options", "trained": "without unseen pieces"}
 
 

@@ -409,7 +409,7 @@ def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:
 
 
 def test_a_process_that_dies_costs_its_shard_alone(whole: Whole, server: Server, tmp_path: Path) -> None:
-    """Killed once while it downloads: everything arrives. Killed always: that is told, and what is whole stays."""
+    """Killed once while it downloads: everything arrives. Killed always: that is told, and what is complete stays."""
     over = threading.Event()
 
     def kill(times: int) -> None:

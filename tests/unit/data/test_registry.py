@@ -1,4 +1,4 @@
-"""The registry's facts are whole, agree with the installed packages, and its checks hold on files of the real layout."""
+"""The registry's facts are complete, agree with the installed packages, and its checks hold on files of the real layout."""
 
 from __future__ import annotations
 

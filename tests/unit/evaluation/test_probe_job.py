@@ -128,7 +128,7 @@ def test_features_are_cached_by_content(
     for path in cache.rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:100])
     probe(toy.probe_job(), light, cache, out)
-    assert sum(calls) == 120, "a damaged file is made again"
+    assert sum(calls) == 120, "a damaged file is rebuilt"
 
 
 KNN = Neighbours(label="", kind="knn", k=5, temperature=0.07)

@@ -1,4 +1,4 @@
-"""The table of several heads: a row a method, a column a head, then each head's probes, and claims of one head each."""
+"""The table of several heads: one row per method, one column per head, then each head's probes, and claims of one head each."""
 
 from __future__ import annotations
 

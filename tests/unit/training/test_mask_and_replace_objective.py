@@ -285,7 +285,7 @@ def test_the_papers_decoder_has_122_million_parameters() -> None:
     assert trained == pytest.approx(122e6, rel=0.01)
 
 
-# --- on embeddings of word pieces that others trained -----------------------------------------------------------------
+# --- on embeddings of BPE tokens that others trained -----------------------------------------------------------------
 
 
 VALUES = scale_values("mini")

@@ -1,4 +1,4 @@
-"""The training loop: it resumes to the bit, it stops on nonsense, and its states are whole; its average and its AdamW."""
+"""The training loop: it resumes to the bit, it stops on nonsense, and its states are complete; its average and its AdamW."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _vision(backbone: Backbone, pool: str) -> dict[str, Any]:
 
 
 def _texts(model: Contrastive, vocabulary: Vocabulary) -> dict[str, Tensor]:
-    """CLIP's text tower with all of CLIP's word pieces."""
+    """CLIP's text tower with all of CLIP's BPE tokens."""
     return {
         **_transformer(model.text, _all_pieces(model.text.token_embedding.weight, vocabulary)),
         "text_projection": model.text_projection.weight.T,

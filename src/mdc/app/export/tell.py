@@ -1,7 +1,7 @@
 """The verb ``mdc export``: a run as a folder that open_clip, timm and transformers read, or as a model folder for the Hugging
 Face hub.
 
-Weights are safetensors. A folder is made beside its place and moved there when it is whole.
+Weights are safetensors. A folder is made beside its place and moved there when it is complete.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> l
 
 
 def _whole_run(folder: Path, source: Path, run: RunModel, manifest: dict[str, Any]) -> None:
-    """The run with its word pieces, laid out as in a scale's folder, so that the verbs which use a run (caption, score,
+    """The run with its BPE tokens, laid out as in a scale's folder, so that the verbs which use a run (caption, score,
     features, demo) take it."""
     place = folder / manifest["id"]
     place.mkdir(parents=True)

@@ -34,7 +34,7 @@ class MoreDraws:
         return replace(found, condition=_drawn(streams, 1 + self.vectors))
 
     def of_validation(self, batch: CaptionBatch, indices: Sequence[int]) -> CaptionBatch:
-        """The same of held-out samples, which are always the same and whose condition is whole."""
+        """The same of held-out samples, which are always the same and whose condition is complete."""
         return replace(
             batch, replacement=self._replacement(batch, [(0, 0, i, _VALIDATION_REPLACEMENT) for i in indices])
         )

@@ -32,7 +32,7 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
         return map(function, items)
     loader = torch.utils.data.DataLoader(
         _Computed(function),
-        batch_size=None,  # a work item is whole
+        batch_size=None,  # a work item is a whole batch
         sampler=items,
         num_workers=min(workers, max(len(items), 1)),
         collate_fn=_unchanged,

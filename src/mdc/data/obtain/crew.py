@@ -61,7 +61,7 @@ def _by_machines(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[A
     run = distributor.pyspark_distributor if name == "pyspark" else distributor.ray_distributor
     try:
         run(processes, ShardDownloader(settings), orders, 1000, 0)
-    except Exception:  # a worker that died ends Spark's job and Ray's; the accounts tell what is whole
+    except Exception:  # a worker that died ends Spark's job and Ray's; the accounts tell what is complete
         traceback.print_exc()
     for order in orders:
         whole = read_account(Path(settings["folder"]), order.shard, order.part) is not None

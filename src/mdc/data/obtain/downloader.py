@@ -90,7 +90,7 @@ class ShardDownloader(Downloader):
         )
 
     def __call__(self, row: Order) -> tuple[bool, Order]:
-        """Whether the shard is whole, as img2dataset's distributors ask."""
+        """Whether the shard is complete, as img2dataset's distributors ask."""
         return not self.attempt(row).trouble, row
 
     def attempt(self, order: Order) -> Answer:

@@ -21,7 +21,7 @@ class Order(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A shard that was tried: ``trouble`` is empty if it is whole; ``kind`` (disk, network) if others would share it."""
+    """A shard that was tried: ``trouble`` is empty if it is complete; ``kind`` (disk, network) if others would share it."""
 
     shard: int
     trouble: str

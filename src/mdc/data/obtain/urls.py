@@ -2,7 +2,7 @@
 
 Under the data set's folder: ``list/`` (the list), ``plan/`` (what is asked for in which order), ``shards/`` (tars as
 img2dataset writes them, with a parquet file and stats beside each), ``accounts/`` (what became of each shard). Whatever ends
-a run, the next one keeps every shard that is whole.
+a run, the next one keeps every shard that is complete.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def write_choices(
     A sample's record has "options", "answer" (0, the first), "group", "id", "image" (what its image is called in all sets
     that show it), "box" where the image is to be cropped, and "truth" where it is known.
     The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
-    option has the right caption's own word pieces ("same_as_answer": "any", and by the option's place): a perturbation that
+    option has the right caption's own BPE tokens ("same_as_answer": "any", and by the option's place): a perturbation that
     changed nothing, which no model can tell apart.
     ``chance`` is the share that guessing gets right: the mean of 1 / number of options, a tie among k counting 1 / k.
     """

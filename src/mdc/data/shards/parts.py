@@ -1,6 +1,6 @@
 """The parts of a corpus, written by one job or by several, each a group of them: numbers ``group``, ``group`` + ``groups``, …
 
-All groups fill one folder. A part that is whole is not made again: the state says of which source, by which code and with which
+All groups fill one folder. A part that is complete is kept: the state says of which source, by which code and with which
 files, as long as these have the size and time that they had then. So whatever ends a job, the next one loses at most the
 parts that were under way, and a corpus that grows makes the new parts alone.
 """
@@ -149,7 +149,7 @@ def _made(
 
 
 class _Memory:
-    """Which parts are whole: a file a part in ``state``. ``digest``: of what was asked."""
+    """Which parts are complete: one file per part in ``state``. ``digest``: of what was asked."""
 
     def __init__(self, folder: Path, state: Path, digest: str) -> None:
         self.folder, self.state, self.digest = folder, state, digest

@@ -1,4 +1,4 @@
-"""The job ``mdc vocabulary``: the word pieces that models read and predict."""
+"""The job ``mdc vocabulary``: the BPE tokens that models read and predict."""
 
 from __future__ import annotations
 

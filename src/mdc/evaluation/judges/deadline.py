@@ -10,7 +10,7 @@ import httpx
 
 
 class InTime(httpx.Client):
-    """``seconds``: from the beginning of a request until its answer is whole; httpx.ReadTimeout after them. They are looked at
+    """``seconds``: from the beginning of a request until its answer is complete; httpx.ReadTimeout after them. They are looked at
     when a part of the answer comes; until one does, httpx's own time-out, of as many seconds, holds."""
 
     def __init__(self, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Scores of captions by a captioner's likelihood, and by what stands in for it (paper, section 4.2, equations 7 and 8).
 
-All scores are in nats, and every token that training supervises is scored: L tokens, the word pieces and EOT. What draws
+All scores are in nats, and every token that training supervises is scored: L tokens, the BPE tokens and EOT. What draws
 nothing has no standard error. Pairs of an image and a caption are scored in batches of captions of equal length, whatever
 images they belong to.
 """

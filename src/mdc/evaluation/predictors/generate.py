@@ -81,7 +81,7 @@ class RunWriter:
         for template in templates:
             if len(template) > self.context_length - 2:
                 raise UserError(
-                    f"a caption of {len(template)} word pieces is too long; at most {self.context_length - 2} fit the context"
+                    f"a caption of {len(template)} BPE tokens is too long; at most {self.context_length - 2} fit the context"
                 )
         found: list[Written] = self.writer.filled(seen, templates, how, keys)
         return found
@@ -112,4 +112,4 @@ class RunWriter:
         most = how.lengths[-1] if isinstance(how, Unmasking) else how.most
         room = self.context_length - (1 if isinstance(how, Unmasking) and how.ends else 2)
         if most > room:
-            raise UserError(f"captions of {most} word pieces are too long; at most {room} fit the context")
+            raise UserError(f"captions of {most} BPE tokens are too long; at most {room} fit the context")

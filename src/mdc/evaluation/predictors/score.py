@@ -63,7 +63,7 @@ def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, le
         raise UserError(f"the caption {caption!r} has no word{known}; nothing can be scored")
     if len(pieces) > context_length - 2:
         raise TooLong(
-            f"the caption {caption[:60]!r}… has {len(pieces)} word pieces; at most {context_length - 2} fit the context, and "
+            f"the caption {caption[:60]!r}… has {len(pieces)} BPE tokens; at most {context_length - 2} fit the context, and "
             "a part of a caption is never scored for the whole"
         )
     return vocabulary.encode_pieces(pieces, context_length)

@@ -1,6 +1,6 @@
 """Captions written by a captioner: by unmasking (paper, section 3.2, equation 6) or by beam search.
 
-N' counts word pieces: a masked model starts from SOT, N' masks and a visible EOT, and neither SOT nor EOT is ever written
+N' counts BPE tokens: a masked model starts from SOT, N' masks and a visible EOT, and neither SOT nor EOT is ever written
 into the N' places. One that has learnt where captions end (a finetuning with a canvas) starts from SOT and masks alone and
 writes EOT itself; what stands behind the first EOT is not of the caption. Images are read once, and an image's caption does
 not depend on what is captioned beside it.

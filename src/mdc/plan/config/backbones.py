@@ -111,7 +111,7 @@ class FrozenTokens(Strict):
 class FrozenBackbone(Strict):
     """A decoder on an encoder that is not trained: ``frozen`` is a key of the scale's ``encoders``.
 
-    ``words``, a key of the scale's ``words``: whose embeddings of word pieces it has, which are not trained either.
+    ``words``, a key of the scale's ``words``: whose embeddings of BPE tokens it has, which are not trained either.
     """
 
     label: str

@@ -58,7 +58,7 @@ class Guide(Strict):
 class Unmasking(Strict):
     """A masked diffusion model writes from a fully masked caption (paper, section 3.2; docs/captioning.md).
 
-    ``lengths`` in word pieces, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
+    ``lengths`` in BPE tokens, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
     length^``penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that one
     length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose likeliest token has
     at least the probability ``threshold``. ``temperature`` None is greedy; with one, the token of a place that is shown is
@@ -103,7 +103,7 @@ class Unmasking(Strict):
 
 
 class Beam(Strict):
-    """An autoregressive model searches with ``width`` beams, 1 is greedy, for captions of ``least`` to ``most`` word pieces.
+    """An autoregressive model searches with ``width`` beams, 1 is greedy, for captions of ``least`` to ``most`` BPE tokens.
 
     A caption's score is Σ log p / (its tokens)^``penalty``, EOT counted.
     """
@@ -144,5 +144,5 @@ Writing = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
 
 
 def longest(policy: Unmasking | Beam) -> int:
-    """The most word pieces that a caption of this policy can have."""
+    """The most BPE tokens that a caption of this policy can have."""
     return policy.lengths[-1] if isinstance(policy, Unmasking) else policy.most

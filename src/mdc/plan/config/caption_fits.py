@@ -196,7 +196,7 @@ def _system(
         return _diffuses(method, system, write, where)
     room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)
     if longest(write) > room:
-        raise ValueError(f"{where}.write: {longest(write)} word pieces; at most {room} fit the context")
+        raise ValueError(f"{where}.write: {longest(write)} BPE tokens; at most {room} fit the context")
     name = dataset.tuned_as(system)
     tuned = scale.finetune[name] if name is not None else None
     if tuned is not None and tuned.canvas is not None and family_of(method.objective) != "masked":

@@ -213,7 +213,7 @@ Vocabulary = Annotated[
 
 
 class Data(Strict):
-    """``vocabularies``: each is ``full``, CLIP's own word pieces, or a list of what its pieces are made from: corpora, and
+    """``vocabularies``: each is ``full``, CLIP's own BPE tokens, or a list of what its pieces are made from: corpora, and
     choice sets whose captions are to be scored.
 
     They are needed only for corpora that a model is trained on. ``primary_probe`` stands in for ImageNet-1k: the primary

@@ -110,7 +110,7 @@ def shown_label(entry: EncoderEntry) -> str:
 
 
 class WordEmbeddings(OpenClipModel):
-    """The embeddings, of ``width`` numbers, that the text tower of a CLIP of open_clip has of word pieces."""
+    """The embeddings, of ``width`` numbers, that the text tower of a CLIP of open_clip has of BPE tokens."""
 
     width: Positive
 

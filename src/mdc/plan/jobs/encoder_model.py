@@ -28,7 +28,7 @@ class TokenizerBehind(Strict):
 
 
 class WordsJob(Job):
-    """Bring embeddings of word pieces, and keep them as safetensors."""
+    """Bring embeddings of BPE tokens, and keep them as safetensors."""
 
     verb: Literal["import-words"]
     name: Name

@@ -1,4 +1,4 @@
-"""What the verbs that make data and models are asked: one typed job a verb."""
+"""What the verbs that make data and models are asked: one typed job per verb."""
 
 from __future__ import annotations
 

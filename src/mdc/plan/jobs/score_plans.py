@@ -245,13 +245,13 @@ def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[R
 
 
 def _shorter(plan: Context, first: Row) -> Row:
-    """The row in which the caption with fewer word pieces wins. It needs a record for the captions, but no score."""
+    """The row in which the caption with fewer BPE tokens wins. It needs a record for the captions, but no score."""
     return {
         **first,
         "key": "shorter",
         "corpus": labelled("none", "none"),
         "backbone": labelled("none", "none"),
-        "method": labelled("shorter", "fewer word pieces"),
+        "method": labelled("shorter", "fewer BPE tokens"),
         "held_out": [],
         "control": None,
         "ranked": False,

@@ -114,10 +114,10 @@ class SystemsJob(ArtefactJob):
 class ScoredSystem(System):
     """Scores of one model by one estimator. ``weights``: of a run, the last or the best ones, None of a model of others.
 
-    ``per_token``: the mean a token instead of the sum. ``control``: the system with other images in the place of its own.
+    ``per_token``: the per-token mean instead of the sum. ``control``: the system with other images in the place of its own.
     ``shown``: which images it is scored against, or what else decides: ``own``; ``mismatched``, the log of the mean
     probability under other images, and ``mismatched_mean``, the mean of the scores; ``constant``, an image of the mean
-    colour; ``shorter``, fewer word pieces win, whatever the model; ``less_blind``, own minus α times mismatched, with α
+    colour; ``shorter``, fewer BPE tokens win, whatever the model; ``less_blind``, own minus α times mismatched, with α
     chosen on the held-out pairs of the jobs ``held_out``, one for each seed; ``debiased``, own minus the log of the mean
     probability under training images.
     """

@@ -31,7 +31,7 @@ SHOWN = {
             "kind": "",
             "title": "Figure 6: captions",
             "caption": "Images drawn by seed at scale {scale}, with the captions of all systems (the paper's Figure 6). The page "
-            "also shows the order in which masked models revealed each word piece, and how sure they were.",
+            "also shows the order in which masked models revealed each BPE token, and how sure they were.",
             "config": "caption_table.CaptionFigure",
             "plan": "caption_plans.caption_examples",
         },
@@ -43,7 +43,7 @@ SHOWN = {
     "files": ".png .pdf .html .csv",
     "more": {".html": "{title}, and the order of their words"},
     "what": "captions",
-    "caption": "Images drawn by seed at scale {scale}, with {what}. The page also shows at which step each word piece came.",
+    "caption": "Images drawn by seed at scale {scale}, with {what}. The page also shows at which step each BPE token came.",
     "config": "caption_table.CaptionExamplesOf",
     "plan": "caption_plans.caption_examples_of",
     "job": "shown_captions.CaptionFigureJob",
@@ -147,7 +147,7 @@ def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> No
         ]
         caption = [
             f"{len(shown)} images drawn by seed {job.seed}, with a caption by each system's first seed.",
-            "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "
+            "The small number behind a BPE token says at which step it was shown; the deeper its colour, the surer the "
             "model was. Where there are no numbers, pieces were written from left to right.",
         ]
         title = f"{words.heading(job)} of {dataset.label}, {words.scale_text(job)}"

@@ -110,7 +110,7 @@ def _gradient_lines(found: Positions) -> list[dict[str, Any]]:
 
 def _kind_lines(found: Positions) -> list[dict[str, Any]]:
     return [
-        _line(found, key, strength, step=step, kind=kind, unit="times the mean word piece")
+        _line(found, key, strength, step=step, kind=kind, unit="times the mean BPE token")
         for key in found.systems
         for step in found.signal(key)
         for kind, strength in found.strengths(key, step)

@@ -1,4 +1,4 @@
-"""A table of methods by corpora, as Table 4: a row a method, the columns of each corpus side by side."""
+"""A table of methods by corpora, as Table 4: one row per method, the columns of each corpus side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What encoders know, by how they are asked: a row a method, a column a head with its mean over probes; then each head's own."""
+"""What encoders know, by head of probe: one row per method, one column per head with its mean over probes; then each head."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
         title=f"With and without items that cannot be answered, {found.scale_text}",
         caption=(
             "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Unseen "
-            "pieces: word pieces that no training caption had. Each column with all its items, and without those. A row of which "
+            "pieces: BPE tokens that no training caption had. Each column with all its items, and without those. A row of which "
             "another number of items is left, because it was trained on other captions or on captions that are not known here, "
             "says how many.",
         ),

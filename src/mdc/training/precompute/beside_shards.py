@@ -104,7 +104,7 @@ class BesideShards:
 
 
 class _Done:
-    """The arrays of an unfinished job that are whole, with their hashes; those of another job do not count."""
+    """The arrays of an unfinished job that are complete, with their hashes; those of another job do not count."""
 
     def __init__(self, file: Path, identity: str) -> None:
         self.file, self.identity = file, identity

@@ -1,6 +1,6 @@
-"""The job ``mdc import-words``: the embeddings that a CLIP of open_clip has of word pieces, kept as safetensors.
+"""The job ``mdc import-words``: the embeddings that a CLIP of open_clip has of BPE tokens, kept as safetensors.
 
-Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's word pieces, and last ``words.json``.
+Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's BPE tokens, and last ``words.json``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(call: Call) -> None:
     if found != (CLIP_SIZE, job.entry.width):
         raise UserError(
             f"words.{job.name}: {job.entry.model} has embeddings of shape {found or 'none'}; needed: "
-            f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's word pieces and of the width that the scale says"
+            f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's BPE tokens and of the width that the scale says"
         )
     assert embedding is not None
     clear_leftovers(call.out)

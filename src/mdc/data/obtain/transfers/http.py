@@ -84,7 +84,7 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
             _take(response, url, part, have, size)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and have:  # the part is whole already, or not of this file
+        if error.code == 416 and have:  # the part is complete already, or not of this file
             told = (error.headers.get("Content-Range") or "").removeprefix("bytes */")  # RFC 9110, 14.4
             if str(have) == (told if size is None else str(size)):
                 return
