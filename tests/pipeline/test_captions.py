@@ -206,7 +206,7 @@ def test_table_3_is_what_was_measured(r: Path) -> None:
 
 @pytest.mark.usefixtures("own_copy")
 def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The embedded world names no object of MSCOCO's, but for what is written into a caption here."""
+    """The built-in world names no object of MSCOCO's, but for what is written into a caption here."""
     text = (r / "table3/table3.md").read_text()
     assert "CHAIR" not in text
     values = small_project.values((0, 1))

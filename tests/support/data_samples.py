@@ -1,4 +1,4 @@
-"""Small files and a stand-in for the embedded world, shared by the tests of sources and shards."""
+"""Small files and a stand-in for the built-in world, shared by the tests of sources and shards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_parquet(path: Path, columns: dict[str, list[Any]], row_group_size: int
 
 
 def use_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the embedded world by one of noise with the same interface."""
+    """Replace the built-in world by one of noise with the same interface."""
 
     class Corpus(Source[RawSample]):
         def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:

@@ -1,4 +1,4 @@
-"""Images to be captioned, with what is known of them: references, and in the embedded world the truth."""
+"""Images to be captioned, with what is known of them: references, and in the built-in world the truth."""
 
 from __future__ import annotations
 

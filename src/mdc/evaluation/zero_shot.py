@@ -164,7 +164,7 @@ def class_texts(
         phrases = class_phrases(source["task"])
         if phrases is None:
             raise UserError(
-                f"probe {name}: the embedded world has no words for its classes; give it templates "
+                f"probe {name}: the built-in world has no words for its classes; give it templates "
                 f"(data.probes.{name}.class_captions)"
             )
         return ("the grammar's own phrase",), [[phrase] for phrase in phrases]

@@ -1,4 +1,4 @@
-"""The embedded world's choice sets: right captions hold, wrong ones do not, orders are ARO's."""
+"""The built-in world's choice sets: right captions hold, wrong ones do not, orders are ARO's."""
 
 from __future__ import annotations
 

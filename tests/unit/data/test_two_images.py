@@ -1,4 +1,4 @@
-"""Items of two images and two captions: the embedded world's and Winoground's own, how they are scored, and what they count."""
+"""Items of two images and two captions: the built-in world's and Winoground's own, how they are scored, and what they count."""
 
 from __future__ import annotations
 

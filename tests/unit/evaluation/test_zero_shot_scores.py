@@ -204,7 +204,7 @@ def test_a_class_may_have_another_name_than_the_sets_own() -> None:
         ({"classes": ["a_b", "a b"]}, "probe p: the classes 'a_b' and 'a b' have one caption"),
         ({"classes": ["dog", "dog"]}, "probe p: the classes 'dog' and 'dog' have one caption"),
         ({"classes": ["dog", "zebra"]}, "probe p, class 'zebra': the piece 'zebra' of the caption"),
-        ({"source": {"kind": "scenes", "task": "background"}}, "probe p: the embedded world has no words for its"),
+        ({"source": {"kind": "scenes", "task": "background"}}, "probe p: the built-in world has no words for its"),
     ],
 )
 def test_classes_that_cannot_be_scored_are_one_line(changed: dict[str, Any], said: str) -> None:

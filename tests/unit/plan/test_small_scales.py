@@ -131,7 +131,7 @@ def test_what_cannot_do_without(name: str, scale: dict[str, Any]) -> None:
 
 
 def test_a_table_of_probes_may_claim_of_one_alone() -> None:
-    """… or of their mean; the embedded world's table of relations claims of the probe in which one object tells nothing."""
+    """… or of their mean; the built-in world's table of relations claims of the probe in which one object tells nothing."""
     plan = Plan(load("params.yaml", "scenes"))
     assert plan.jobs["table_relations"].primary_column == "cyclic"  # type: ignore[union-attr]
     assert plan.jobs["figure_repetition"].primary_column == "average"  # type: ignore[union-attr]

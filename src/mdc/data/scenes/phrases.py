@@ -1,4 +1,4 @@
-"""How the grammar says the classes of a labelled set of the embedded world, where it has words for them."""
+"""How the grammar says the classes of a labelled set of the built-in world, where it has words for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shortcuts in the embedded world's probes: how many labels a part of each scene's truth tells, by the label that goes with it
+"""Shortcuts in the built-in world's probes: how many labels a part of each scene's truth tells, by the label that goes with it
 most often among other scenes. What an encoder reaches above these numbers needs more than that part."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mdc.evaluation.metrics import words as of_words
 
-#: in the order of columns; the first comes from the embedded world, whose truth is known
+#: in the order of columns; the first comes from the built-in world, whose truth is known
 SHOWN = {
     "unreadable": "unreadable words",
     "words": "words",

@@ -22,7 +22,7 @@ class Parts(Strict):
 
 
 class ScenesChoice(Strict):
-    """The embedded world: right captions and wrong ones, in the manner of ARO (relation, attribute, order) and SugarCrepe."""
+    """The built-in world: right captions and wrong ones, in the manner of ARO (relation, attribute, order) and SugarCrepe."""
 
     kind: Literal["scenes"]
     question: Literal[
@@ -117,7 +117,7 @@ class FilesOrder(Strict):
 
 
 class ScenesPairs(Strict):
-    """Winoground's question in the embedded world: ``items`` pairs of scenes in which two objects have changed places."""
+    """Winoground's question in the built-in world: ``items`` pairs of scenes in which two objects have changed places."""
 
     kind: Literal["scenes_pairs"]
     items: Positive

@@ -56,7 +56,7 @@ Templates = (
 class ClassCaptions(Strict):
     """What the classes of a labelled set are called in captions, for zero-shot classification.
 
-    ``templates``: by default "a photo of a {class}", in the embedded world the grammar's own phrase; ``open_clip``: its 80.
+    ``templates``: by default "a photo of a {class}", in the built-in world the grammar's own phrase; ``open_clip``: its 80.
     ``names``: of some classes, by their numbers from 0, another name than the set's own.
     """
 

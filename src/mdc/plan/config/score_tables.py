@@ -125,7 +125,7 @@ class PositionFigure(OfMethods):
     ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
     ``margin``: in nats, what counts as a difference. ``primary``: methods (corpus/method) whose fall from
     the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
-    ``function_words``: pairs of methods of one corpus of the embedded world; it is claimed that such words give the first
+    ``function_words``: pairs of methods of one corpus of the built-in world; it is claimed that such words give the first
     more of its learning signal than the second.
     """
 

@@ -35,7 +35,7 @@ class Captions(Strict):
 
 
 class ScenesCorpus(Strict):
-    """The embedded world, captioned in one of three styles. A smaller ``train`` is the beginning of a larger one."""
+    """The built-in world, captioned in one of three styles. A smaller ``train`` is the beginning of a larger one."""
 
     kind: Literal["scenes"]
     style: Literal["alt", "dense", "brief"]
@@ -160,7 +160,7 @@ class WebdatasetCorpus(Images, Captions):
 
 
 class ScenesProbe(Strict):
-    """A question about the embedded world with one right answer an image."""
+    """A question about the built-in world with one right answer an image."""
 
     kind: Literal["scenes"]
     task: Literal[

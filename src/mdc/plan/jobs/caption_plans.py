@@ -26,7 +26,7 @@ from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.score_plans import labelled
 from mdc.plan.records import UserError
 
-#: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the embedded world the
+#: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the built-in world the
 #: true share of what is stated, and the told share of what there is to say
 _KINDS = ("objects", "attributes", "counts", "relations")
 _COLUMNS = {

@@ -135,7 +135,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
         if scale.data.corpora[scale.corpus_of(corpus)].source.kind != "scenes":
             raise UserError(
                 f"scales/{plan.params.scale}.yaml: tables.figure_position.function_words: the kinds of words of {corpus} are not "
-                "known; those of a corpus of the embedded world are (source.kind: scenes)"
+                "known; those of a corpus of the built-in world are (source.kind: scenes)"
             )
     jobs: dict[str, Any] = {}
     systems: list[Row] = []

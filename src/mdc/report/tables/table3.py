@@ -339,13 +339,13 @@ def _more_notes(found: Captioned) -> list[str]:
 
 
 _TRUTH_NOTES = (
-    "Captions of the embedded world are read by its grammar and held against their scene. True: per cent of stated facts "
+    "Captions of the built-in world are read by its grammar and held against their scene. True: per cent of stated facts "
     "that hold (precision; the rest is hallucination). Told: per cent of the scene's facts that are stated (recall). Words true: "
     "of all words of a kind, the per cent that hold of the scene, whatever stands around them.",
 )
 _WORD_NOTES = (
     "Content words: distinct words of a caption that are of no closed class. Content recall: per cent of a reference's content "
     "words that the caption has, averaged over references. Repeats training: per cent of captions that equal a training "
-    "caption. Unreadable: words that mean nothing in the embedded world's language. Model calls: of the "
+    "caption. Unreadable: words that mean nothing in the built-in world's language. Model calls: of the "
     "decoder, for one caption; one of beam search reads a token for each beam, one of the others the whole caption.",
 )

@@ -1,4 +1,4 @@
-"""Choice sets of the embedded world: rendered scenes with a right caption and wrong ones, in the manner of ARO and SugarCrepe.
+"""Choice sets of the built-in world: rendered scenes with a right caption and wrong ones, in the manner of ARO and SugarCrepe.
 
 A wrong caption is false by construction: it is checked against the scene. The order sets are made by ARO's four
 perturbations with the grammar's own parts of speech; there a perturbed caption can be false, unreadable, or by chance

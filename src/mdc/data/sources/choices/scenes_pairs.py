@@ -1,4 +1,4 @@
-"""Winoground's question in the embedded world: two scenes of the same objects, in which two have changed places, and two
+"""Winoground's question in the built-in world: two scenes of the same objects, in which two have changed places, and two
 captions of the same words that say so.
 
     a red circle left of a blue square / a blue square left of a red circle

@@ -1,4 +1,4 @@
-"""The embedded world as a corpus: rendered scenes of coloured shapes with a caption whose truth is known.
+"""The built-in world as a corpus: rendered scenes of coloured shapes with a caption whose truth is known.
 
 Every sample follows from (style, split, seed, index) alone, to the byte, so it does not matter who makes it or in which
 order. The splits are disjoint from each other and from the probes' by construction (see :mod:`mdc.data.scenes.drawing`).

@@ -1,4 +1,4 @@
-"""The embedded world as a labelled set: rendered scenes and a question with one right answer each.
+"""The built-in world as a labelled set: rendered scenes and a question with one right answer each.
 
 Every sample follows from (task, split, seed, index) alone, to the byte (see :mod:`mdc.data.sources.corpora.scenes`).
 """
