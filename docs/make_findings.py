@@ -1,8 +1,9 @@
 """docs/findings/: what was found, from the claims of results that were run, without a number typed by hand.
 
 ``make findings`` collects the claims of all tables and figures that lie in ``results/`` into ``evidence/SCALE.csv``, with the
-sha256 of each table's record and the commit. Then it writes the overview, and the generated part and the picture of each page,
-from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by evidence of fewer.
+sha256 of each table's record and the commit at which it was collected. Then it writes the overview, and the generated part and
+the picture of each page, from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by evidence
+of fewer.
 """
 
 from __future__ import annotations
@@ -21,54 +22,69 @@ import yaml
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, sha256_file, write_text
-from mdc.report.claimed import claimed
+from mdc.report.claimed import claimed, detectable
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, error_bars, rows_axis
-from mdc.report.frame import CLAIMS, read_claims
+from mdc.report.frame import CLAIM_FILES, CLAIMS, read_claims
 from mdc.report.tables.render import escape_markdown
 
 FINDINGS = Path(__file__).parent / "findings"
 BEGIN, END = "<!-- made by `make findings` -->", "<!-- end of what is made -->"
-COLUMNS = (*(column for column in CLAIMS if column != "records"), "record", "commit")
-LOOKS = {"methods": ("#0072B2", "o"), "splits": ("#0072B2", "s"), "checkpoints": ("#9AA3AB", "o")}
+COLUMNS = (*(column for column in CLAIMS if column != "records"), "record", "collected_at")
+LOOKS = {"methods": ("#0072B2", "o"), "splits": ("#56B4E9", "s"), "checkpoints": ("#9AA3AB", "o")}
 Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One claim of a text and the verdicts that bear on it. ``untested``: why nothing does; ``missing``: what was not run."""
+    """One claim of a text and the verdicts that bear on it. ``holds_if``: the direction or size that agrees with the text;
+    ``untested``: why there is none; ``missing``: tables that were not run."""
 
     says: str
     source: str
+    holds_if: str
     untested: str
     rows: Sequence[Row]
     missing: Sequence[str]
 
 
 def collect(results: Path, evidence: Path, commit: str) -> list[str]:
-    """Bring the claims of ``results`` into ``evidence``; says of each table what was done with it."""
-    told = []
-    for scale in sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else ():
+    """Bring the claims of ``results`` into ``evidence``; returns what was done with each table.
+
+    UserError for a csv file that is not the one that its table's record names.
+    """
+    lines = []
+    for scale in sorted(path for path in results.glob("*/") if _scale_file(path.name).is_file()):
         kept: dict[str, Sequence[Row]] = {
             name: list(rows)
             for name, rows in groupby(_read(evidence / f"{scale.name}.csv"), lambda row: row["artefact"])
         }
         for name, rows in _made(scale, commit):
             fewer = name in kept and _seeds(rows) < _seeds(kept[name])
-            told.append(f"{scale.name}/{name}: {'kept, for it has more seeds' if fewer else f'{len(rows)} claims'}")
+            lines.append(f"{scale.name}/{name}: {'kept, for it has more seeds' if fewer else f'{len(rows)} claims'}")
             kept[name] = kept[name] if fewer else rows
         if kept:
             write_csv(evidence / f"{scale.name}.csv", [row for name in sorted(kept) for row in kept[name]], COLUMNS)
-    return told
+    return lines
+
+
+def _scale_file(name: str) -> Path:
+    return FINDINGS.parent.parent / "scales" / f"{name}.yaml"
 
 
 def _made(scale: Path, commit: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Each table and figure of a scale's folder that claims something, with its claims."""
     folder = ScaleFolder(scale)
-    for path in sorted(one for one in scale.iterdir() if one.is_dir()):
+    for path in sorted(scale.glob("*/")):
         record = folder.record(path.name, "make")
-        if record.is_file() and (rows := read_claims(path, sorted(read_json(record)["outputs"]))):
-            yield path.name, [{**row, "record": sha256_file(record), "commit": commit} for row in rows]
+        if not record.is_file():
+            continue
+        outputs = read_json(record)["outputs"]
+        if rows := read_claims(path, sorted(outputs)):
+            for name in (name for name in outputs if name.endswith(CLAIM_FILES)):
+                if sha256_file(path / name) != outputs[name]:
+                    raise UserError(f"{path / name}: not the file that {record.name} names; make the table again")
+            yield path.name, [{**row, "record": sha256_file(record), "collected_at": commit} for row in rows]
 
 
 def _seeds(rows: Sequence[Row]) -> int:
@@ -86,91 +102,116 @@ def pages(source: Path, out: Path) -> list[Path]:
     """Write the overview, the pages and their pictures into ``out``, from the questions and the evidence in ``source``, in which
     also lies what is written by hand; returns the files.
 
-    UserError for a page without its two marks.
+    UserError for a page without its two marks, and for a claim that no row of its table has.
     """
     evidence = {path.stem: _read(path) for path in sorted((source / "evidence").glob("*.csv"))}
-    asked = yaml.safe_load((source / "questions.yaml").read_text(encoding="utf-8"))
+    questions = yaml.safe_load((source / "questions.yaml").read_text(encoding="utf-8"))
     written, overview = [], []
-    for page, told in asked.items():
-        shown = [_shown(one, evidence) for one in told["claims"]]
-        rows = [row for one in shown for row in one.rows]
-        if rows:
+    for page, asked in questions.items():
+        shown = [_shown(one, evidence) for one in asked["claims"]]
+        if rows := list({id(row): row for one in shown for row in one.rows}.values()):
+            draw(rows, out / f"{page}.png")
             written.append(out / f"{page}.png")
-            draw(rows, written[-1])
-        text = _between(source / f"{page}.md", _part(page, shown, rows))
+        text = _between(source / f"{page}.md", f"# {asked['question']}\n", _part(page, shown, rows))
+        write_text(out / f"{page}.md", text)
         written.append(out / f"{page}.md")
-        write_text(written[-1], text)
-        overview += [line for one in shown for line in _overview(one, page, told["question"])]
-    head = "| a text says | we find | direction | scope, seeds | scale | page |\n|---|---|---|---|---|---|\n"
-    written.append(out / "README.md")
-    write_text(written[-1], _between(source / "README.md", head + "".join(overview)))
-    return written
+        overview += [line for one in shown for line in _overview(one, page, asked["question"])]
+    head = (
+        "| a text says | difference | verdict | scope | scale | for the text? | page |\n|---|---|---|---|---|---|---|\n"
+    )
+    write_text(out / "README.md", _between(source / "README.md", "# What was found\n", head + "".join(overview)))
+    return [*written, out / "README.md"]
 
 
 def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> Shown:
     rows: list[Row] = []
     missing = []
     for one in asked.get("shown", ()):
-        found = [row for row in evidence.get(one["scale"], ()) if row["artefact"] == one["artefact"]]
-        if not found:
-            missing.append(f"`{one['artefact']}` at `{one['scale']}`")
-        rows += [row for row in found if all(fnmatch(row[side], one.get(side, "*")) for side in ("first", "second"))]
-    return Shown(asked["says"], asked["source"], asked.get("untested", ""), rows, missing)
+        where = f"`{one['artefact']}` at `{one['scale']}`"
+        of_table = [row for row in evidence.get(one["scale"], ()) if row["artefact"] == one["artefact"]]
+        found = [row for row in of_table if all(fnmatch(row[side], one.get(side, "*")) for side in ("first", "second"))]
+        if of_table and not found:
+            raise UserError(f"questions.yaml: no claim of {where} matches {one}")
+        rows += found
+        missing += [] if of_table else [where]
+    return Shown(
+        asked["says"], asked["source"], asked.get("holds_if", "supported"), asked.get("untested", ""), rows, missing
+    )
 
 
-def _between(page: Path, made: str) -> str:
+def _between(page: Path, title: str, made: str) -> str:
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UserError(f"{page}: has no lines {BEGIN} and {END}, between which the claims belong")
+    if not begin or not end or not before.startswith(title):
+        raise UserError(
+            f"{page}: must begin with {title!r} and have the lines {BEGIN} and {END}, between which claims belong"
+        )
     return f"{before}{BEGIN}\n\n{made}\n{END}{after}"
 
 
 def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
-    """What is made of a page: its scope, the claims of the texts, the picture, the verdicts."""
+    """What is made of a page: its scope, each claim with its verdicts, the picture."""
     parts = []
-    if not any(row["scope"] in ("methods", "splits") for row in rows):
+    if not rows:
+        parts.append(
+            "**No verdict yet:** nothing has been run under the present rules. Earlier results are below, if there are any."
+        )
+    elif not any(row["scope"] == "methods" for row in rows):
         parts.append("**No verdict on this page is about methods:** none rests on three seeds.")
-    parts += [f"> {one.says} ({one.source})" for one in shown]
+    for one in shown:
+        parts.append(f"> {escape_markdown(one.says)} ({one.source})")
+        if one.rows:
+            lines = ["| difference | | verdict | for the text? | scope | table |", "|---|---|---|---|---|---|"]
+            for row in one.rows:
+                found = claimed(row)
+                table = f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv) {row['record'][:8]}"
+                cells = (found.what, found.found, _verdict(row), bears(row, one.holds_if), _scope(row))
+                lines.append(f"| {' | '.join((*map(escape_markdown, cells), table))} |")
+            parts.append("\n".join(lines))
+        if one.missing:
+            parts.append(f"Not run yet: {', '.join(one.missing)}.")
+        if one.untested:
+            parts.append(f"Not tested: {one.untested}.")
     if rows:
-        parts.append(f"![Each claim's difference with its 95 % interval; grey: of scope checkpoints]({page}.png)")
-        lines = [
-            "| scale | claim | difference | direction | size | scope, seeds | record |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for row in rows:
-            one = claimed(row)
-            record = f"[{row['record'][:10]}](evidence/{row['scale']}.csv)"
-            told = map(escape_markdown, (one.what, one.found, _direction(row), row["size"] or "–", _scope(row)))
-            where = f"`{row['scale']}`, `{row['artefact']}`"
-            lines.append(f"| {' | '.join((where, *told, record))} |")
-        parts.append("\n".join(lines))
-    if missing := [name for one in shown for name in one.missing]:
-        parts.append(f"Not run yet with three seeds: {', '.join(dict.fromkeys(missing))}.")
-    parts += [f"Not tested: {one.untested}." for one in shown if one.untested]
+        parts.append(f"![Differences with 95 % intervals. Blue: about methods; grey: about checkpoints]({page}.png)")
     return "\n\n".join(parts) + "\n"
 
 
-def _direction(row: Row) -> str:
-    """The verdict; of an inconclusive one also what could have been detected."""
-    least = f", detectable {float(row['detectable']):.2g}" if row["detectable"] else ""
-    return row["direction"] + least
+def bears(row: Row, holds_if: str) -> str:
+    """Whether a verdict agrees with a text that holds if it is ``holds_if``: supported, reversed or equivalent."""
+    direction, size = row["direction"], row["size"]
+    if holds_if == "equivalent":
+        return {"equivalent": "for", "larger": "against"}.get(size, "open")
+    if direction == holds_if:
+        return "for, of no size" if size == "equivalent" else "for"
+    return "against" if direction in ("supported", "reversed") or size == "equivalent" else "open"
+
+
+def _verdict(row: Row) -> str:
+    """Direction and size; of an inconclusive one also what could have been detected."""
+    least = detectable(row)
+    size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
+    return f"{row['direction']}{size}" + (f" (detectable: {least})" if least else "")
 
 
 def _scope(row: Row) -> str:
-    return f"{row['scope']}, {row['seeds']}"
+    return f"{row['scope']} ({row['seeds']} seed{'s' if row['seeds'] != '1' else ''})"
 
 
 def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
     says, link = escape_markdown(f"{one.says} ({one.source})"), f"[{escape_markdown(question)}]({page}.md)"
-    for number, row in enumerate(one.rows):
+    lines = []
+    for row in one.rows:
         found = claimed(row)
-        told = map(escape_markdown, (f"{found.what}: {found.found}", row["direction"], _scope(row), row["scale"]))
-        yield f"| {' | '.join(('' if number else says, *told, link))} |\n"
-    if not one.rows:
-        why = f"not tested: {one.untested}" if one.untested else "not run yet with three seeds"
-        yield f"| {says} | {why} | | | | {link} |\n"
+        cells = (f"{found.what}: {found.found}", _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if))
+        lines.append(" | ".join(map(escape_markdown, cells)))
+    if one.missing:
+        lines.append(f"not run yet: {', '.join(one.missing)} | | | | open")
+    if one.untested:
+        lines.append(f"not tested: {one.untested} | | | | ")
+    for number, line in enumerate(lines):
+        yield f"| {'' if number else says} | {line} | {link} |\n"
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -198,7 +239,7 @@ def _commit(root: Path) -> str:
         [*git, "rev-parse", "--short=12", "HEAD"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
     changed = subprocess.run(
-        [*git, "status", "--porcelain", "-uno"], check=True, stdout=subprocess.PIPE, text=True
+        [*git, "status", "--porcelain", "-uno", "--", ":!docs"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     return found + ("+" if changed else "")
 

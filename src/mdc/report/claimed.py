@@ -40,6 +40,12 @@ def claimed(row: Mapping[str, str]) -> Claimed:
     return Claimed(where, found.strip(), f"{row['direction']} ({row['scope']}){size}", row["label"])
 
 
+def detectable(row: Mapping[str, str]) -> str:
+    """The minimum detectable effect of an inconclusive claim, "" of any other."""
+    least = float(row["detectable"]) if row["detectable"] else None
+    return "" if least is None else f"{math.exp(least):.2f}×" if row["unit"] == LOG_RATIO else f"{least:#.2g}"
+
+
 def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
     """The claims of a scale as a Markdown table for each table and figure: what pages of documentation hold, so that
     none is typed by hand."""
@@ -48,10 +54,8 @@ def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
         lines += [f"### {artefact}", "", f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
         for row in group:
             one = claimed(row)
-            least = float(row["detectable"]) if row["detectable"] else None
-            told = "" if least is None else f"{math.exp(least):.2f}×" if row["unit"] == LOG_RATIO else f"{least:.2g}"
             direction = f"{row['direction']} ({row['scope']})"
-            cells = (one.what, one.found, direction, row["size"] or "–", told, row["seeds"], row["groups"])
+            cells = (one.what, one.found, direction, row["size"] or "–", detectable(row), row["seeds"], row["groups"])
             lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
         lines.append("")
     return "\n".join(lines)

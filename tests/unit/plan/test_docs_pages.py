@@ -17,7 +17,7 @@ from PIL import Image
 from scale_files import ROOT
 
 from mdc.app.cli import build_parser
-from mdc.plan.records import write_json
+from mdc.plan.records import UserError, sha256_file, write_json
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS
 
@@ -122,12 +122,78 @@ def test_fewer_seeds_replace_no_finding(tmp_path: Path) -> None:
         assert ("first" if commit == "second" else commit) in (tmp_path / "mini.csv").read_text()
 
 
+def test_a_changed_csv_file_is_no_evidence(tmp_path: Path) -> None:
+    _result(tmp_path / "results/mini/table9", 3)
+    file = tmp_path / "results/mini/table9/table9_contrasts.csv"
+    file.write_text(file.read_text().replace(",3,", ",5,"))
+    with pytest.raises(UserError, match=r"not the file that table9\.json names"):
+        _script("make_findings").collect(tmp_path / "results", tmp_path, "commit")
+
+
+def test_a_page_shows_each_claim_with_its_verdicts(tmp_path: Path) -> None:
+    """Two claims of a text, one table with three seeds and one that was not run."""
+    findings = _script("make_findings")
+    rows = [
+        {
+            "first": "a/mdc",
+            "second": second,
+            "method": "MDC",
+            "second_method": second,
+            "unit": unit,
+            "direction": direction,
+        }
+        | {"value": "0.5", "low": "0.1", "high": "0.9", "size": size, "detectable": "0.7"}
+        for second, unit, direction, size in (
+            ("arc", "points", "inconclusive", "equivalent"),
+            ("clip", "log of a ratio", "reversed", "undecided"),
+        )
+    ]
+    same = {
+        "scale": "mini",
+        "artefact": "table1",
+        "scope": "methods",
+        "seeds": "3",
+        "record": "f" * 64,
+        "primary": "True",
+    }
+    (tmp_path / "evidence").mkdir()
+    lines = [{**dict.fromkeys(findings.COLUMNS, ""), **same, **row} for row in rows]
+    write_csv(tmp_path / "evidence/mini.csv", lines, findings.COLUMNS)
+    asked = """
+    page:
+      question: Who is right?
+      claims:
+        - {says: as good, source: paper, holds_if: equivalent, shown: [{scale: mini, artefact: table1, second: arc}]}
+        - {says: better, source: blog, shown: [{scale: mini, artefact: table1, second: clip}, {scale: long, artefact: table2}]}
+    """
+    (tmp_path / "questions.yaml").write_text(asked)
+    for name, title in (("page", "Who is right?"), ("README", "What was found")):
+        (tmp_path / f"{name}.md").write_text(f"# {title}\n\n{findings.BEGIN}\n{findings.END}\nby hand\n")
+    made = findings.pages(tmp_path, tmp_path)
+    assert [path.name for path in made] == ["page.png", "page.md", "README.md"]
+    for text in (path.read_text() for path in made[1:]):
+        assert (
+            text.index("as good")
+            < text.index(r"+0.50 \[+0.10, +0.90\] points")
+            < text.index("better")
+            < text.index("1.65×")
+        )
+        assert "equivalent (detectable: 0.70)" in text and "reversed (detectable: 2.01×)" in text
+        assert (
+            "| for |" in text and "| against |" in text and "`table2` at `long`" in text and text.endswith("by hand\n")
+        )
+    (tmp_path / "questions.yaml").write_text(asked.replace("second: arc", "second: none"))
+    with pytest.raises(UserError, match="no claim of `table1` at `mini` matches"):
+        findings.pages(tmp_path, tmp_path)
+
+
 def _result(folder: Path, seeds: int) -> None:
     """A table of a scale that claims one thing."""
     folder.mkdir(parents=True, exist_ok=True)
     row = dict.fromkeys(CLAIMS, "") | {"artefact": folder.name, "primary": True, "seeds": seeds}
-    write_csv(folder / f"{folder.name}_contrasts.csv", [row], CLAIMS)
-    write_json(folder / f"{folder.name}.json", {"outputs": {f"{folder.name}_contrasts.csv": ""}})
+    file = folder / f"{folder.name}_contrasts.csv"
+    write_csv(file, [row], CLAIMS)
+    write_json(folder / f"{folder.name}.json", {"outputs": {file.name: sha256_file(file)}})
 
 
 def _script(name: str) -> ModuleType:

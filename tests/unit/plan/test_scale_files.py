@@ -90,6 +90,14 @@ def test_layers_lie_on_each_other_the_last_one_topmost(write: Any) -> None:
     assert "shared" not in values
 
 
+def test_numbers_within_braces_of_a_command_line_are_numbers(write: Any) -> None:
+    """As Snakemake gives them: --config 'pretrain={seeds: [0, 1], recipe: {lr: 1e-3, compile: false}}'."""
+    write("methods: {a: {label: A}}", "probe: {seed: 2}")
+    given = {"pretrain": {"seeds": ["0", "1"], "recipe": {"lr": "1e-3", "compile": "false", "device": "cpu"}}}
+    values, _ = layered("params.yaml", given)
+    assert values["pretrain"] == {"seeds": [0, 1], "recipe": {"lr": 0.001, "compile": False, "device": "cpu"}}
+
+
 OWN = """\
 data:
   corpora:

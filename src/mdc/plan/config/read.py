@@ -28,6 +28,7 @@ from mdc.plan.records import UserError
 
 #: what ends the key with which a problem begins
 _KEY = re.compile(r": | = ")
+_SCALAR = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|true|false|null")
 
 _MOST_BITS = 1024
 _MOST_NODES = 100_000  # of a parameter file with its aliases written out; a real one stays far below
@@ -178,7 +179,7 @@ def layered(path: str | Path, *above: str | Path | Values, option: str = "--conf
     stands in the wrong one."""
     text = _text(path)
     whole = parse_yaml(text, str(path))
-    tops = [("", one) if isinstance(one, dict) else (str(one), read_yaml(one)) for one in above]
+    tops = [("", _typed(one)) if isinstance(one, dict) else (str(one), read_yaml(one)) for one in above]
     by, chosen = next(
         ((name or option, v["scale"]) for name, v in reversed(tops) if "scale" in v), ("", whole.get("scale"))
     )
@@ -198,6 +199,17 @@ def layered(path: str | Path, *above: str | Path | Values, option: str = "--conf
         return spread(overlaid({**whole, **with_shared(shared, own)}, *(values for _, values in tops))), places
     except Overwritten as error:
         raise UserError(*_placed([str(error)], places)) from None
+
+
+def _typed(value: Any) -> Any:
+    """``value`` of the command line with its numbers and booleans: Snakemake leaves what lies within braces as text."""
+    if isinstance(value, dict):
+        return {key: _typed(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_typed(one) for one in value]
+    if isinstance(value, str) and _SCALAR.fullmatch(value):
+        return parse_yaml(f"value: {value}", "--config")["value"]
+    return value
 
 
 def _scale_file(path: str | Path, place: str, scale: Any) -> Path:
