@@ -14,7 +14,7 @@ import numpy as np
 import package_map
 import pytest
 from PIL import Image
-from scale_files import ROOT
+from scale_files import ROOT, scale_values
 
 from mdc.app.cli import build_parser
 from mdc.plan.records import UserError, sha256_file, write_json
@@ -68,6 +68,20 @@ def test_commands_are_those_of_the_program() -> None:
             build_parser().parse_args(words[1:end])
         except SystemExit as error:
             assert not error.code, command
+
+
+def test_tables_that_pages_make_are_of_their_scale() -> None:
+    """Every ``snakemake results/NAME.csv … --config scale=SCALE`` names a table or figure that the scale's file has."""
+    for page in PAGES:
+        for command in re.findall(
+            r"^ {4}(?:\w+=\S+ )?(snakemake .+(?:\\\n.+)*)$", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            scale = "".join(re.findall(r"scale=([\w-]+)", command)) or "mini"
+            tables = scale_values(scale)["tables"]
+            assert set(re.findall(r"results/(\w+)\.(?:csv|png|html)", command)) <= {*tables, "index"}, (
+                page.name,
+                command,
+            )
 
 
 def test_the_index_lists_every_page_once() -> None:
