@@ -8,6 +8,7 @@ import resource
 import struct
 import subprocess
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from PIL import Image, PngImagePlugin
 from mdc.app.cli import main
 from mdc.data.formats import images
 from mdc.data.formats.images import ImageError, decode
-from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, image_file
+from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, counted, read_file
 from mdc.plan.records import read_json, read_json_lines, sha256_file
 
 
@@ -198,7 +199,7 @@ def test_oversized_files_and_what_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "folder.jpg").mkdir()
     skipped = Skipped()
     for name in ("large.jpg", "pipe.jpg", "folder.jpg", "none.jpg", "n\0l.jpg", "n" * 300):
-        assert image_file(tmp_path / name, skipped, name, name) is None
+        assert counted(partial(read_file, tmp_path / name), skipped, name, name) is None
     assert skipped.counts == {"image too large": 1, "image file cannot be read": 4, "image file is missing": 1}
 
 

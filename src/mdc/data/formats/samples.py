@@ -181,11 +181,6 @@ def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> 
     return counted(partial(read_image, image), skipped, key, file)
 
 
-def image_file(path: Path, skipped: Skipped, key: str, file: str) -> Encoded | None:
-    """``read_file``, counted."""
-    return counted(partial(read_file, path), skipped, key, file)
-
-
 def _as_the_folder_has_it(path: Path) -> Path:
     if str(path).isascii() or path.exists():
         return path
