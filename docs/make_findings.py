@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import subprocess
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -162,7 +163,7 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
     for one in shown:
         parts.append(f"> {escape_markdown(one.says)} ({one.source})")
         if one.rows:
-            lines = ["| difference | | verdict | for the text? | scope | table |", "|---|---|---|---|---|---|"]
+            lines = ["| difference | value | verdict | for the text? | scope | table |", "|---|---|---|---|---|---|"]
             for row in one.rows:
                 found = claimed(row)
                 table = f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv) {row['record'][:8]}"
@@ -191,7 +192,7 @@ def bears(row: Row, holds_if: str) -> str:
 def _verdict(row: Row) -> str:
     """Direction and size; of an inconclusive one also what could have been detected."""
     least = detectable(row)
-    size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
+    size = f", {row['size']}" if row["size"] not in ("", "undecided", "not tested") else ""
     return f"{row['direction']}{size}" + (f" (detectable: {least})" if least else "")
 
 
@@ -220,11 +221,12 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         (unit, list(group))
         for unit, group in groupby(sorted(rows, key=lambda row: row["unit"]), lambda row: row["unit"])
     ]
-    with drawing(8.6, 0.55 * len(panels) + 0.32 * len(rows) + 0.3, [path]) as figure:
+    with drawing(8.6, 0.55 * len(panels) + 0.42 * len(rows) + 0.3, [path]) as figure:
         ratios = [len(group) + 1 for _, group in panels]
         axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0]
         for panel, (unit, group) in zip(axes, panels, strict=True):
-            rows_axis(panel, [f"{claimed(row).what} · {row['scale']}, {row['seeds']}" for row in group])
+            labels = (f"{claimed(row).what} · {row['scale']}, {row['seeds']} seeds" for row in group)
+            rows_axis(panel, [textwrap.fill(label, 56) for label in labels])
             panel.axvline(0, color="#22262A", linewidth=0.8)
             panel.set_xlabel(f"difference, {unit}")
             for place, row in enumerate(group):
