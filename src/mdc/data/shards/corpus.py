@@ -29,7 +29,7 @@ def write_corpus(
     """Write a corpus into ``out_dir`` and return its index (also in ``out_dir/index.json``), see ``corpus_index``.
 
     UserError if ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left
-    out. What was left out stands in ``skipped.jsonl``, one sample per line.
+    out. What was left out is in ``skipped.jsonl``, one sample per line.
     """
     statistics = {split: CaptionStatistics(context_length) for split in splits}
 

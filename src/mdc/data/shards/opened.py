@@ -83,21 +83,21 @@ class OpenShards:
                 os.close(descriptor)
 
     def _open(self, shard: Mapping[str, Any]) -> Opened:
-        path = self.folder / shard["file"]
+        path = f"{self.folder}/{shard['file']}"
         with ExitStack() as failing:
             file = self._descriptor(path, "the shard", failing)
-            offsets = self._descriptor(self.folder / shard["offsets"]["file"], "the file of offsets", failing)
+            offsets = self._descriptor(f"{self.folder}/{shard['offsets']['file']}", "the file of offsets", failing)
             check_sizes(self.folder, shard)
             data = os.pread(offsets, shard["offsets"]["bytes"], 0)
             check_offsets(self.folder, shard, hashlib.sha256(data).hexdigest())
-            images = self._descriptor(source_tar(path).path, "the tar", failing) if is_lines(path) else None
+            images = self._descriptor(source_tar(Path(path)).path, "the tar", failing) if is_lines(path) else None
             failing.pop_all()
         if self._ahead and hasattr(os, "posix_fadvise"):
             for descriptor in (file, *([] if images is None else [images])):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
         return Opened(file, offsets, images)
 
-    def _descriptor(self, path: Path, what: str, failing: ExitStack) -> int:
+    def _descriptor(self, path: str | Path, what: str, failing: ExitStack) -> int:
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The job ``mdc texts``: how long the captions of a list are, without any image. Writes ``index.json``.
 
 The captions are cleaned as those of a corpus are, so that a list and the corpus made of it are counted alike; what was
-left out stands in ``skipped.jsonl``, one row per line.
+left out is in ``skipped.jsonl``, one row per line.
 """
 
 from __future__ import annotations
