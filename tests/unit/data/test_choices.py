@@ -323,7 +323,7 @@ def test_textblob_gets_treebank_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "textblob", ModuleType("textblob"))
     monkeypatch.setitem(sys.modules, "textblob.en", SimpleNamespace(tag=tag))
-    monkeypatch.setattr(tagging.metadata, "version", lambda name: f"version of {name}")
+    monkeypatch.setattr(tagging, "metadata", SimpleNamespace(version=lambda name: f"version of {name}"))
     found, facts = tagging.tagger("textblob")
     assert found("A brown dog's car.") == (
         ["A", "brown", "dog", "'s", "car", "."],

@@ -131,8 +131,8 @@ def test_layers_computed_again_give_the_same_gradients_in_bf16(method: str) -> N
         losses.append(float(toy.backward(objective, batch(), 2, CUDA)["loss"]))
         found.append(gradients(model))
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    # sums over tokens of one piece may be added in another order
-    assert apart(found[1], found[0]) < 1e-4
+    # sums over tokens of one piece, and over the places that read t, may be added in another order: bf16 rounds at 4e-3
+    assert apart(found[1], found[0]) < 5e-4
 
 
 @EVERY
