@@ -117,9 +117,7 @@ def pages(source: Path, out: Path) -> list[Path]:
         write_text(out / f"{page}.md", text)
         written.append(out / f"{page}.md")
         overview += [line for one in shown for line in _overview(one, page, asked["question"])]
-    head = (
-        "| a text says | difference | verdict | scope | scale | for the text? | page |\n|---|---|---|---|---|---|---|\n"
-    )
+    head = "| source says | difference | verdict | scope | scale | source agrees? | page |\n|---|---|---|---|---|---|---|\n"
     write_text(out / "README.md", _between(source / "README.md", "# What was found\n", head + "".join(overview)))
     return [*written, out / "README.md"]
 
@@ -155,27 +153,29 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
     """What is made of a page: its scope, each claim with its verdicts, the picture."""
     parts = []
     if not rows:
-        parts.append(
-            "**No verdict yet:** nothing has been run under the present rules. Earlier results are below, if there are any."
-        )
+        parts.append("**No verdict yet:** nothing has been run under the [present rules](README.md#earlier-results).")
     elif not any(row["scope"] == "methods" for row in rows):
         parts.append("**No verdict on this page is about methods:** none rests on three seeds.")
     for one in shown:
         parts.append(f"> {escape_markdown(one.says)} ({one.source})")
         if one.rows:
-            lines = ["| difference | value | verdict | for the text? | scope | table |", "|---|---|---|---|---|---|"]
+            lines = ["| difference | value | verdict | source agrees? | scope | table |", "|---|---|---|---|---|---|"]
             for row in one.rows:
                 found = claimed(row)
-                table = f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv) {row['record'][:8]}"
+                table = (
+                    f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv), record {row['record'][:8]}"
+                )
                 cells = (found.what, found.found, _verdict(row), bears(row, one.holds_if), _scope(row))
                 lines.append(f"| {' | '.join((*map(escape_markdown, cells), table))} |")
             parts.append("\n".join(lines))
         if one.missing:
-            parts.append(f"Not run yet: {', '.join(one.missing)}.")
+            parts.append(f"Not run under the present rules: {', '.join(one.missing)}.")
         if one.untested:
             parts.append(f"Not tested: {one.untested}.")
     if rows:
-        parts.append(f"![Differences with 95 % intervals. Blue: about methods; grey: about checkpoints]({page}.png)")
+        about = {row["scope"] for row in rows}
+        colours = "" if about == {"methods"} else ". Blue: about methods; grey: about checkpoints"
+        parts.append(f"![Differences with 95 % intervals{colours}]({page}.png)")
     return "\n\n".join(parts) + "\n"
 
 
@@ -183,16 +183,18 @@ def bears(row: Row, holds_if: str) -> str:
     """Whether a verdict agrees with a text that holds if it is ``holds_if``: supported, reversed or equivalent."""
     direction, size = row["direction"], row["size"]
     if holds_if == "equivalent":
-        return {"equivalent": "for", "larger": "against"}.get(size, "open")
+        return {"equivalent": "yes", "larger": "no"}.get(size, "open")
     if direction == holds_if:
-        return "for, of no size" if size == "equivalent" else "for"
-    return "against" if direction in ("supported", "reversed") or size == "equivalent" else "open"
+        return "yes, by less than the margin" if size == "equivalent" else "yes"
+    return "no" if direction in ("supported", "reversed") or size == "equivalent" else "open"
 
 
 def _verdict(row: Row) -> str:
     """Direction and size; of an inconclusive one also what could have been detected."""
+    if row["direction"] == "not tested":
+        return "none: an earlier claim of the fixed order is not supported"
     least = detectable(row)
-    size = f", {row['size']}" if row["size"] not in ("", "undecided", "not tested") else ""
+    size = f", size {row['size']}" if row["size"] else ""
     return f"{row['direction']}{size}" + (f" (detectable: {least})" if least else "")
 
 
@@ -208,7 +210,7 @@ def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
         cells = (f"{found.what}: {found.found}", _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if))
         lines.append(" | ".join(map(escape_markdown, cells)))
     if one.missing:
-        lines.append(f"not run yet: {', '.join(one.missing)} | | | | open")
+        lines.append(f"not run under the present rules: {', '.join(one.missing)} | | | | open")
     if one.untested:
         lines.append(f"not tested: {one.untested} | | | | ")
     for number, line in enumerate(lines):

@@ -192,10 +192,8 @@ def test_a_page_shows_each_claim_with_its_verdicts(tmp_path: Path) -> None:
             < text.index("better")
             < text.index("1.65×")
         )
-        assert "equivalent (detectable: 0.70)" in text and "reversed (detectable: 2.01×)" in text
-        assert (
-            "| for |" in text and "| against |" in text and "`table2` at `long`" in text and text.endswith("by hand\n")
-        )
+        assert "equivalent (detectable: 0.70)" in text and "undecided (detectable: 2.01×)" in text
+        assert "| yes |" in text and "| no |" in text and "`table2` at `long`" in text and text.endswith("by hand\n")
     (tmp_path / "questions.yaml").write_text(asked.replace("second: arc", "second: none"))
     with pytest.raises(UserError, match="no claim of `table1` at `mini` matches"):
         findings.pages(tmp_path, tmp_path)
