@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scale_files import ROOT
 
 #: class → the colour that its images have most of
 CLASSES = {"red bird": (200, 40, 40), "blue bird": (40, 40, 200)}
@@ -51,3 +53,10 @@ def everything(data: Path, count: int = 40) -> None:
     """``data``/photos with its table inside, and ``data``/birds with two classes."""
     table(data / "photos/captions.csv", photos(data / "photos", count))
     classes(data / "birds")
+
+
+def parameters(folder: Path) -> None:
+    """params.yaml as it is, and a scale of almost nothing: every call reads both."""
+    shutil.copy(ROOT / "params.yaml", folder)
+    (folder / "scales").mkdir()
+    (folder / "scales/mini.yaml").write_text("label: Small\ndata: {samples_per_shard: 4000}\n", encoding="utf-8")

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from read_table import read_table
 from scale_files import ROOT, SCALES, scale_values, write_params
+from scale_plans import plan_of
 
 from mdc.app.cli import build_parser, main
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.read import load
 from mdc.plan.fingerprint import imports
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -29,7 +29,7 @@ from mdc.plan.verbs import VERBS
 
 @pytest.fixture(scope="module")
 def paper() -> Plan:
-    return Plan(load(ROOT / "params.yaml", "paper"))
+    return plan_of("paper")
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -121,7 +121,7 @@ def test_a_corpus_that_is_not_there_names_mdc_data(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MDC_DATA", raising=False)
-    job = Plan(load(ROOT / "params.yaml", "flickr8k")).jobs["data/corpora/single"]
+    job = plan_of("flickr8k").jobs["data/corpora/single"]
     write_json("config.json", job.config())
     assert main(["corpus", "config.json", "--out", "out"]) == 2
     assert "MDC_DATA" in one_line(capsys) and not Path("out/index.json").exists()
@@ -228,7 +228,7 @@ def test_check_says_what_a_scale_asks_for(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.chdir(ROOT)
     for scale in ("mini", "paper"):
         assert main(["check", "--scale", scale]) == 0
-        plan = Plan(load("params.yaml", scale))
+        plan = plan_of(scale)
         told = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
         assert capsys.readouterr().out == f"params.yaml and {len(SCALES)} scales: good; scale {scale}: {told}\n"
 

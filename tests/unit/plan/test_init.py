@@ -40,19 +40,12 @@ PHOTOS = ["photos", "photos"]
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with our params.yaml, of one scale, and, in data/, photos with captions and birds of two classes."""
-    _params(tmp_path)
+    own_data.parameters(tmp_path)
     own_data.everything(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MDC_DATA", raising=False)
     monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
     return tmp_path
-
-
-def _params(folder: Path) -> None:
-    """params.yaml as it is, and a scale of almost nothing: every call reads both."""
-    shutil.copy(ROOT / "params.yaml", folder)
-    (folder / "scales").mkdir()
-    (folder / "scales/mini.yaml").write_text("label: Small\ndata: {samples_per_shard: 4000}\n", encoding="utf-8")
 
 
 def _init(*arguments: str) -> Params:

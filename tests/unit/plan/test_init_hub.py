@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from mdc.data.shards.index import INDEX
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 
-ROOT = Path(__file__).resolve().parents[3]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONVERTED = "89abcdef0123456789abcdef0123456789abcdef"
 
@@ -94,9 +92,7 @@ def hub(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub
     monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    (tmp_path / "scales").mkdir()
-    (tmp_path / "scales/mini.yaml").write_text("label: Small\ndata: {samples_per_shard: 4000}\n", encoding="utf-8")
+    own_data.parameters(tmp_path)
     rows = own_data.photos(tmp_path / "photos", 40)
     hub.files[COMMIT] = {
         "README.md": b"a card",

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -25,23 +24,17 @@ import pytest
 from pydantic import BaseModel
 from read_table import read_table
 from scale_files import ROOT, SCALES
+from scale_plans import plan_of
 
 import mdc.plan.fingerprint as fp
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.distortion import LEVELS
-from mdc.plan.config.read import load
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.verbs import VERBS
-
-
-@cache
-def plan(scale: str) -> Plan:
-    """Without an edit."""
-    return Plan(load(ROOT / "params.yaml", scale))
 
 
 def besides(value: Any, told: Any, where: str) -> Iterator[str]:
@@ -67,7 +60,7 @@ def besides(value: Any, told: Any, where: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_job_is_its_configuration(scale: str) -> None:
-    jobs = plan(scale).jobs
+    jobs = plan_of(scale).jobs
     found = {one for job in jobs.values() for one in besides(job, job.config(), type(job).__name__)}
     assert jobs and found == set()
     one = next(iter(jobs.values()))
@@ -201,23 +194,23 @@ def test_an_edit_reruns_what_it_decides(monkeypatch: pytest.MonkeyPatch) -> None
     given, entry = score_jobs.estimators_of, REGISTRY["sugarcrepe"]
     with monkeypatch.context() as patch:
         patch.setitem(parts.OBJECTIVES, "masked", parts.OBJECTIVES["contrastive"])
-        found = changed(plan("mini"))
+        found = changed(plan_of("mini"))
     assert "runs/alt/ViT-T-12/mdc/s0" in found and "runs/alt/ViT-T-12/clip/s0" not in found
     with monkeypatch.context() as patch:
-        before = plan("mini")
+        before = plan_of("mini")
         other = dataclasses.replace(ARTEFACTS["table4"], module=ARTEFACTS["table1"].module)
         patch.setitem(before.scale.tables.artefacts, "table4", other)
         assert changed(before) == {"table4"}
     with monkeypatch.context() as patch:
         patch.setattr(score_jobs, "estimators_of", lambda *of: given(*of)[::-1])
-        assert {name.partition("/")[0] for name in changed(plan("mini"))} >= {"scores", "retrieval", "table2"}
+        assert {name.partition("/")[0] for name in changed(plan_of("mini"))} >= {"scores", "retrieval", "table2"}
     files = (dataclasses.replace(entry.files[0], sha256="0" * 64), *entry.files[1:])
     monkeypatch.setitem(REGISTRY, "sugarcrepe", dataclasses.replace(entry, files=files))
-    assert "data/obtained/sugarcrepe" in changed(plan("paper"))
+    assert "data/obtained/sugarcrepe" in changed(plan_of("paper"))
 
 
 def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, levels = plan("flickr8k-long"), LEVELS["noise"]
+    before, levels = plan_of("flickr8k-long"), LEVELS["noise"]
     policies = {name: str(job.config().get("policies")) for name, job in before.jobs.items()}
     noisy = {name for name, told in policies.items() if "'kind': 'noise', 'strength': 1," in told}
     monkeypatch.setitem(LEVELS, "noise", (levels[0] / 2, *levels[1:]))
@@ -257,6 +250,6 @@ def test_an_edited_class_trains_anew(
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     after = json.loads(done.stdout)
-    jobs = {name: job for name, job in plan(scale).jobs.items() if name.startswith("runs/")}
+    jobs = {name: job for name, job in plan_of(scale).jobs.items() if name.startswith("runs/")}
     wanted = {name for name, job in jobs.items() if decides(job.config()["backbone"])}
     assert wanted and wanted <= {name for name, job in jobs.items() if job.sha256 != after[name]}

@@ -7,21 +7,20 @@ from typing import Any
 
 import pytest
 import small_project
-from changed import with_other
 from read_table import read_table
-from scale_files import ROOT, scale_values
+from scale_files import scale_values
+from scale_plans import changed_plan, plan_of
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.pretrain import Average
-from mdc.plan.config.read import load, validate
+from mdc.plan.config.read import validate
 from mdc.plan.config.tokenizers import GumbelVqgan
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan, datasets_of
 from mdc.plan.jobs.read import as_job
-from mdc.plan.jobs.shown import ProbingJob, SchedulesJob
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.verbs import VERBS, verb_of
@@ -32,20 +31,12 @@ Step = str | int
 
 @pytest.fixture(scope="module")
 def paper() -> Plan:
-    return Plan(load(ROOT / "params.yaml", "paper"))
+    return plan_of("paper")
 
 
 @pytest.fixture(scope="module")
 def mini() -> Plan:
-    return Plan(load(ROOT / "params.yaml", "mini"))
-
-
-def changed(*changes: tuple[tuple[Step, ...], Any], scale: str = "mini") -> Plan:
-    """The plan of a scale with other values."""
-    values = scale_values(scale)
-    for path, value in changes:
-        values = with_other(values, path, value)
-    return Plan(validate(values))
+    return plan_of("mini")
 
 
 def touched(before: Plan, after: Plan) -> set[str]:
@@ -58,13 +49,7 @@ def layers(names: set[str]) -> set[str]:
     return {name.split("/")[0] for name in names}
 
 
-def probing(plan: Plan, name: str) -> ProbingJob:
-    job = plan.jobs[name]
-    assert isinstance(job, ProbingJob)
-    return job
-
-
-def trained(job: ProbingJob) -> list[str]:
+def trained(job: Any) -> list[str]:
     """The ids of the runs of a table's systems that were trained."""
     return [run for system in job.systems if system.corpus is not None for run in system.runs]
 
@@ -81,7 +66,7 @@ def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(pape
             for method in methods
             for seed in paper.scale.training.seeds
         }
-        assert {run.id for run in asked} == set(trained(probing(paper, name))) and asked <= set(paper.runs)
+        assert {run.id for run in asked} == set(trained(paper.jobs[name])) and asked <= set(paper.runs)
     runs = [f"runs/{run.id}" for run in paper.runs]
     assert sorted(runs) == sorted(name for name in paper.jobs if name.startswith("runs/"))
     shown = {job for name in paper.jobs if name in ARTEFACTS for job in paper.ancestors(name)}
@@ -89,7 +74,7 @@ def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(pape
 
 
 def test_paper_grid_of_table_1(paper: Plan) -> None:
-    runs = trained(probing(paper, "table1"))
+    runs = trained(paper.jobs["table1"])
     assert len(runs) == len(set(runs)) == 21
     shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0), "linear").probes
     assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
@@ -136,20 +121,20 @@ def test_two_ids_with_equal_configurations_are_refused() -> None:
     twin = {**VALUES["methods"]["mdc"], "label": "another name"}
     methods = [*VALUES["tables"]["table1"]["corpora"]["alt"], "mdc2"]
     table = ("tables", "table1", "corpora", "alt")
-    plan = changed((("methods", "mdc2"), twin), (table, methods))
+    plan = changed_plan((("methods", "mdc2"), twin), (table, methods))
     with pytest.raises(UserError, match=r"alt/ViT-T-8/mdc/s0 and alt/ViT-T-8/mdc2/s0 have equal config"):
         _ = plan.runs
     # a pooling alone is the probe's choice; another weight makes it another run
-    plan = changed((("methods", "mdc2"), {**twin, "pooling": "cls"}), (table, methods))
+    plan = changed_plan((("methods", "mdc2"), {**twin, "pooling": "cls"}), (table, methods))
     with pytest.raises(UserError, match="equal configurations"):
         _ = plan.jobs
-    plan = changed((("methods", "mdc2"), {**twin, "weight": "none"}), (table, methods))
-    assert len(plan.runs) == len(changed().runs) + 3
+    plan = changed_plan((("methods", "mdc2"), {**twin, "weight": "none"}), (table, methods))
+    assert len(plan.runs) == len(changed_plan().runs) + 3
 
 
 def test_two_corpora_with_equal_sources_are_refused() -> None:
     data = VALUES["data"]
-    plan = changed(
+    plan = changed_plan(
         (("data", "corpora", "again"), {**data["corpora"]["alt"], "label": "Again"}),
         (("data", "vocabularies", "words"), [*data["vocabularies"]["words"], "again"]),
         (("tables", "table1", "corpora", "again"), ["mdc"]),
@@ -176,7 +161,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     scored_names = set(mini.scale.tables.scoring())
 
     def with_(*path: Step, to: Any) -> set[str]:
-        return touched(mini, changed((path, to)))
+        return touched(mini, changed_plan((path, to)))
 
     # a probe's learning rate: all probes and what follows, no training and no data
     assert layers(with_("probe", "lr", to=0.2)) == {"probe", *probing_names}
@@ -225,14 +210,14 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
 
 
 def test_one_key_chooses_the_mirror(paper: Plan) -> None:
-    found = touched(paper, changed((("data", "datasets", "cc12m", "from"), "mirror"), scale="paper"))
+    found = touched(paper, changed_plan((("data", "datasets", "cc12m", "from"), "mirror"), scale="paper"))
     assert {"data/obtained/cc12m", "data/corpora/cc12m"} <= found
     # its runs follow by the manifest; only a source's own values stand in the configuration of no other set
     assert not {name for name in found if name.startswith(("data/probes", "data/choices"))}
 
 
 def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -> None:
-    found = touched(paper, changed((("data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
+    found = touched(paper, changed_plan((("data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
     sugarcrepe = {name for name in paper.jobs if name.startswith("data/choices/sugarcrepe")}
     ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/choices/coco_order"}
     assert found == ours | sugarcrepe and len(sugarcrepe) == 7
@@ -240,9 +225,9 @@ def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -
     # a mirror is fetched by no address of an image
     mirrored = "data/downloads/winoground/"
     lists |= {name for name in paper.jobs if name.startswith("data/downloads/") and not name.startswith(mirrored)}
-    assert touched(paper, changed((("data", "download", "quality"), 90), scale="paper")) == lists
+    assert touched(paper, changed_plan((("data", "download", "quality"), 90), scale="paper")) == lists
     # how a download proceeds: nothing
-    assert not touched(paper, changed((("data", "download", "runtime", "threads"), 3), scale="paper"))
+    assert not touched(paper, changed_plan((("data", "download", "runtime", "threads"), 3), scale="paper"))
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -267,8 +252,7 @@ def test_scale_paper_fetches_no_image_of_mscoco_that_it_has(paper: Plan) -> None
 
 
 def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan) -> None:
-    job = paper.jobs["table1"]
-    assert isinstance(job, ProbingJob)
+    job: Any = paper.jobs["table1"]
     assert job.primary_column == "average" and job.reported_separately == ["stl10", "flowers102", "voc2007"]
     assert all("probes/voc2007" in str(paper.jobs[name].inputs) for name in job.expected)
     assert any("VOC2007" in note for note in job.notes)
@@ -293,10 +277,12 @@ ADD: list[tuple[tuple[Step, ...], Any]] = [
 
 
 def test_a_new_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(mini: Plan) -> None:
-    plan = changed(*ADD)
+    plan = changed_plan(*ADD)
     assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/own"}
     assert plan.jobs["data/vocabularies/own"].inputs == ["data/corpora/new"]
-    trained_on = changed(*ADD, (("tables", "figure_loss"), {"corpora": {"new": ["mdc"]}, "backbones": ["ViT-T-12"]}))
+    trained_on = changed_plan(
+        *ADD, (("tables", "figure_loss"), {"corpora": {"new": ["mdc"]}, "backbones": ["ViT-T-12"]})
+    )
     run = "runs/new/ViT-T-12/mdc/s0"
     assert touched(plan, trained_on) == {run, "figure_loss"}
     assert trained_on.jobs[run].inputs == ["data/corpora/new", "data/vocabularies/own"]
@@ -305,7 +291,7 @@ def test_a_new_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(mi
 
 def test_a_corpus_joined_to_a_vocabulary_makes_every_run_with_it_anew(mini: Plan) -> None:
     listed = [*VALUES["data"]["vocabularies"]["words"], "new"]
-    plan = changed((("data", "corpora", "new"), NEW), (("data", "vocabularies", "words"), listed))
+    plan = changed_plan((("data", "corpora", "new"), NEW), (("data", "vocabularies", "words"), listed))
     # the runs follow by the vocabulary's manifest
     assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/words"}
 
@@ -315,21 +301,21 @@ def test_a_corpus_that_is_trained_on_stands_in_its_vocabulary() -> None:
     with pytest.raises(
         UserError, match=r"table1\.corpora: the vocabulary words of new is made from alt, .* one of its own"
     ):
-        changed((("data", "corpora", "new"), NEW), table)
+        changed_plan((("data", "corpora", "new"), NEW), table)
     with pytest.raises(UserError, match=r"the vocabulary own of alt is made from new"):
-        changed(*ADD, (("data", "corpora", "alt", "vocabulary"), "own"))
+        changed_plan(*ADD, (("data", "corpora", "alt", "vocabulary"), "own"))
     with pytest.raises(UserError, match="no vocabulary is named 'none'; allowed: words, own"):
-        changed(*ADD, (("data", "corpora", "new", "vocabulary"), "none"))
+        changed_plan(*ADD, (("data", "corpora", "new", "vocabulary"), "none"))
     # CLIP's own pieces are those of every corpus
     full = (("data", "vocabularies", "own"), "full")
-    assert changed(ADD[0], full, table).jobs["data/vocabularies/own"].inputs == []
+    assert changed_plan(ADD[0], full, table).jobs["data/vocabularies/own"].inputs == []
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def test_systems_stand_in_the_order_of_rows_each_with_its_control(mini: Plan) -> None:
-    job = probing(mini, "table1")
+    job: Any = mini.jobs["table1"]
     backbones = list(dict.fromkeys(system.backbone.key for system in job.systems))
     assert backbones == ["ViT-T-12", "ViT-T-8", "ViT-S-12"]
     first = [system for system in job.systems if system.backbone.key == "ViT-T-12"]
@@ -351,27 +337,27 @@ def test_systems_stand_in_the_order_of_rows_each_with_its_control(mini: Plan) ->
 
 
 def test_primary_comparisons_are_contrasts_on_the_first_backbone(mini: Plan, paper: Plan) -> None:
-    job = probing(mini, "table1")
+    job: Any = mini.jobs["table1"]
     assert job.primary[0] == ["dense/ViT-T-12/mdc", "dense/ViT-T-12/arc"] and len(job.primary) == 2
     for plan in (mini, paper):
         for name, table in plan.scale.tables.probing().items():
-            job = probing(plan, name)
+            job: Any = plan.jobs[name]
             assert all(pair in job.contrasts for pair in job.primary), name
             assert len(job.primary) == len(table.primary)
             assert all(side.split("/")[1] == table.backbones[0] for pair in job.primary for side in pair)
     # one that no contrast asked for is shown too, behind the others
-    alone = changed(
+    alone = changed_plan(
         (("tables", "table4", "contrasts"), []),
         (("tables", "table4", "primary"), [["alt/mdc", "alt/mdc_wo_t"]]),
     )
-    assert probing(alone, "table4").contrasts == [["alt/ViT-T-12/mdc", "alt/ViT-T-12/mdc_wo_t"]]
+    assert alone.jobs["table4"].contrasts == [["alt/ViT-T-12/mdc", "alt/ViT-T-12/mdc_wo_t"]]
     seven = [["alt/mdc", "alt/clip"]] * 7
     with pytest.raises(UserError, match=r"table1\.primary.*at most 6"):
-        changed((("tables", "table1", "primary"), seven))
+        changed_plan((("tables", "table1", "primary"), seven))
 
 
 def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini: Plan) -> None:
-    job = probing(mini, "table1")
+    job: Any = mini.jobs["table1"]
     within = [pair for pair in job.contrasts if len({side.split("/")[0] for side in pair}) == 1]
     across = [pair for pair in job.contrasts if pair not in within]
     asked = VALUES["tables"]["table1"]
@@ -386,23 +372,23 @@ def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini
 def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
     name: str, probes: list[str], primary_probe: str, column: str
 ) -> None:
-    plan = changed((("tables", name, "probes"), probes), (("data", "primary_probe"), primary_probe))
-    assert probing(plan, name).primary_column == column
+    plan = changed_plan((("tables", name, "probes"), probes), (("data", "primary_probe"), primary_probe))
+    assert plan.jobs[name].primary_column == column
 
 
 def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:
     table = ("tables", "table5")
     methods = ["parallel", "mdc_30_80", "mdc"]
     claims = (("tables", "figure_schedules"), {})
-    plan = changed(((*table, "methods"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []), claims)
-    shown = {s.method.key: s.method.label for s in probing(plan, "table5").systems if s.corpus is not None}
+    plan = changed_plan(((*table, "methods"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []), claims)
+    shown = {s.method.key: s.method.label for s in plan.jobs["table5"].systems if s.corpus is not None}
     assert shown == {"parallel": "Parallel decoding", "mdc_30_80": "[0.3, 0.8]", "mdc": "[0.5, 1.0]"}
 
 
 def test_the_figures_are_told_what_they_are_drawn_over() -> None:
     # the same method warms up for longer on another corpus
     override = {"when": {"corpus": ["alt"], "method": ["mdc"]}, "set": {"warmup_steps": 50, "clip_norm": None}}
-    plan = changed(
+    plan = changed_plan(
         (("tables", "figure4", "methods"), [*VALUES["tables"]["figure4"]["methods"], "arc"]),
         (
             ("tables", "table5"),
@@ -410,11 +396,11 @@ def test_the_figures_are_told_what_they_are_drawn_over() -> None:
         ),
         (("pretrain", "overrides"), [*VALUES["pretrain"]["overrides"], override]),
     )
-    found = {s.method.key: s.t_range for s in probing(plan, "figure4").systems if s.corpus is not None}
+    found = {s.method.key: s.t_range for s in plan.jobs["figure4"].systems if s.corpus is not None}
     ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
     assert found == {"arc": None, "mdc": (0.5, 1.0), **ratios, "parallel": (1.0, 1.0)}
-    job = plan.jobs["figure_schedules"]
-    assert isinstance(job, SchedulesJob) and job.reference == "mdc" and len(job.primary) == 3
+    job: Any = plan.jobs["figure_schedules"]
+    assert job.reference == "mdc" and len(job.primary) == 3
     assert [run.job for run in job.runs] == [
         *(f"runs/brief/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc_30_80", "mdc_40_90", "mdc")),
         *(f"runs/alt/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc")),
@@ -430,7 +416,7 @@ def test_the_figures_are_told_what_they_are_drawn_over() -> None:
 
 @pytest.fixture(scope="module", params=["mini", "flickr8k", "paper"])
 def jobs(request: pytest.FixtureRequest) -> dict[str, Job]:
-    return Plan(load(ROOT / "params.yaml", request.param)).jobs
+    return plan_of(request.param).jobs
 
 
 def test_every_job_is_typed_as_its_file_is_read_and_stands_after_its_inputs(jobs: dict[str, Job]) -> None:
@@ -468,14 +454,14 @@ def test_who_is_behind_a_job(mini: Plan) -> None:
 
 def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is_judged_anew(mini: Plan) -> None:
     """params.yaml leaves it to its default, so no change of one of its own values shows that."""
-    found = touched(mini, changed((("tables", "table3", "judge", "seed"), 7)))
+    found = touched(mini, changed_plan((("tables", "table3", "judge", "seed"), 7)))
     contests = {name for name in mini.jobs if name.startswith("judged/described/")}
     assert contests and contests <= found <= contests | {"table3", "figure6"}
 
 
 def test_a_table_of_heads_has_a_record_for_each_and_an_edit_of_one_is_its_own() -> None:
     plan = small_project.plan()
-    job = probing(plan, "table_neighbours")
+    job: Any = plan.jobs["table_neighbours"]
     assert [system.estimator for system in job.systems[::7]] == [
         "linear probe",
         "attentive probe",
@@ -485,7 +471,7 @@ def test_a_table_of_heads_has_a_record_for_each_and_an_edit_of_one_is_its_own() 
     row = rows["alt/ViT-T-12/mdc/attentive"]
     assert row.records == ["probe/alt/ViT-T-12/mdc/s0/attentive"] and row.runs == ["alt/ViT-T-12/mdc/s0"]
     assert row.control == "untrained/ViT-T-12/patch_mean/attentive" and rows[row.control].reference
-    assert rows["alt/ViT-T-12/mdc/linear"].records in [system.records for system in probing(plan, "table1").systems]
+    assert rows["alt/ViT-T-12/mdc/linear"].records in [system.records for system in plan.jobs["table1"].systems]
     assert "head" not in plan.jobs["probe/alt/ViT-T-12/mdc/s0"].config()
     assert "lr" not in plan.jobs["probe/alt/ViT-T-12/mdc/s0/knn"].config()["recipe"]
     mdc = [f"alt/ViT-T-12/{method}/" for method in ("mdc", "clip")]

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from read_table import read_table
-from scale_files import ROOT, SCALES
+from scale_files import SCALES
+from scale_plans import plan_of
 
-from mdc.plan.config.read import load
 from mdc.plan.config.yaml_core import dump_yaml
-from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_json
 
 UPDATE = "PYTHONPATH=tests/support python tests/unit/plan/test_plans.py"
@@ -28,8 +27,7 @@ def without_code(value: Any) -> Any:
 
 
 def digest(scale: str) -> str:
-    jobs = Plan(load(ROOT / "params.yaml", scale)).jobs
-    return sha256_json({name: without_code(job.config()) for name, job in jobs.items()})
+    return sha256_json({name: without_code(job.config()) for name, job in plan_of(scale).jobs.items()})
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from changed import with_other
 from read_table import read_table
 from scale_files import ROOT, scale_values
+from scale_plans import changed_plan
 
 from mdc.plan.config.layers import Overwritten, overlaid, spread, with_shared
 from mdc.plan.config.params import Params
-from mdc.plan.config.read import layered, load, validate
+from mdc.plan.config.read import layered, load
 from mdc.plan.records import UserError
 
 
@@ -161,10 +161,7 @@ def test_each_problem_of_a_scale_begins_with_its_place(tmp_path: Path) -> None:
 
 
 def _mini(*changes: tuple[tuple[str, ...], Any]) -> Params:
-    values = scale_values("mini")
-    for path, value in changes:
-        values = with_other(values, path, value)
-    return validate(values)
+    return changed_plan(*changes).params
 
 
 def test_a_table_is_on_the_first_backbone_by_the_primary_probe_if_it_does_not_say_otherwise() -> None:

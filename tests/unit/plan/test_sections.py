@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import pytest
-from changed import put, with_other
 from scale_files import SCALES, scale_values
+from scale_plans import changed_plan, plan_of
 
 from mdc.models.initial import count_parameters
 from mdc.plan.config.caption_table import CaptionTable
-from mdc.plan.config.params import Params
-from mdc.plan.config.read import validate
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown import ChoiceTableJob, PositionsFigureJob
-from mdc.plan.jobs.shown_captions import CaptionTableJob, RobustnessFigureJob
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.records import UserError
 
 VALUES = scale_values("mini")
 
 
-def _changed(*path: str, to: Any, scale: str = "mini") -> dict[str, Any]:
-    return put(scale_values(scale), path, to)
-
-
-@cache
-def _plan(scale: str) -> Plan:
-    return Plan(validate(scale_values(scale)))
-
-
-def _table2(plan: Plan) -> ChoiceTableJob:
-    job = plan.jobs["table2"]
-    assert isinstance(job, ChoiceTableJob)
-    return job
-
-
 # --- scores -------------------------------------------------------------------------------------------------------
 
 
 def test_mini_has_the_papers_seven_columns_of_500_items_or_more_each() -> None:
-    job, sets = _table2(_plan("mini")), _plan("mini").scale.data.choices
+    job: Any = plan_of("mini").jobs["table2"]
+    sets = plan_of("mini").scale.data.choices
     columns = [column for column in job.columns if column.score is None]  # the others are Winoground's
     assert [column.key for column in columns] == [
         *("relation", "attribute", "dense_order", "alt_order", "add", "replace", "swap")
@@ -54,7 +34,7 @@ def test_mini_has_the_papers_seven_columns_of_500_items_or_more_each() -> None:
 
 
 def test_paper_scores_by_1024_masks_and_eight_other_images() -> None:
-    job = _table2(_plan("paper"))
+    job: Any = plan_of("paper").jobs["table2"]
     assert (job.samples, job.others) == (1024, 8)
     # all of SugarCrepe's files and ARO's sets, each once; the order columns stand a second time by ARO's own rule for ties
     parts = ("add_obj", "add_att", "replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att")
@@ -72,23 +52,22 @@ def test_paper_scores_by_1024_masks_and_eight_other_images() -> None:
 
 
 def test_flickr8k_long_is_what_was_fixed_beforehand() -> None:
-    scale, job = _plan("flickr8k-long").scale, _table2(_plan("flickr8k-long"))
+    scale, jobs = plan_of("flickr8k-long").scale, plan_of("flickr8k-long").jobs
+    job: Any = jobs["table2"]
     assert len(scale.training.seeds) >= 3 and scale.training.recipe.epochs >= 40 and job.others == 8
     corpora = scale.data.corpora
     as_single = {name for name, corpus in corpora.items() if corpus.source == corpora["single"].source}
     words = {*as_single, "dense", *scale.data.choices}
     assert set(scale.data.vocabularies["words"]) == words, "it covers what is scored"
     for table in (scale.tables["table1"], scale.tables["table2"]):
-        assert table is not None
         assert table.corpora == {corpus: ["clip", "arc", "mdc", "parallel"] for corpus in ("single", "dense")}
     assert {system.weights for system in job.systems if system.corpus} == {"last", "best"}
 
 
 @pytest.mark.parametrize("scale", ["mini", "flickr8k-long", "paper"])
 def test_the_figure_has_mdc_on_prefix_masks_and_arc_from_right_to_left_beside(scale: str) -> None:
-    plan = _plan(scale)
-    job = plan.jobs["figure_position"]
-    assert isinstance(job, PositionsFigureJob)
+    plan = plan_of(scale)
+    job: Any = plan.jobs["figure_position"]
     by_corpus: dict[str, set[str]] = {}
     for system in job.systems:
         by_corpus.setdefault(system.corpus.key, set()).add(system.method.key)
@@ -105,16 +84,14 @@ def test_the_figure_has_mdc_on_prefix_masks_and_arc_from_right_to_left_beside(sc
 
 
 def test_a_run_keeps_its_vocabulary() -> None:
-    values = _changed("data", "corpora", "described", "vocabulary", to="others")
-    vocabularies = values["data"]["vocabularies"]
-    words = [name for name in vocabularies["words"] if name != "described"]
-    vocabularies |= {"words": words, "others": ["described"]}
+    words = [name for name in VALUES["data"]["vocabularies"]["words"] if name != "described"]
+    others = ("data", "corpora", "described", "vocabulary"), "others"
     with pytest.raises(UserError, match=r"described has the vocabulary others, and dense, .* has words; a run keeps"):
-        validate(values)
+        changed_plan(others, (("data", "vocabularies"), {"words": words, "others": ["described"]}))
 
 
 def test_a_finetuned_run_is_a_run_like_any_other() -> None:
-    plan = _plan("mini")
+    plan = plan_of("mini")
     before, after = Run("dense", "ViT-T-12", "mdc", 0), Run("dense", "ViT-T-12", "mdc", 0, "described")
     assert after.id == "dense/ViT-T-12/mdc/s0/ft-described" and after.system == "dense/ViT-T-12/mdc/ft-described"
     assert after.pretrained == before and plan.runs.index(before) < plan.runs.index(after)
@@ -129,7 +106,7 @@ def test_a_finetuned_run_is_a_run_like_any_other() -> None:
 
 
 def test_systems_of_one_run_are_captioned_by_one_job() -> None:
-    plan = _plan("mini")
+    plan = plan_of("mini")
     written = [name for name in plan.jobs if name.startswith("captions/") and name.endswith("/described")]
     tuned = ("arc/s0/ft-described", "mdc/s0/ft-described", "mdc/s0/ft-described_ends")
     runs = [f"captions/dense/ViT-T-12/{run}/best/described" for run in tuned]
@@ -140,11 +117,10 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
 
 
 def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
-    plan = _plan("mini")
+    plan = plan_of("mini")
 
     def labels(table: str) -> dict[str, str]:
-        job = plan.jobs[table]
-        assert isinstance(job, CaptionTableJob)
+        job: Any = plan.jobs[table]
         return {one.system: one.method.label for one in job.systems if not one.reference}
 
     assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
@@ -155,8 +131,7 @@ def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
 
 def test_ways_of_decoding_are_told_apart_in_words() -> None:
     """… so that a comparison's two sides can be seen to decode alike, or not."""
-    job = _plan("mini").jobs["table_decoding"]
-    assert isinstance(job, CaptionTableJob)
+    job: Any = plan_of("mini").jobs["table_decoding"]
     assert {one.system: one.decoding for one in job.systems if not one.reference} == {
         "mdc_tuned": "greedy",
         "at_once": "greedy, all at once",
@@ -170,7 +145,7 @@ def test_ways_of_decoding_are_told_apart_in_words() -> None:
 
 @pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])
 def test_a_guide_is_trained_for_the_datasets_alone_whose_captions_it_guides(scale: str) -> None:
-    plan = _plan(scale)
+    plan = plan_of(scale)
     (dataset,) = scale_values(scale)["tables"]["table_few"]["datasets"]
     section = plan.scale.section_of(dataset)
     guided = [name for name in plan.jobs if getattr(plan.jobs[name], "guide", None) is not None]
@@ -189,8 +164,7 @@ CONTEST = {"arc": None, "mdc_10": [10], "mdc_15": [15], "mdc_20": [20]}
 @pytest.mark.parametrize("scale", ["mini", "flickr8k-long", "paper"])
 def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> None:
     """The published contest is of four systems and no others; free length and CoCa enter a second one."""
-    table = _plan(scale).scale.tables["table3"]
-    assert table is not None and table.judge is not None
+    table: Any = plan_of(scale).scale.tables["table3"]
     systems, contests = table.systems, table.judge.contests
     assert next(iter(contests)) == "paper" and contests["paper"].systems == list(CONTEST)
     assert [set(one.systems) for one in list(contests.values())[1:]] == [{*CONTEST, "mdc_free", *table.coca}]
@@ -221,18 +195,16 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
 
 
 def test_a_table_alone_of_captions_needs_a_section() -> None:
-    values = _changed("tables", to={"table_ratio": VALUES["tables"]["table_ratio"]})
-    del values["claims"], values["mc_diffusion"]
+    alone = ("tables",), {"table_ratio": VALUES["tables"]["table_ratio"]}
     with pytest.raises(UserError, match="mc_diffusion or claims: one of these keys is needed by table_ratio"):
-        validate(values)
+        changed_plan(alone, (("claims",), None), (("mc_diffusion",), None))
 
 
 @pytest.mark.parametrize("name", [name for name in SCALES if "table_ratio" in scale_values(name)["tables"]])
 def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> None:
     """Every dataset is captioned once, whatever number of tables show it."""
-    plan = _plan(name)
-    job = plan.jobs["table_ratio"]
-    assert isinstance(job, CaptionTableJob)
+    plan = plan_of(name)
+    job: Any = plan.jobs["table_ratio"]
     assert {record for system in job.systems for record in system.records} == {
         f"metrics/claimed/s{seed}" for seed in plan.scale.training.seeds
     }
@@ -248,24 +220,26 @@ def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
     """What stands for five systems more needs not be named six times."""
     shown_others = [key for key, one in VALUES["claims"]["systems"].items() if one.get("mismatched") is True]
     plain = [*VALUES["claims"]["systems"], *(f"{key}_other" for key in shown_others)]
-    listed = Plan(validate(_changed("claims", "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
-    assert listed == _plan("mini").jobs["figure_robustness"]
+    listed = changed_plan((("claims", "datasets", "claimed", "systems"), plain)).jobs["figure_robustness"]
+    assert listed == plan_of("mini").jobs["figure_robustness"]
 
 
 def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
     place = ("tables", "figure_robustness")
     pairs = [["mdc_tuned", "arc_tuned"], ["cnn_mdc", "cnn_arc_greedy"], ["cnn_mdc", "cnn_lstm_greedy"]]
-    long = with_other(scale_values("flickr8k-long"), (*place, "primary"), pairs)
-    for changed, said in (
-        ({"claimed": None}, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
-        ({"claimed": ["noise", "jpeg", "blur"]}, "3 pairs on 3 kinds are 9 claims, allowed: 6"),
-        ({"kinds": ["noise"]}, r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
+
+    def with_pairs(key: str, value: Any) -> Plan:
+        return changed_plan(((*place, "primary"), pairs), ((*place, key), value), scale="flickr8k-long")
+
+    for key, value, said in (
+        ("claimed", None, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
+        ("claimed", ["noise", "jpeg", "blur"], "3 pairs on 3 kinds are 9 claims, allowed: 6"),
+        ("kinds", ["noise"], r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
     ):
-        ((key, value),) = changed.items()
         with pytest.raises(UserError, match=said):
-            validate(with_other(long, (*place, key), value))
-    job = Plan(validate(with_other(long, (*place, "claimed"), []))).jobs["figure_robustness"]
-    assert isinstance(job, RobustnessFigureJob) and job.claimed == [] and len(job.between) == 3
+            with_pairs(key, value)
+    job: Any = with_pairs("claimed", []).jobs["figure_robustness"]
+    assert job.claimed == [] and len(job.between) == 3
 
 
 @pytest.mark.parametrize(
@@ -296,51 +270,48 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
 def test_a_method_that_its_backbone_or_its_recipe_does_not_fit(
     method: str, backbone: dict[str, Any], epochs: int, said: str
 ) -> None:
-    params = _neighbours(method, backbone, epochs)
+    plan = _neighbours(method, backbone, epochs)
     with pytest.raises(UserError, match=rf"run alt/ViT-T-12/{method}/s0: .*{said}|{said}"):
-        _ = Plan(params).jobs
+        _ = plan.jobs
 
 
 def test_superclass_counts_its_corpus_once_and_half_the_steps_are_half_the_epochs() -> None:
-    jobs = Plan(_neighbours("superclass", {}, 2)).jobs
+    jobs = _neighbours("superclass", {}, 2).jobs
     counted = [name for name in jobs if name.startswith("data/frequencies/")]
     assert counted == ["data/frequencies/alt"] and jobs[counted[0]].inputs == ["data/corpora/alt"]
     assert list(jobs).index(counted[0]) < list(jobs).index("runs/alt/ViT-T-12/superclass/s0")
     assert counted[0] in jobs["runs/alt/ViT-T-12/superclass/s0"].inputs
-    assert not any("frequencies" in name for name in _plan("flickr8k").jobs), "no run of SuperClass, no frequencies"
+    assert not any("frequencies" in name for name in plan_of("flickr8k").jobs), "no run of SuperClass, no frequencies"
     for method, epochs in (("mdc_complementary", 4), ("mdc_complementary_half", 2)):
-        run = Plan(_neighbours(method, {}, 4)).jobs[f"runs/alt/ViT-T-12/{method}/s0"]
-        assert isinstance(run, PretrainJob) and run.recipe.epochs == epochs and run.method.steps is None
+        run: Any = _neighbours(method, {}, 4).jobs[f"runs/alt/ViT-T-12/{method}/s0"]
+        assert run.recipe.epochs == epochs and run.method.steps is None
 
 
-def _neighbours(method: str, backbone: dict[str, Any], epochs: int) -> Params:
+def _neighbours(method: str, backbone: dict[str, Any], epochs: int) -> Plan:
     """Mini's corpus under one method, in its losses alone."""
-    values = scale_values("mini")
-    values = with_other(values, ("tables",), {"figure_loss": {"corpora": {"alt": [method]}, "backbones": ["ViT-T-12"]}})
-    values = with_other(values, ("pretrain", "recipe", "epochs"), epochs)
-    for key, value in backbone.items():
-        values = with_other(values, ("pretrain", "backbones", "ViT-T-12", key), value)
-    return validate(values)
+    return changed_plan(
+        (("tables",), {"figure_loss": {"corpora": {"alt": [method]}, "backbones": ["ViT-T-12"]}}),
+        (("pretrain", "recipe", "epochs"), epochs),
+        *((("pretrain", "backbones", "ViT-T-12", key), value) for key, value in backbone.items()),
+    )
 
 
 def test_objects_are_read_of_rendered_scenes_alone() -> None:
     """A scale may have such a backbone beside corpora of photos, as long as no run puts both together."""
-    where = ("pretrain", "backbones", "ViT-T-8-mean", "reads")
-    params = validate(_changed(*where, to="objects", scale="flickr8k-long"))
+    plan = changed_plan((("pretrain", "backbones", "ViT-T-8-mean", "reads"), "objects"), scale="flickr8k-long")
     said = (
         r"scales/flickr8k-long.yaml: run single/ViT-T-8-mean/mdc/s1: pretrain.backbones.ViT-T-8-mean.reads = objects: "
         "objects are found in rendered scenes alone, and the corpus single has none; allowed here: patches"
     )
     with pytest.raises(UserError, match=said):
-        _ = Plan(params).jobs
+        _ = plan.jobs
 
 
 # --- MC-Diffusion -------------------------------------------------------------------------------------------------
 
 
 def test_systems_of_the_first_seed_ask_for_no_other() -> None:
-    values = _changed("pretrain", "seeds", to=[0, 1])
-    plan = Plan(validate(values))
+    plan = changed_plan((("pretrain", "seeds"), [0, 1]))
     of_second = plan.jobs["captions/described/on-codes/mcd_mcs_50/s1/best/codes"]
     assert "mcs_50_3" in of_second.policies and "mcs_50_3_image" not in of_second.policies  # type: ignore[attr-defined]
     assert plan.jobs["mcd_grid"].seeds == [0] and plan.jobs["mcd_table4"].seeds == [0, 1]  # type: ignore[attr-defined]
@@ -349,22 +320,16 @@ def test_systems_of_the_first_seed_ask_for_no_other() -> None:
 def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions() -> None:
     job = "captions/described/on-codes/mcd/s0/best/codes"
 
-    def steps(values: dict[str, Any]) -> dict[str, int | None]:
-        policies = Plan(validate(values)).jobs[job].policies  # type: ignore[attr-defined]
-        return {key: policy.write.steps for key, policy in policies.items()}
-
-    values = _changed("mc_diffusion", "systems", "mcd_first", "write", "steps", to=7)
-    found = steps(values)
-    assert found["mcd"] == 25 and found["mcd_first"] == 7
-    put(values, ("mc_diffusion", "steps"), None)
-    found = steps(values)
-    assert found["mcd"] is None and found["mcd_first"] == 7
+    own, tables = ("mc_diffusion", "systems", "mcd_first", "write", "steps"), ("mc_diffusion", "steps")
+    for changes, expected in (([], 25), ([(tables, None)], None)):
+        policies = changed_plan((own, 7), *changes).jobs[job].policies  # type: ignore[attr-defined]
+        assert policies["mcd"].write.steps == expected and policies["mcd_first"].write.steps == 7
 
 
 # sizes of the scales' vocabularies, with SOT, EOT and [MASK]
 @pytest.mark.parametrize(("scale", "run", "size"), [("mini", "described", 146), ("flickr8k-long", "single", 8114)])
 def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, size: int) -> None:
-    plan = _plan(scale)
+    plan = plan_of(scale)
     seed, counted = plan.scale.training.seeds[0], []
     for backbone, method in (("on-codes", "mcd"), ("matched", "mdc")):
         job = plan.pretrain(Run(run, backbone, method, seed))
@@ -375,9 +340,8 @@ def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, siz
 
 
 def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
-    plan = _plan("mini")
-    table = plan.scale.mc_diffusion
-    assert table is not None
+    plan = plan_of("mini")
+    table: Any = plan.scale.mc_diffusion
     other = table.systems_of("codes_dev")
     chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
     assert chosen is not None and set(chosen.systems) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
@@ -386,7 +350,7 @@ def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
 
 def test_their_keys_change_no_other_job() -> None:
     """A recipe without the keys of few runs, and a method without those of another objective, are as before there were any."""
-    plan = _plan("mini")
+    plan = plan_of("mini")
     plain = plan.pretrain(Run("dense", "ViT-T-12", "mdc", 0)).config()
     assert not {"lr_schedule", "clip_steps", "average", "auxiliary"} & set(plain["recipe"])
     assert not {"diffusion_steps", "replaced", "guidance"} & set(plain["method"])

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from changed import with_other
 from pydantic import TypeAdapter
 from read_table import read_table
 from scale_files import scale_values
+from scale_plans import changed_plan
 
 from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.config.choice_sources import ChoiceSource, Parts, mean_over
-from mdc.plan.config.read import validate
 from mdc.plan.config.systems import AskedSystem, Systems, written_out
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 from mdc.plan.registry.choices import ARO_SYMMETRIC
 
@@ -28,13 +26,6 @@ def _written_out(**entries: dict[str, Any]) -> Systems:
     return written_out(
         {key: AskedSystem.model_validate({"label": key, **whole, **one}) for key, one in entries.items()}
     )
-
-
-def _mini(*changes: tuple[tuple[str, ...], Any]) -> Plan:
-    values = MINI
-    for path, value in changes:
-        values = with_other(values, path, value)
-    return Plan(validate(values))
 
 
 # --- systems ----------------------------------------------------------------------------------------------------------
@@ -101,7 +92,7 @@ def test_the_column_of_lengths_follows_from_how_a_system_decodes(write: dict[str
 
 
 def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
-    plan = _mini()
+    plan = changed_plan()
     table: Any = plan.scale.mc_diffusion
     sweep = ["cfg_1", "cfg_1_5", "cfg_2", "cfg_3", "cfg_5"]
     assert table.members(["mcd", "cfg", "cfg_3_other"]) == ["mcd", *sweep, "cfg_3_other"]
@@ -112,15 +103,15 @@ def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
     assert drawn.curves[0].systems == [f"codes/{key}" for key in sweep]
     assert drawn.curves[0].scales == [1.0, 1.5, 2.0, 3.0, 5.0]
     with pytest.raises(UserError, match=r"mcd_table3\.primary: codes/cfg is no dataset/system of this table"):
-        _mini((("tables", "mcd_table3", "primary"), [["codes/cfg", "codes/cfg_1"]]))
+        changed_plan((("tables", "mcd_table3", "primary"), [["codes/cfg", "codes/cfg_1"]]))
 
 
 def test_a_scales_file_writes_neither_controls_nor_worse_images_out() -> None:
     """Their keys are not those of an entry: what an entry says holds for all that it stands for."""
     for key, value in (("images", "other"), ("distortion", {"kind": "noise", "strength": 1}), ("length", "6")):
         with pytest.raises(UserError, match=f"ratio_15.{key} = .*: no such key"):
-            _mini((("claims", "systems", "ratio_15", key), value))
-    table = _mini().scale.claims
+            changed_plan((("claims", "systems", "ratio_15", key), value))
+    table = changed_plan().scale.claims
     assert isinstance(table, CaptionTable) and list(table.entries) == list(MINI["claims"]["systems"])
 
 
@@ -131,7 +122,7 @@ REPEATED = ("tables", "figure_repetition", "corpora")
 
 
 def test_each_value_of_a_variant_is_a_run_of_its_own_on_the_same_corpus() -> None:
-    plan = _mini((VARIANTS, {"dense": {"epochs": [1, 4]}}), (REPEATED, ["dense", "dense_1", "dense_4"]))
+    plan = changed_plan((VARIANTS, {"dense": {"epochs": [1, 4]}}), (REPEATED, ["dense", "dense_1", "dense_4"]))
     jobs = [plan.pretrain(Run(name, "ViT-T-12", "mdc", 0)) for name in ("dense", "dense_1", "dense_4")]
     assert [job.recipe.epochs for job in jobs] == [2, 1, 4]
     for job in jobs:
@@ -144,38 +135,38 @@ def test_each_value_of_a_variant_is_a_run_of_its_own_on_the_same_corpus() -> Non
 
 
 def test_other_keys_than_epochs_make_variants_too() -> None:
-    plan = _mini((VARIANTS, {"alt": {"lr": [0.0005]}}), (REPEATED, ["alt", "alt_0_0005"]))
+    plan = changed_plan((VARIANTS, {"alt": {"lr": [0.0005]}}), (REPEATED, ["alt", "alt_0_0005"]))
     assert plan.pretrain(Run("alt_0_0005", "ViT-T-12", "mdc", 0)).recipe.lr == 0.0005
     assert plan.scale.label_of("alt_0_0005") == "Alt-text, lr 0.0005"
 
 
 def test_an_override_comes_on_top_of_a_variant_that_it_names() -> None:
     def epochs(corpus: str) -> dict[str, int]:
-        plan = _mini((("pretrain", "overrides"), [{"when": {"corpus": [corpus]}, "set": {"epochs": 9}}]))
+        plan = changed_plan((("pretrain", "overrides"), [{"when": {"corpus": [corpus]}, "set": {"epochs": 9}}]))
         return {name: plan.pretrain(Run(name, "ViT-T-12", "mdc", 0)).recipe.epochs for name in ("dense", "dense_4")}
 
     assert epochs("dense_4") == {"dense": 2, "dense_4": 9} and epochs("dense") == {"dense": 9, "dense_4": 4}
 
 
 def test_captions_of_a_variants_runs() -> None:
-    plan = _mini((("claims", "datasets", "claimed", "pretrained"), "dense_4"))
+    plan = changed_plan((("claims", "datasets", "claimed", "pretrained"), "dense_4"))
     assert "captions/dense_4/ViT-T-12/mdc/s0/last/claimed" in plan.jobs
-    scores = _mini((("tables", "table_retrieval"), {"corpora": {"dense_4": ["mdc"]}, "pairs": 48}))
+    scores = changed_plan((("tables", "table_retrieval"), {"corpora": {"dense_4": ["mdc"]}, "pairs": 48}))
     assert "data/corpora/dense" in scores.jobs["retrieval/dense_4/ViT-T-12/mdc/s0/last"].inputs
-    splits = with_other(scale_values("flickr8k-claims"), VARIANTS, {"split_1": {"epochs": [4]}})
-    splits = with_other(splits, ("claims", "datasets", "split_1", "pretrained"), "split_1_4")
-    assert "data/corpora/split_1" in Plan(validate(splits)).jobs["table_splits"].inputs
+    trained_on = ("claims", "datasets", "split_1", "pretrained")
+    splits = changed_plan((VARIANTS, {"split_1": {"epochs": [4]}}), (trained_on, "split_1_4"), scale="flickr8k-claims")
+    assert "data/corpora/split_1" in splits.jobs["table_splits"].inputs
 
 
 @pytest.mark.parametrize(("variants", "said"), read_table(__file__, "variants"), ids=str)
 def test_what_can_be_no_variant_is_refused(variants: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        _mini((VARIANTS, variants))
+        changed_plan((VARIANTS, variants))
 
 
 def test_a_variant_is_no_corpus_where_data_is_meant() -> None:
     with pytest.raises(UserError, match=r"figure3\.corpora: no corpus is named 'dense_4'"):
-        _mini((("tables", "figure3", "corpora"), ["dense_4"]))
+        changed_plan((("tables", "figure3", "corpora"), ["dense_4"]))
 
 
 # --- columns of table 2 -----------------------------------------------------------------------------------------------
@@ -199,7 +190,7 @@ def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
         == of(relation, other)
         == Parts()
     )
-    table: Any = _mini().jobs["table2"]
+    table: Any = changed_plan().jobs["table2"]
     assert [column.key for column in table.columns if column.parts == "groups"] == ["relation"]
 
 
@@ -218,7 +209,7 @@ def test_a_figure_of_convergence_probes_the_snapshots_that_its_runs_keep() -> No
         "methods": ["mdc", "parallel"],
         "contrasts": [["mdc", "parallel"]],
     }
-    plan = _mini(_snapshots([0.2, 0.6], ["mdc", "parallel"]), (CONVERGENCE, {**figure, "claimed_at": 0.2}))
+    plan = changed_plan(_snapshots([0.2, 0.6], ["mdc", "parallel"]), (CONVERGENCE, {**figure, "claimed_at": 0.2}))
     ends = [f"dense/ViT-T-12/{method}" for method in ("mdc", "parallel")]
     for end in ends:
         whole, early = (plan.jobs[f"probe/{end}/s0{at}"].config() for at in ("", "/at-0.2"))
@@ -248,11 +239,11 @@ def test_a_figure_of_convergence_probes_the_snapshots_that_its_runs_keep() -> No
 )
 def test_snapshots_that_a_figure_of_convergence_cannot_do_without(shares: Any, methods: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        assert _mini(_snapshots(shares, methods)).jobs
+        assert changed_plan(_snapshots(shares, methods)).jobs
 
 
 def test_a_table_of_costs_names_captions_that_there_are() -> None:
     with pytest.raises(
         UserError, match=r"tables.table_cost.datasets: dense is not captioned; allowed: described, codes"
     ):
-        assert _mini((("tables", "table_cost", "datasets"), ["dense"])).jobs
+        assert changed_plan((("tables", "table_cost", "datasets"), ["dense"])).jobs
