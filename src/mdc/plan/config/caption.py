@@ -8,18 +8,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import CorpusName
-from mdc.plan.config.types import NonNegative, Positive, Strict, Threads
+from mdc.plan.config.types import NonNegative, Positive, Strict, Threads, increasing
 
 #: family of objectives → the kind of writing that its models have; those of other families write no captions
 WRITES = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
 #: kind of writing → what messages call it
 WAYS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
-
-
-def _increasing(lengths: list[int]) -> list[int]:
-    if sorted(set(lengths)) != lengths:
-        raise ValueError(f"{lengths} must be increasing, each once")
-    return lengths
 
 
 class Finetune(Strict):
@@ -67,7 +61,7 @@ class Unmasking(Strict):
     """
 
     kind: Literal["unmask"]
-    lengths: Annotated[list[Positive], Field(min_length=1), AfterValidator(_increasing)]
+    lengths: Annotated[list[Positive], Field(min_length=1), AfterValidator(increasing)]
     ends: bool = False
     per_step: Positive = 1
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -89,17 +83,13 @@ class Unmasking(Strict):
             raise ValueError("ancestral: draws what it shows; give a temperature, as MDLM's is temperature: 1.0")
         if self.ends and len(self.lengths) > 1:
             raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
-        if self.guide is not None:
-            self._guided()
-        return self
-
-    def _guided(self) -> None:
         others = {"per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
         for key, plain in others.items():
-            if getattr(self, key) != plain:
+            if self.guide is not None and getattr(self, key) != plain:
                 raise ValueError(
                     f"guide: shows one place at a step, greedily, in captions of given lengths; leave {key} out"
                 )
+        return self
 
 
 class Beam(Strict):

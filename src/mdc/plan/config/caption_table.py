@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.distortion import Kind
@@ -21,7 +21,7 @@ from mdc.plan.config.references import (
     SystemNames,
     TrainedOn,
 )
-from mdc.plan.config.score import OpenClipModel, own_weights
+from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.systems import AskedSystem, CaptionSystem, Systems, written_out
 from mdc.plan.config.types import (
     MOST_CLAIMS,
@@ -31,13 +31,14 @@ from mdc.plan.config.types import (
     NonNegative,
     Positive,
     Side,
-    SidePair,
+    SideClaims,
+    SidePairs,
+    SomeUnique,
     Strict,
+    Unique,
     WithClaims,
     check_reference,
     check_unique_labels,
-    each_once,
-    pairs_once,
 )
 
 #: the row of the floor that needs no model: the most frequent training caption
@@ -72,23 +73,13 @@ class CaptionedImages(Strict):
         return self.tuned[system.tuned] if system.tuned is not None else None
 
 
-class Coca(Strict):
+class Coca(OpenClipModel):
     """open_clip's CoCa as a row of reference: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``; it captions
     ``datasets``, by beam search with so many ``beams`` (1 is greedy), at most ``most`` tokens with its start and end."""
 
-    label: str
-    model: str
-    weights: str | None = None
-    datasets: Annotated[
-        list[Annotated[Name, Ref("datasets", "dataset")]], Field(min_length=1), AfterValidator(each_once)
-    ]
+    datasets: SomeUnique[Annotated[Name, Ref("datasets", "dataset")]]
     beams: Positive = 6
     most: Annotated[int, Field(ge=6, le=76)] = 30
-
-    @model_validator(mode="after")
-    def _trained(self) -> Self:
-        own_weights(self.model, self.weights)
-        return self
 
 
 class RunClip(Strict):
@@ -130,13 +121,13 @@ class CaptionTable(WithClaims):
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     entries: Annotated[dict[Name, AskedSystem], Field(min_length=1, alias="systems")]
     coca: dict[Name, Coca] = Field(default_factory=dict)
-    left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
+    left_out: Unique[Literal["METEOR", "SPICE"]] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
     guide: RunClip | None = None
     judge: Judge | None = None
     claimed: Claimed = "CIDEr"
-    contrasts: list[SidePair] = Field(default_factory=list)
-    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    contrasts: SidePairs = Field(default_factory=list)
+    primary: SideClaims = Field(default_factory=list)
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
@@ -176,18 +167,17 @@ class CaptionTable(WithClaims):
                         f"systems.{key}.tuned = {system.tuned}: datasets.{name}.tuned does not name it; it has {there}"
                     )
         if self.judge is not None:
-            self._contests(self.judge)
-        self._guides()
-        for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
-            pairs_once(where, pairs)
-            for pair in pairs:
-                self._stand(where, pair)
-        return self
-
-    def _guides(self) -> None:
+            labels = {name: contest.label for name, contest in self.judge.contests.items()}
+            check_unique_labels("judge.contests", labels)
+            if isinstance(self.judge.by, ByClipScore) and self.clip_score is None:
+                raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
         guided = [key for key, system in self.systems.items() if system.guided]
         if guided and self.guide is None:
             raise ValueError(f"systems.{guided[0]}.write.guide: names no model; name a CLIP run under guide")
+        for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            for pair in pairs:
+                self._stand(where, pair)
+        return self
 
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
         """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
@@ -237,11 +227,6 @@ class CaptionTable(WithClaims):
             return system.model_copy(update={"write": system.write.model_copy(update={"steps": self.steps})})
         return system
 
-    def _contests(self, judge: Judge) -> None:
-        check_unique_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
-        if isinstance(judge.by, ByClipScore) and self.clip_score is None:
-            raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
-
     def _stand(self, where: str, pair: list[Side]) -> None:
         for side in pair:
             dataset, _, system = side.partition("/")
@@ -267,20 +252,20 @@ class CaptionView(WithClaims):
     ones; of each it is claimed that the first is better. ``claimed``: the metric that is claimed, if it is not the section's.
     """
 
-    datasets: Annotated[Names, Field(min_length=1)]
-    systems: Annotated[Names, Field(min_length=1)]
+    datasets: Names
+    systems: Names
     claimed: Claimed | None = None
-    contrasts: list[SidePair] = Field(default_factory=list)
-    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    contrasts: SidePairs = Field(default_factory=list)
+    primary: SideClaims = Field(default_factory=list)
     choose_on: Name | None = None
     first_seed: bool = False
-    over: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    over: SideClaims = Field(default_factory=list)
     beside: list[Name] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _enough(self) -> Self:
         for name in self.beside:
-            check_reference("beside", name, dict.fromkeys(self.datasets), "dataset of this table (datasets)")
+            check_reference("beside", name, self.datasets, "dataset of this table (datasets)")
         compared = [name for name in self.datasets if name not in self.beside]
         if self.over and len(compared) < 2:
             raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
@@ -290,9 +275,8 @@ class CaptionView(WithClaims):
             )
         if self.beside and not self.over:
             raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
-        pairs_once("over", self.over)
         for side in (side for pair in self.over for side in pair):
-            check_reference("over", side, dict.fromkeys(self.systems), "system of this table (systems)")
+            check_reference("over", side, self.systems, "system of this table (systems)")
         return self
 
 
@@ -322,10 +306,10 @@ class RobustnessFigure(WithClaims):
     """
 
     dataset: Name
-    systems: Annotated[Names, Field(min_length=1)]
-    kinds: Annotated[list[Kind], Field(min_length=1), AfterValidator(each_once)]
-    primary: list[SidePair] = Field(default_factory=list)
-    claimed: Annotated[list[Kind], AfterValidator(each_once)] | None = None
+    systems: Names
+    kinds: SomeUnique[Kind]
+    primary: SidePairs = Field(default_factory=list)
+    claimed: Unique[Kind] | None = None
 
     @property
     def claimed_kinds(self) -> list[Kind]:
@@ -334,7 +318,7 @@ class RobustnessFigure(WithClaims):
     @model_validator(mode="after")
     def _few_claims(self) -> Self:
         for kind in self.claimed_kinds:
-            check_reference("claimed", kind, dict.fromkeys(self.kinds), "kind of this figure (kinds)")
+            check_reference("claimed", kind, self.kinds, "kind of this figure (kinds)")
         count = len(self.primary) * len(self.claimed_kinds)
         if count > MOST_CLAIMS:
             raise ValueError(
@@ -348,11 +332,11 @@ class CaptionExamplesOf(Strict):
     """Examples of a section's captions by ``systems`` on one dataset (MC-Diffusion, table 2)."""
 
     dataset: Name
-    systems: Annotated[Names, Field(min_length=1)]
+    systems: Names
 
 
 class CaptionFigure(Strict):
     """Figure 6: example images of Table 3 with the captions of all its systems; ``leave_out`` names those that its page alone
     shows, not its picture."""
 
-    leave_out: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    leave_out: Unique[Name] = Field(default_factory=list)

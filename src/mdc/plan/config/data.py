@@ -10,11 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.problems import short
 from mdc.plan.config.references import ProbeName, Ref, VocabularyName
-from mdc.plan.config.sources import (
-    CaptionList,
-    CorpusSource,
-    ProbeSource,
-)
+from mdc.plan.config.sources import CaptionList, CorpusSource, PairsCorpus, ProbeSource
 from mdc.plan.config.types import (
     Column,
     DataPath,
@@ -24,10 +20,10 @@ from mdc.plan.config.types import (
     NonNegative,
     Positive,
     Share,
+    SomeUnique,
     Strict,
     Threads,
     check_reference,
-    each_once,
 )
 from mdc.plan.registry.datasets import REGISTRY
 
@@ -47,10 +43,7 @@ def _has_class(template: str) -> str:
 
 
 #: open_clip's 80, or one's own
-Templates = (
-    Literal["open_clip"]
-    | Annotated[list[Annotated[str, AfterValidator(_has_class)]], Field(min_length=1), AfterValidator(each_once)]
-)
+Templates = Literal["open_clip"] | SomeUnique[Annotated[str, AfterValidator(_has_class)]]
 
 
 class ClassCaptions(Strict):
@@ -261,6 +254,32 @@ class Data(Strict):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _sources(self) -> Self:
+        """What a source takes from the dataset that it names; that this is there is checked with all names."""
+        for section in ("corpora", "probes", "choices", "texts"):
+            for name, entry in getattr(self, section).items():
+                dataset = getattr(entry.source, "dataset", None)
+                if dataset in self.datasets:
+                    _fits(entry.source, dataset, self.datasets[dataset], f"{section}.{name}.source")
+        return self
+
+
+def _fits(source: Any, name: str, dataset: Dataset, where: str) -> None:
+    if source.path is not None:
+        raise ValueError(f"{where}: path is set in datasets.{name}; give dataset or path, not both")
+    if isinstance(source, PairsCorpus):
+        if source.origin is not None:
+            raise ValueError(f"{where}: from is set in datasets.{name}; leave it out here")
+        origin = origin_of(name, dataset)
+        if origin == "files":
+            raise ValueError(f"{where}: {name} has no list of pairs; give its source another kind")
+        drawn = dataset.subset.pairs if dataset.subset is not None and origin == "urls" else None
+        if source.pairs is not None and drawn is None:
+            raise ValueError(f"{where}.pairs: datasets.{name} draws no subset of a list of URLs")
+        if source.pairs is not None and drawn is not None and source.pairs > drawn:
+            raise ValueError(f"{where}.pairs = {source.pairs}: datasets.{name} draws {drawn}")
+
 
 def origin_of(name: str, dataset: Dataset) -> str:
     """How a dataset is obtained: as params.yaml says; otherwise in the registry's first way, or by the user's own list."""
@@ -295,4 +314,4 @@ def _obtainable(name: str, dataset: Dataset) -> None:
     if origin != "mirror" and dataset.mirror is not None:
         raise ValueError(f"datasets.{name}: mirror goes with from: mirror")
     for part in dataset.parts or []:
-        check_reference(f"datasets.{name}.parts", part, dict.fromkeys(entry.parts) if entry else {}, "part")
+        check_reference(f"datasets.{name}.parts", part, entry.parts if entry else (), "part")

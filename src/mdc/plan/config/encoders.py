@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mdc.plan.config.references import BackboneName, MethodName, TokenizerName, TrainedOn
-from mdc.plan.config.score import OpenClipModel, own_weights
+from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
 #: in place of weights: drawn from one seed, so that an architecture shows what it knows without training
@@ -23,7 +23,7 @@ class _Entry(Strict):
     width: Positive
 
 
-class OpenClipTower(_Entry):
+class OpenClipTower(_Entry, OpenClipModel):
     """The image tower of an open_clip ``model``, or ``local-dir:FOLDER``, with ``weights`` by name or as a file under
     MDC_DATA, ``random``, or None with a folder or a model of the hub.
 
@@ -31,14 +31,7 @@ class OpenClipTower(_Entry):
     """
 
     kind: Literal["open_clip"]
-    model: str
-    weights: str | None = None
     pooled: bool = False
-
-    @model_validator(mode="after")
-    def _weights(self) -> Self:
-        own_weights(self.model, self.weights)
-        return self
 
 
 class TimmTower(_Entry):

@@ -69,20 +69,18 @@ def spread(values: Any, path: tuple[str, ...] = ()) -> Any:
     if not isinstance(values, Mapping):
         return values
     common = values.get(COMMON)
-    if common is None:
-        return {key: spread(value, (*path, str(key))) for key, value in values.items() if key != COMMON}
-    if not isinstance(common, Mapping):
+    if not isinstance(common, Mapping | None):
         raise Overwritten((*path, COMMON), common)
     found = {}
     for key, value in values.items():
-        if key == COMMON:
+        here = (*path, str(key))
+        if key == COMMON or (value is None and common is not None):  # null leaves it out
             continue
-        if value is None:  # it is left out
-            continue
-        if not isinstance(value, Mapping):
-            raise Overwritten((*path, str(key)), value)
-        value = _over(common, value, (*path, str(key)))
-        found[key] = spread(value, (*path, str(key)))
+        if common is not None:
+            if not isinstance(value, Mapping):
+                raise Overwritten(here, value)
+            value = _over(common, value, here)
+        found[key] = spread(value, here)
     return found
 
 

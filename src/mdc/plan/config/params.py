@@ -6,13 +6,13 @@ import math
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import is_free_name, with_usual
-from mdc.plan.config.types import Name, Share, Strict, check_reference, each_once
+from mdc.plan.config.types import Name, Range, Share, Strict, Unique, check_reference
 
 
 class ProtocolData(Strict):
@@ -30,16 +30,8 @@ class ProtocolPretrain(Strict):
     max_logit_scale: Annotated[float, Field(gt=1)]
     clip_text_attention: Literal["causal", "bidirectional"]
     mask_duplicates_over: Share
-    crop_scale: tuple[Share, Share]
-    crop_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists_are_pairs(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            pairs = {k: tuple(v) for k, v in value.items() if k.startswith("crop_") and isinstance(v, list)}
-            value = {**value, **pairs}
-        return value
+    crop_scale: Range[Share]
+    crop_ratio: Range[Annotated[float, Field(gt=0)]]
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:
@@ -89,7 +81,7 @@ class Params(Scale):
     """
 
     scale: Name
-    artefacts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    artefacts: Unique[Name] = Field(default_factory=list)
     protocol: Protocol
     methods: dict[Name, Method]
 

@@ -19,7 +19,7 @@ from pydantic import (
 from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
-from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads
+from mdc.plan.config.types import Name, NonNegative, Positive, Range, Share, Strict, Threads, increasing
 from mdc.plan.parts import OBJECTIVES, family_of
 
 
@@ -67,7 +67,7 @@ class Method(Strict):
     label: str
     objective: Annotated[str, AfterValidator(_objective)]
     pooling: Literal["patch_mean", "cls"]
-    t_range: tuple[Share, Share] | None = None
+    t_range: Range[Share] | None = None
     weight: Literal["inverse_t", "none"] | None = None
     normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
     masks: Positive | None = None
@@ -83,14 +83,6 @@ class Method(Strict):
     steps: Literal["half"] | None = None
     batch_factor: Positive = 1
     ranked: bool = True
-
-    @model_validator(mode="before")
-    @classmethod
-    def _list_is_a_pair(cls, value: Any) -> Any:
-        # YAML has only lists, and strict mode refuses a list where a tuple is declared
-        if isinstance(value, dict) and isinstance(value.get("t_range"), list):
-            value = {**value, "t_range": tuple(value["t_range"])}
-        return value
 
     @model_validator(mode="after")
     def _masked(self) -> Self:
@@ -137,12 +129,6 @@ class Method(Strict):
     def fixed_ratio(self) -> float | None:
         """The share of tokens that is masked, if it is the same for all captions; otherwise None."""
         return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
-
-
-def _increasing(shares: list[float]) -> list[float]:
-    if sorted(set(shares)) != shares:
-        raise ValueError(f"{shares} must be increasing, each once")
-    return shares
 
 
 class Average(Strict):
@@ -214,7 +200,7 @@ class Recipe(Optimisation):
     threads: Threads
     device: Literal["auto", "cpu", "cuda"]
     validate_every: Positive
-    snapshots: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(_increasing)] = Field(
+    snapshots: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(increasing)] = Field(
         default_factory=list
     )
     lr_schedule: Literal["constant"] | None = None
@@ -318,11 +304,7 @@ class Pretrain(Strict):
         for corpus, axis in self.variants.items():
             for key, asked in axis.items():
                 for value in asked:
-                    values = {**self.recipe.model_dump(), key: value}
-                    try:
-                        Recipe.model_validate(values)
-                    except ValidationError as error:
-                        raise ValueError(f"variants.{corpus}: {first_problem(error, values)}") from None
+                    self._check_recipe(f"variants.{corpus}", {key: value})
                     if not isinstance(value, int | float) or isinstance(value, bool):
                         raise ValueError(f"variants.{corpus}.{key} = {short(value)}: only numbers make variants")
                 if len({variant_name(corpus, value) for value in asked}) < len(asked):
@@ -334,9 +316,12 @@ class Pretrain(Strict):
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds {self.seeds} repeat one")
         for number, override in enumerate(self.overrides):
-            values = {**self.recipe.model_dump(), **override.set}
-            try:
-                Recipe.model_validate(values)
-            except ValidationError as error:
-                raise ValueError(f"overrides[{number}].set: {first_problem(error, values)}") from None
+            self._check_recipe(f"overrides[{number}].set", override.set)
         return self
+
+    def _check_recipe(self, where: str, changes: dict[str, Any]) -> None:
+        values = {**self.recipe.model_dump(), **changes}
+        try:
+            Recipe.model_validate(values)
+        except ValidationError as error:
+            raise ValueError(f"{where}: {first_problem(error, values)}") from None

@@ -16,15 +16,16 @@ from mdc.plan.config.references import (
     ProbeNames,
 )
 from mdc.plan.config.types import (
-    MOST_CLAIMS,
     Name,
-    ScoredPair,
-    SidePair,
+    ScoredClaims,
+    SideClaims,
+    SidePairs,
+    SomeUnique,
+    Unique,
     WithClaims,
-    check_scored,
     check_sides_exist,
+    check_stand,
     each_once,
-    pairs_once,
 )
 
 
@@ -91,11 +92,11 @@ class ProbeTable(OfMethods):
 
     backbones: BackboneNames
     probes: ProbeNames
-    reported_separately: Annotated[list[ProbeName], AfterValidator(each_once)] = Field(default_factory=list)
+    reported_separately: Unique[ProbeName] = Field(default_factory=list)
     claimed: ProbeName | None = None
-    encoders: Annotated[list[EncoderName], AfterValidator(each_once)] = Field(default_factory=list)
-    contrasts: list[SidePair] = Field(default_factory=list)
-    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    encoders: Unique[EncoderName] = Field(default_factory=list)
+    contrasts: SidePairs = Field(default_factory=list)
+    primary: SideClaims = Field(default_factory=list)
 
     @property
     def shown(self) -> list[str]:
@@ -113,8 +114,6 @@ class ProbeTable(OfMethods):
         if self.claimed is not None and self.claimed not in self.probes:
             raise ValueError(f"claimed: {self.claimed} is none of the probes; choose from {', '.join(self.probes)}")
         check_sides_exist("contrasts", self.contrasts, self.corpora)
-        pairs_once("contrasts", self.contrasts)
-        pairs_once("primary", self.primary)
         self._claims()
         return self
 
@@ -131,8 +130,8 @@ class HeadTable(ProbeTable):
     ``zero_shot``: columns besides of what the scale's ``table_zero_shot`` finds, for the rows that it shares with that table."""
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
-    heads: Annotated[list[HeadName], Field(min_length=1), AfterValidator(each_once)]
-    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    heads: SomeUnique[HeadName]
+    primary: ScoredClaims = Field(default_factory=list)
     zero_shot: bool = False
 
     @property
@@ -146,10 +145,12 @@ class HeadTable(ProbeTable):
                 raise ValueError(
                     f"contrasts: [{', '.join(pair)}]: they stand on each corpus and for each head; name methods alone"
                 )
-        check_scored("primary", self.primary, self.corpora, f"one of its heads ({', '.join(self.heads)})")
-        for side in (side for pair in self.primary for side in pair):
+        sides = [side for pair in self.primary for side in pair]
+        heads = ", ".join(self.heads)
+        check_stand("primary", sides, self.corpora, f", and one of its heads ({heads}) behind it")
+        for side in sides:
             if side.rpartition("/")[2] not in self.heads:
-                raise ValueError(f"primary: {side}: no head of this table; allowed: {', '.join(self.heads)}")
+                raise ValueError(f"primary: {side}: no head of this table; allowed: {heads}")
 
 
 class MethodTable(ProbeTable):

@@ -14,7 +14,6 @@ from yaml.reader import ReaderError
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.caption_fits import check_captioning
-from mdc.plan.config.data_fits import check_sources
 from mdc.plan.config.encoder_fits import check_encoders
 from mdc.plan.config.layers import Overwritten, Places, Values, overlaid, scale_file, scales_of, spread, with_shared
 from mdc.plan.config.params import Params
@@ -161,7 +160,7 @@ def _placed(told: list[str], places: Places | str) -> list[str]:
 
 def _misfits(params: Params) -> Iterator[str]:
     """Problems between parts that are valid alone: the first of each kind."""
-    for check in (check_sources, check_tables, check_encoders, check_captioning):
+    for check in (check_tables, check_encoders, check_captioning):
         try:
             check(params)
         except ValueError as error:

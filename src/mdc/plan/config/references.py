@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from mdc.plan.config.types import Name, Side, each_once, no_such
+from mdc.plan.config.types import Name, Side, SomeUnique, each_once, no_such
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,11 @@ HeadName = Annotated[Name, Ref("probe.every", "head (probe.heads)")]
 FinetuneName = Annotated[Name, Ref("finetune", "finetuning (finetune)")]
 SystemName = Annotated[Name, Ref("systems|sweeps", "system")]
 
-_EACH_ONCE = AfterValidator(each_once)
-BackboneNames = Annotated[list[BackboneName], Field(min_length=1), _EACH_ONCE]
-ChoicesNames = Annotated[list[ChoicesName], Field(min_length=1), _EACH_ONCE]
-MethodNames = Annotated[list[MethodName], Field(min_length=1), _EACH_ONCE]
-ProbeNames = Annotated[list[ProbeName], Field(min_length=1), _EACH_ONCE]
-SystemNames = Annotated[list[SystemName], Field(min_length=1), _EACH_ONCE]
+BackboneNames = SomeUnique[BackboneName]
+ChoicesNames = SomeUnique[ChoicesName]
+MethodNames = SomeUnique[MethodName]
+ProbeNames = SomeUnique[ProbeName]
+SystemNames = SomeUnique[SystemName]
 
 
 def _or_a_list(schema: dict[str, Any]) -> None:
@@ -63,7 +62,9 @@ def _or_a_list(schema: dict[str, Any]) -> None:
 #: the runs of a table: the methods of each corpus
 Methods = Annotated[dict[TrainedOn, MethodNames], Field(min_length=1, json_schema_extra=_or_a_list)]
 CurvePair = Annotated[
-    list[Annotated[Side, Ref("curves", "curve (curves)")]], Field(min_length=2, max_length=2), _EACH_ONCE
+    list[Annotated[Side, Ref("curves", "curve (curves)")]],
+    Field(min_length=2, max_length=2),
+    AfterValidator(each_once),
 ]
 
 

@@ -10,7 +10,7 @@ from mdc.plan.config.caption import Captioning, Finetune
 from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.config.data import Data
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
-from mdc.plan.config.pretrain import Pretrain
+from mdc.plan.config.pretrain import Pretrain, Variant
 from mdc.plan.config.score import Scoring
 from mdc.plan.config.tables import Tables
 from mdc.plan.config.tokenizers import TokenizerEntry
@@ -172,16 +172,18 @@ class Scale(Strict):
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
         return self
 
+    @property
+    def _varied(self) -> dict[str, Variant]:
+        return self.pretrain.varied if self.pretrain is not None else {}
+
     def corpus_of(self, name: str) -> str:
         """The corpus of what runs are trained on: itself, or the one that ``name`` is a variant of."""
-        variant = self.pretrain.varied.get(name) if self.pretrain is not None else None
-        return variant.corpus if variant is not None else name
+        return self._varied[name].corpus if name in self._varied else name
 
     def label_of(self, name: str) -> str:
         """What a corpus or a variant is called."""
         label = self.data.corpora[self.corpus_of(name)].label
-        variant = self.pretrain.varied.get(name) if self.pretrain is not None else None
-        return variant.label(label) if variant is not None else label
+        return self._varied[name].label(label) if name in self._varied else label
 
     def vocabulary_of(self, name: str) -> str:
         """The vocabulary of models that are trained on a corpus or a variant."""
@@ -189,7 +191,7 @@ class Scale(Strict):
 
     @model_validator(mode="after")
     def _names(self) -> Self:
-        for name, variant in (self.pretrain.varied if self.pretrain is not None else {}).items():
+        for name, variant in self._varied.items():
             if name in self.data.corpora:
                 raise ValueError(
                     f"pretrain.variants.{variant.corpus}: makes {name}, and a corpus is called so; rename it"

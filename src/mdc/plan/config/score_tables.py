@@ -20,21 +20,16 @@ from mdc.plan.config.types import (
     MOST_CLAIMS,
     Name,
     Positive,
-    ScoredPair,
+    ScoredClaims,
+    ScoredPairs,
     Side,
-    SidePair,
+    SidePairs,
+    SomeUnique,
     Strict,
     check_reference,
-    check_scored,
+    check_stand,
     each_once,
-    pairs_once,
 )
-
-WhichWeights = Literal["last", "best"]
-
-
-def _last() -> list[WhichWeights]:
-    return ["last"]
 
 
 class _OfScores(OfMethods):
@@ -46,22 +41,16 @@ class _OfScores(OfMethods):
     """
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
-    weights: Annotated[list[WhichWeights], Field(min_length=1), AfterValidator(each_once)] = Field(
-        default_factory=_last
-    )
-    contrasts: list[ScoredPair] = Field(default_factory=list)
-    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    weights: SomeUnique[Literal["last", "best"]] = Field(default=["last"])
+    contrasts: ScoredPairs = Field(default_factory=list)
+    primary: ScoredClaims = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _claims(self) -> Self:
-        pairs_once("contrasts", self.contrasts)
-        pairs_once("primary", self.primary)
         for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
-            check_scored(key, pairs, self.corpora, "an estimator")
+            sides = [side for pair in pairs for side in pair]
+            check_stand(key, sides, self.corpora, ", and an estimator behind it")
         return self
-
-
-PairScore = Literal["text", "image", "group"]
 
 
 class ChoiceColumn(Strict):
@@ -76,7 +65,7 @@ class ChoiceColumn(Strict):
     label: str
     sets: ChoicesNames
     ties: Literal["shared", "right", "wrong"] = "shared"
-    score: PairScore | None = None
+    score: Literal["text", "image", "group"] | None = None
 
     @model_validator(mode="after")
     def _no_ties(self) -> Self:
@@ -139,15 +128,14 @@ class PositionFigure(OfMethods):
     primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
         default_factory=list
     )
-    function_words: list[SidePair] = Field(default_factory=list)
+    function_words: SidePairs = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _claims(self) -> Self:
-        pairs_once("function_words", self.function_words)
         there = [f"{corpus}/{method}" for corpus, methods in self.corpora.items() for method in methods]
         for pair in self.function_words:
             for side in pair:
-                check_reference("function_words", side, dict.fromkeys(there), "method of this figure (corpora)")
+                check_reference("function_words", side, there, "method of this figure (corpora)")
             if len({side.rpartition("/")[0] for side in pair}) > 1:
                 raise ValueError(f"function_words: [{', '.join(pair)}] compares corpora, whose captions differ")
         if (count := len(self.primary) + len(self.function_words)) > MOST_CLAIMS:
@@ -157,9 +145,8 @@ class PositionFigure(OfMethods):
                 raise ValueError(
                     f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
                 )
+        others = [side for side in there if side.rpartition("/")[2] != self.reference]
         for side in self.primary:
-            corpus, _, method = side.rpartition("/")
-            if method not in self.corpora.get(corpus, []) or method == self.reference:
-                there = [f"{c}/{m}" for c, methods in self.corpora.items() for m in methods if m != self.reference]
-                raise ValueError(f"primary: {side} is not held against {self.reference}; allowed: {', '.join(there)}")
+            if side not in others:
+                raise ValueError(f"primary: {side} is not held against {self.reference}; allowed: {', '.join(others)}")
         return self

@@ -188,9 +188,7 @@ class ParquetProbe(Images):
     label_column: str = "label"
     class_name_column: str | None = None
     split_column: str | None = "split"
-    splits: Annotated[dict[Literal["train", "test", "unused"], Words], needing("train", "test")] = Field(
-        default={"train": "train", "test": "test"}
-    )
+    splits: ProbeSplits = Field(default={"train": "train", "test": "test"})
     key_column: str | None = None
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from mdc.plan.config.caption import Beam, Diffusing, Guide, Unmasking, Writing
 from mdc.plan.config.distortion import LABELS, STRENGTHS, Distortion, Kind
 from mdc.plan.config.references import BackboneName, MethodName
-from mdc.plan.config.types import Name, Strict, each_once
+from mdc.plan.config.types import Name, SomeUnique, Strict, Unique
 
 
 class _System(Strict):
@@ -80,13 +80,12 @@ class CaptionSystem(_System):
 
 _Weight = Annotated[float, Field(gt=0, le=1000)]
 _Scale = Annotated[float, Field(ge=0, le=100)]
-_EACH_ONCE = AfterValidator(each_once)
 
 
 class SweptGuide(Guide):
     """A guide whose ``weight`` may be several, a system each."""
 
-    weight: _Weight | Annotated[list[_Weight], Field(min_length=1), _EACH_ONCE]  # type: ignore[assignment]
+    weight: _Weight | SomeUnique[_Weight]  # type: ignore[assignment]
 
 
 class SweptUnmasking(Unmasking):
@@ -96,7 +95,7 @@ class SweptUnmasking(Unmasking):
 class SweptDiffusing(Diffusing):
     """Diffusion whose ``guidance`` may be several scales, a system each."""
 
-    guidance: _Scale | Annotated[list[_Scale], Field(min_length=1), _EACH_ONCE] = 1.0  # type: ignore[assignment]
+    guidance: _Scale | SomeUnique[_Scale] = 1.0  # type: ignore[assignment]
 
 
 class AskedSystem(_System):
@@ -109,7 +108,7 @@ class AskedSystem(_System):
     """
 
     write: Annotated[SweptUnmasking | Beam | SweptDiffusing, Field(discriminator="kind")]
-    distorted: Annotated[list[Kind], AfterValidator(each_once)] = Field(default_factory=list)
+    distorted: Unique[Kind] = Field(default_factory=list)
     mismatched: bool | list[float] = False
 
 
@@ -151,13 +150,10 @@ def written_out(entries: Mapping[str, AskedSystem]) -> Systems:
             if entry.mismatched is True or (entry.mismatched and value in entry.mismatched):
                 other = system.model_copy(update={"label": f"{system.label} · other image", "images": "other"})
                 _add(controls, other_image(name), other, key)
-        unknown = (
-            [one for one in entry.mismatched if one not in [v for _, v, _ in swept]]
-            if isinstance(entry.mismatched, list)
-            else []
-        )
-        if unknown:
-            raise ValueError(f"systems.{key}.mismatched: {unknown[0]:g} is no value of its sweep")
+        values = [value for _, value, _ in swept]
+        for one in entry.mismatched if isinstance(entry.mismatched, list) else ():
+            if one not in values:
+                raise ValueError(f"systems.{key}.mismatched: {one:g} is no value of its sweep")
     for name, system in controls.items():
         _add(plain, name, system, name)
     return Systems(all=plain, members=members, captioning=captioning)

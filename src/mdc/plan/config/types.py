@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,16 +17,29 @@ from pydantic import (
     model_serializer,
 )
 
+T = TypeVar("T")
 
-def each_once(names: list[str]) -> list[str]:
+
+def each_once(names: list[T]) -> list[T]:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"duplicate entry {twice}")
     return names
 
 
+def increasing(numbers: list[float]) -> list[float]:
+    if sorted(set(numbers)) != numbers:
+        raise ValueError(f"{numbers} must be increasing, each once")
+    return numbers
+
+
+#: a list with no entry twice, which may be empty, or not
+Unique = Annotated[list[T], AfterValidator(each_once)]
+SomeUnique = Annotated[list[T], Field(min_length=1), AfterValidator(each_once)]
+#: [low, high], which YAML has as a list
+Range = Annotated[tuple[T, T], Field(strict=False)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
+Names = SomeUnique[Name]
 #: one side of a comparison: a method, or a corpus's method as dense/mdc
 Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
 #: of a table or figure, so that each has a chance against the others (docs/statistics.md)
@@ -37,6 +50,24 @@ SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidat
 #: … or, of scores, corpus/method/estimator
 Scored = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){2}$")]
 ScoredPair = Annotated[list[Scored], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+
+
+def pairs_once(pairs: list[list[str]]) -> list[list[str]]:
+    """Refuse a comparison that stands twice, also as its reverse: it is one, and would be counted as two."""
+    seen: set[frozenset[str]] = set()
+    for pair in pairs:
+        if frozenset(pair) in seen:
+            raise ValueError(f"[{', '.join(pair)}] is listed twice, in either order")
+        seen.add(frozenset(pair))
+    return pairs
+
+
+_PAIRS_ONCE = AfterValidator(pairs_once)
+SidePairs = Annotated[list[SidePair], _PAIRS_ONCE]
+ScoredPairs = Annotated[list[ScoredPair], _PAIRS_ONCE]
+#: those of them that get a verdict
+SideClaims = Annotated[list[SidePair], Field(max_length=MOST_CLAIMS), _PAIRS_ONCE]
+ScoredClaims = Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS), _PAIRS_ONCE]
 Positive = Annotated[int, Field(gt=0, lt=2**63)]  # the largest number that PyTorch and NumPy take
 NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]
@@ -105,7 +136,7 @@ def _silent(kind: type[BaseModel]) -> dict[str, Any]:
     return found
 
 
-def check_reference(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
+def check_reference(where: str, name: str, allowed: Collection[str], what: str) -> None:
     if name not in allowed:
         raise ValueError(no_such(where, name, allowed, what))
 
@@ -128,31 +159,20 @@ def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:
 def check_sides_exist(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
     """Check that each pair names a corpus on both sides or on neither, and only methods that the table has for this corpus."""
     for pair in pairs:
-        parts = [side.rpartition("/") for side in pair]
-        if len({bool(corpus) for corpus, _, _ in parts}) > 1:
+        named = [side for side in pair if "/" in side]
+        if named and named != pair:
             raise ValueError(f"{key}: [{', '.join(pair)}] names a corpus on one side only; allowed: on both or neither")
-        for side, (corpus, _, method) in zip(pair, parts, strict=True):
-            if corpus and method not in corpora.get(corpus, []):
-                allowed = ", ".join(f"{corpus}/{method}" for corpus, methods in corpora.items() for method in methods)
-                raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {allowed}")
+        check_stand(key, named, corpora)
 
 
-def check_scored(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]], behind: str) -> None:
-    """Check that each side, corpus/method/…, names a method that the table has for this corpus; ``behind``: what follows it."""
-    for side in (side for pair in pairs for side in pair):
-        corpus, method, _ = side.split("/")
+def check_stand(key: str, sides: Iterable[str], corpora: Mapping[str, list[str]], behind: str = "") -> None:
+    """Check that each side, corpus/method or corpus/method/…, names a method that the table has for this corpus; ``behind``: what
+    a message says of the rest."""
+    for side in sides:
+        corpus, method = side.split("/")[:2]
         if method not in corpora.get(corpus, []):
-            there = ", ".join(f"{corpus}/{one}" for corpus, methods in corpora.items() for one in methods)
-            raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {there}, and {behind} behind it")
-
-
-def pairs_once(key: str, pairs: list[list[str]]) -> None:
-    """Refuse a comparison that stands twice, also as its reverse: it is one, and would be counted as two."""
-    seen: set[frozenset[str]] = set()
-    for pair in pairs:
-        if frozenset(pair) in seen:
-            raise ValueError(f"{key}: [{', '.join(pair)}] is listed twice, in either order")
-        seen.add(frozenset(pair))
+            allowed = ", ".join(f"{corpus}/{method}" for corpus, methods in corpora.items() for method in methods)
+            raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {allowed}{behind}")
 
 
 def needing(*needed: str) -> AfterValidator:
