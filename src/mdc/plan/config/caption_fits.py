@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.caption import WRITES, Diffusing, Unmasking, longest
 from mdc.plan.config.caption_table import (
     CaptionedImages,
+    CaptionExamplesOf,
     CaptionTable,
     CaptionView,
     GuidanceFigure,
@@ -27,38 +26,38 @@ from mdc.plan.parts import family_of
 
 def check_captioning(params: Params) -> None:
     """ValueError, which begins with the key, for the first thing that does not fit."""
-    methods, context_length = params.methods, params.protocol.data.context_length
+    context_length = params.protocol.data.context_length
     for name, tuned in params.finetune.items():
         if tuned.canvas is not None and tuned.canvas > context_length - 1:
             raise ValueError(
                 f"finetune.{name}.canvas = {tuned.canvas}: at most {context_length - 1} tokens fit the context"
             )
     for place, table in params.captioned().items():
-        _table(params, table, methods, context_length, f"{place}")
-    shown = [name for table in params.captioned().values() for name in table.datasets]
-    if len(set(shown)) < len(shown):
-        twice = next(name for name in shown if shown.count(name) > 1)
-        place = [place for place, table in params.captioned().items() if twice in table.datasets][-1]
-        raise ValueError(f"{place}.datasets.{twice}: another has a dataset of this name; give it another")
+        _table(params, table, place)
+    shown: set[str] = set()
+    for place, table in params.captioned().items():
+        for name in table.datasets:
+            if name in shown:
+                raise ValueError(f"{place}.datasets.{name}: another has a dataset of this name; give it another")
+        shown |= table.datasets.keys()
     for name, view in params.tables.of_captions().items():
         _view(params, view, f"tables.{name}")
 
 
-def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
+def _table(params: Params, table: CaptionTable, where: str) -> None:
     check_unique_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
     check_unique_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
     for key, dataset in table.datasets.items():
-        _dataset(scale, dataset, f"{where}.datasets.{key}")
+        _dataset(params, dataset, f"{where}.datasets.{key}")
         for system, one in table.systems_of(key).items():
-            _system(scale, methods, dataset, one, context_length, f"{where}.systems.{system}")
-            _on(scale, methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
+            _system(params, dataset, one, f"{where}.systems.{system}")
+            _on(params, params.methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
     for place, clip in (("clip_score", table.clip_score), ("guide", table.guide)):
         if isinstance(clip, RunClip):
-            _clip(scale, methods, clip, f"{where}.{place}")
+            _clip(params, clip, f"{where}.{place}")
     if isinstance(table.clip_score, RunClip) and table.guide is not None:
-        scored, guide = (
-            (clip.method, clip.on(table), clip.of(scale.training.seeds)) for clip in (table.clip_score, table.guide)
-        )
+        seeds = params.training.seeds
+        scored, guide = ((clip.method, clip.on(table), clip.of(seeds)) for clip in (table.clip_score, table.guide))
         if scored == guide:
             raise ValueError(
                 f"{where}.guide: is the run that CLIPScore is by, which would reward what it has chosen itself; give one of them "
@@ -72,7 +71,7 @@ def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
         raise ValueError(
             f"{where}.backbone = {backbone}: has word embeddings of others, which only mask_and_replace takes"
         )
-    if method.guidance is not None and not isinstance(scale.training.backbones[backbone], FrozenBackbone):
+    if method.guidance is not None and not isinstance(stands, FrozenBackbone):
         raise ValueError(
             f"{where}.method: it learns guidance, for which its condition must be a frozen encoder's; {backbone} trains its own"
         )
@@ -80,17 +79,13 @@ def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
 
 def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     """What a table or figure shows must be there, in one section, of each seed that it is of."""
-    first_named = view.datasets[0] if isinstance(view, CaptionView) else view.dataset
+    named, datasets = ("datasets", view.datasets) if isinstance(view, CaptionView) else ("dataset", [view.dataset])
     everything = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
-    check_reference(
-        f"{where}.dataset{'s' * isinstance(view, CaptionView)}",
-        first_named,
-        everything,
-        "dataset (of mc_diffusion or claims)",
-    )
-    section, table = everything[first_named], scale.section_of(first_named)
+    check_reference(f"{where}.{named}", datasets[0], everything, "dataset (of mc_diffusion or claims)")
+    section, table = everything[datasets[0]], scale.section_of(datasets[0])
+    first = isinstance(view, CaptionExamplesOf)
     if isinstance(view, CaptionView):
-        datasets, systems, first = view.datasets, table.members(view.systems), view.first_seed
+        systems, first = table.members(view.systems), view.first_seed
         if view.choose_on is not None:
             check_reference(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
         for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
@@ -105,7 +100,6 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
             for dataset, system in ((dataset, side) for dataset in datasets for side in pair):
                 _captions(table, dataset, system, f"{where}.over", section)
     elif isinstance(view, GuidanceFigure):
-        datasets, first = [view.dataset], False
         systems = []
         for name, curve in view.curves.items():
             members = table.members(curve.systems)
@@ -119,9 +113,9 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
                     f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
                 )
     elif isinstance(view, RobustnessFigure):
-        datasets, systems, first = [view.dataset], _distorted_systems(table, view, where, section), False
+        systems = _distorted_systems(table, view, where, section)
     else:
-        datasets, systems, first = [view.dataset], table.members(view.systems), True
+        systems = table.members(view.systems)
     for name in datasets:
         check_reference(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
     for key in systems:
@@ -143,7 +137,7 @@ def _captions(table: CaptionTable, dataset: str, system: str, where: str, sectio
 def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, section: str) -> list[str]:
     """The systems of a figure of robustness as they are and at every strength."""
     for side in (side for pair in view.primary for side in pair):
-        check_reference(f"{where}.primary", side, dict.fromkeys(view.systems), "system of this figure (systems)")
+        check_reference(f"{where}.primary", side, view.systems, "system of this figure (systems)")
     found = []
     for key in view.systems:
         check_reference(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
@@ -159,7 +153,6 @@ def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, 
 
 
 def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
-    data = scale.data
     vocabulary = scale.vocabulary_of(dataset.pretrained)
     for key, name in dataset.tuned.items():
         if name is None:
@@ -170,38 +163,31 @@ def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
                 f"{where}.tuned.{key}: {corpus} has the vocabulary {scale.vocabulary_of(corpus)}, and {dataset.pretrained}, on "
                 f"which the runs are pretrained, has {vocabulary}; a run keeps its vocabulary, so give both the same"
             )
-        listed = data.vocabularies[vocabulary]
+        listed = scale.data.vocabularies[vocabulary]
         if listed != "full" and corpus not in listed:
             raise ValueError(
                 f"{where}.tuned.{key}: the vocabulary {vocabulary} does not cover {corpus}; add it to its list"
             )
 
 
-def _system(
-    scale: Scale,
-    methods: Mapping[str, Method],
-    dataset: CaptionedImages,
-    system: CaptionSystem,
-    context_length: int,
-    where: str,
-) -> None:
-    method, write = methods[system.method], system.write
-    if family_of(method.objective) not in WRITES:
+def _system(params: Params, dataset: CaptionedImages, system: CaptionSystem, where: str) -> None:
+    method, write = params.methods[system.method], system.write
+    family = family_of(method.objective)
+    if family not in WRITES:
         raise ValueError(f"{where}.method = {system.method}: the objective {method.objective} writes no captions")
-    if write.kind != WRITES[family_of(method.objective)]:
-        raise ValueError(
-            f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[family_of(method.objective)]}"
-        )
+    if write.kind != WRITES[family]:
+        raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[family]}")
     if isinstance(write, Diffusing):
         return _diffuses(method, system, write, where)
-    room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)
+    ends = isinstance(write, Unmasking) and write.ends
+    room = params.protocol.data.context_length - (1 if ends else 2)
     if longest(write) > room:
         raise ValueError(f"{where}.write: {longest(write)} BPE tokens; at most {room} fit the context")
     name = dataset.tuned_as(system)
-    tuned = scale.finetune[name] if name is not None else None
-    if tuned is not None and tuned.canvas is not None and family_of(method.objective) != "masked":
+    canvas = params.finetune[name].canvas if name is not None else None
+    if canvas is not None and family != "masked":
         raise ValueError(f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn")
-    if isinstance(write, Unmasking) and write.ends and (tuned is None or tuned.canvas is None):
+    if ends and canvas is None:
         raise ValueError(f"{where}.write.ends: needs a finetuning with a canvas, on which a model learns where to end")
 
 
@@ -218,11 +204,10 @@ def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: st
         raise ValueError(f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out")
 
 
-def _clip(scale: Scale, methods: Mapping[str, Method], clip: RunClip, where: str) -> None:
-    if methods[clip.method].objective != "contrastive":
-        raise ValueError(
-            f"{where}.method = {clip.method}: its objective is {methods[clip.method].objective}, not CLIP's"
-        )
-    if clip.seed is not None and clip.seed not in scale.training.seeds:
-        there = ", ".join(map(str, scale.training.seeds))
+def _clip(params: Params, clip: RunClip, where: str) -> None:
+    objective = params.methods[clip.method].objective
+    if objective != "contrastive":
+        raise ValueError(f"{where}.method = {clip.method}: its objective is {objective}, not CLIP's")
+    if clip.seed is not None and clip.seed not in params.training.seeds:
+        there = ", ".join(map(str, params.training.seeds))
         raise ValueError(f"{where}.seed = {clip.seed}: not one of the scale's (pretrain.seeds: {there})")

@@ -39,10 +39,9 @@ def check_encoders(params: Params) -> None:
         for name, corpora in shown.items():
             if isinstance(backbones.get(name), FrozenBackbone):
                 _on_frozen(params.methods, table, name, corpora, place)
-    for place, shown_ in params.captioned().items():
-        for key, clip in (("clip_score", shown_.clip_score), ("guide", shown_.guide)):
-            name = clip.on(shown_) if isinstance(clip, RunClip) else ""
-            if isinstance(clip, RunClip) and isinstance(backbones.get(name), FrozenBackbone):
+    for place, captions in params.captioned().items():
+        for key, clip in (("clip_score", captions.clip_score), ("guide", captions.guide)):
+            if isinstance(clip, RunClip) and isinstance(backbones.get(name := clip.on(captions)), FrozenBackbone):
                 raise ValueError(
                     f"{place}.{key}.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
                     "trained"

@@ -18,37 +18,32 @@ from mdc.plan.config.tables import CostTable, LossFigure, RecipeTable, ScheduleF
 from mdc.plan.config.types import check_reference, check_unique_labels
 from mdc.plan.parts import family_of
 
-Methods = Mapping[str, Method]
-
 
 def check_tables(params: Params) -> None:
     """ValueError, which begins with the key, for the first thing that does not fit."""
-    methods = params.methods
     _rest_on_others(params.tables)
     for key, table in params.tables.items():
         place = f"tables.{key}"
         if isinstance(table, ProbeTable | LossFigure | CostTable | ScoreTable):
             for corpus in table.corpora:
                 _covered(params, f"{place}.corpora", corpus)
-                _one_batch(params, "data", corpus)
+                _one_batch(params, corpus)
         if isinstance(table, ProbeTable):
             for side in (side for pair in table.contrasts for side in pair):
-                check_reference(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
+                check_reference(f"{place}.contrasts", side.rpartition("/")[2], params.methods, "method")
         if isinstance(table, HeadTable):
             _can_be_asked(params, table, place)
         if isinstance(table, ProbeTable | ScoreTable):
-            _told_apart(params, methods, table, place)
+            _told_apart(params, table, place)
         if isinstance(table, ScoreTable):
-            _can_score(methods, table, place)
+            _can_score(params.methods, table, place)
         if isinstance(table, ChoiceTable):
             _pair_columns(params, table, place)
         if isinstance(table, ScheduleTable):
-            _schedules(methods, table, place)
+            _schedules(params.methods, table, place)
         if isinstance(table, RatioFigure):
-            _ratios(methods, table, place)
-    table5, schedules = params.tables.the(ScheduleTable), params.tables.the(ScheduleFigure)
-    if table5 is not None and schedules is not None:
-        schedules.stands_in(table5, "tables.")
+            _ratios(params.methods, table, place)
+    _compared_schedules(params.tables)
 
 
 def _rest_on_others(tables: Tables) -> None:
@@ -68,10 +63,21 @@ def _rest_on_others(tables: Tables) -> None:
         raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
 
 
-def _one_batch(scale: Scale, where: str, corpus: str) -> None:
+def _compared_schedules(tables: Tables) -> None:
+    table5, schedules = tables.the(ScheduleTable), tables.the(ScheduleFigure)
+    if table5 is None or schedules is None:
+        return
+    there = [f"{corpus}/{method}" for corpus, methods in table5.corpora.items() for method in methods[:-1]]
+    for side in schedules.primary:
+        if side not in there:
+            allowed = ", ".join(there) or "nothing"
+            raise ValueError(f"tables.figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}")
+
+
+def _one_batch(scale: Scale, corpus: str) -> None:
     source, batch = scale.data.corpora[scale.corpus_of(corpus)].source, scale.training.recipe.batch_size
     if isinstance(source, ScenesCorpus) and source.train < batch:
-        raise ValueError(f"{where}.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}")
+        raise ValueError(f"data.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}")
 
 
 def _covered(scale: Scale, where: str, corpus: str) -> None:
@@ -91,14 +97,15 @@ def _covered(scale: Scale, where: str, corpus: str) -> None:
         )
 
 
-def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
+def _can_score(known_methods: Mapping[str, Method], table: ScoreTable, where: str) -> None:
     """Every method must have an estimator, and every side of a comparison one that its method has."""
     for corpus, methods in table.corpora.items():
         for name in methods:
             method = known_methods[name]
-            if not estimators_of(family_of(method.objective), method.t_range):
+            family = family_of(method.objective)
+            if not estimators_of(family, method.t_range):
                 raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) cannot score captions")
-            if isinstance(table, PositionFigure) and family_of(method.objective) not in ("autoregressive", "masked"):
+            if isinstance(table, PositionFigure) and family not in ("autoregressive", "masked"):
                 raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) predicts no tokens")
     if isinstance(table, PositionFigure):
         return
@@ -132,9 +139,11 @@ def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
                     f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
                 )
     for key, head in heads.items():
-        for name in table.shown if isinstance(head, Neighbours) else ():
+        if not isinstance(head, Neighbours):
+            continue
+        for name in table.shown:
             train = getattr(scale.data.probes[name].source, "train", None)
-            if isinstance(head, Neighbours) and isinstance(train, int) and train < head.k:
+            if isinstance(train, int) and train < head.k:
                 raise ValueError(
                     f"{where}.heads: {key}: {name} has {train} training items, and k = {head.k} neighbours are asked for"
                 )
@@ -157,18 +166,18 @@ def _pair_columns(scale: Scale, table: ChoiceTable, where: str) -> None:
         )
 
 
-def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:
+def _told_apart(params: Params, table: ProbeTable | ScoreTable, where: str) -> None:
     shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
-    check_unique_labels(f"{where}.corpora", {key: scale.label_of(key) for key in table.corpora})
-    check_unique_labels(f"{where}.corpora", {key: known_methods[key].label for key in shown})
-    check_unique_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
+    check_unique_labels(f"{where}.corpora", {key: params.label_of(key) for key in table.corpora})
+    check_unique_labels(f"{where}.corpora", {key: params.methods[key].label for key in shown})
+    check_unique_labels(f"{where}.backbones", {key: params.training.backbones[key].label for key in table.backbones})
     if isinstance(table, ProbeTable):
-        check_unique_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.shown})
+        check_unique_labels(f"{where}.probes", {key: params.data.probes[key].label for key in table.shown})
     if isinstance(table, ChoiceTable):
         check_unique_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
 
 
-def _schedules(known_methods: Methods, table: ScheduleTable, where: str) -> None:
+def _schedules(known_methods: Mapping[str, Method], table: ScheduleTable, where: str) -> None:
     """A row of Table 5 is a range of t, so each method must have one, and no two may have the same."""
     for corpus, methods in table.corpora.items():
         seen: dict[tuple[float, float], str] = {}
@@ -181,7 +190,7 @@ def _schedules(known_methods: Methods, table: ScheduleTable, where: str) -> None
             seen[t_range] = name
 
 
-def _ratios(known_methods: Methods, figure: RatioFigure, where: str) -> None:
+def _ratios(known_methods: Mapping[str, Method], figure: RatioFigure, where: str) -> None:
     """Every panel of Figure 4 needs methods with a fixed ratio, and others to compare them with."""
     for corpus, methods in figure.corpora.items():
         fixed = [name for name in methods if known_methods[name].fixed_ratio is not None]

@@ -19,7 +19,7 @@ from mdc.plan.config.caption_table import (
     GuidanceFigure,
     RobustnessFigure,
 )
-from mdc.plan.config.probe_tables import ProbeTable, ScheduleTable
+from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.problems import short
 from mdc.plan.config.references import (
     BackboneName,
@@ -30,20 +30,14 @@ from mdc.plan.config.references import (
     TrainedOn,
 )
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
-from mdc.plan.config.types import (
-    Name,
-    Side,
-    Strict,
-    WithClaims,
-    each_once,
-)
+from mdc.plan.config.types import Name, Side, Strict, Unique, WithClaims, each_once
 
 
 class Figure3(Strict):
     """Figure 3: the corpora, the sets of captions without images (``texts``), or both, whose caption lengths are drawn."""
 
-    corpora: Annotated[list[CorpusName], AfterValidator(each_once)] = Field(default_factory=list)
-    texts: Annotated[list[TextsName], AfterValidator(each_once)] = Field(default_factory=list)
+    corpora: Unique[CorpusName] = Field(default_factory=list)
+    texts: Unique[TextsName] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _one_at_least(self) -> Self:
@@ -58,7 +52,7 @@ class CostTable(Strict):
 
     corpora: dict[TrainedOn, MethodNames]
     backbones: BackboneNames
-    datasets: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    datasets: Unique[Name] = Field(default_factory=list)
 
 
 class RecipeTable(Strict):
@@ -88,16 +82,6 @@ class ScheduleFigure(WithClaims):
     """
 
     primary: Annotated[list[Side], Field(max_length=3), AfterValidator(each_once)] = Field(default_factory=list)
-
-    def stands_in(self, table: ScheduleTable, where: str) -> None:
-        """ValueError for what the table does not compare."""
-        there = [f"{corpus}/{method}" for corpus, methods in table.corpora.items() for method in methods[:-1]]
-        for side in self.primary:
-            if side not in there:
-                allowed = ", ".join(there) or "nothing"
-                raise ValueError(
-                    f"{where}figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}"
-                )
 
 
 OneTable = TypeVar("OneTable", bound=Strict)
