@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.data import Corpus, TextSet
 from mdc.plan.config.encoders import RANDOM, shown_label
 from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.probe_tables import (
@@ -23,7 +22,7 @@ from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
 from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable, ScheduleFigure
 from mdc.plan.jobs import score_plans
-from mdc.plan.jobs.context import Context, Encoder
+from mdc.plan.jobs.context import Context, Encoder, compared, labelled
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, Licence
@@ -61,12 +60,8 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
         "scale_label": plan.scale.label,
         "expected": expected,
     }
-    found: ArtefactJob = as_job({**told, **values}, "make", f"scales/{plan.params.scale}.yaml: tables.{name}")
+    found: ArtefactJob = as_job({**told, **values}, "make", f"{plan.file}: tables.{name}")
     return found
-
-
-def _labelled(key: str, label: str) -> dict[str, str]:
-    return {"key": key, "label": label}
 
 
 def probing(plan: Context, name: str) -> Values:
@@ -81,7 +76,6 @@ def probing(plan: Context, name: str) -> Values:
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
-    contrasts += [pair for pair in primary if pair not in contrasts]
     # the held-out losses of runs stand in their own records
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
@@ -91,11 +85,10 @@ def probing(plan: Context, name: str) -> Values:
         "jobs": {job.job: job for job in (*probes, *runs)} | zero_shot.pop("jobs"),
         **zero_shot,
         "systems": systems,
-        "columns": [_labelled(key, scale.data.probes[key].label) for key in table.shown],
+        "columns": [labelled(key, scale.data.probes[key].label) for key in table.shown],
         "reported_separately": table.reported_separately,
         "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
-        "contrasts": contrasts,
-        "primary": primary,
+        **compared(contrasts, primary),
         "primary_column": table.claimed or ("average" if averaged else alone),
         "trends": table.trends if isinstance(table, PairsFigure) else [],
         "seeds": scale.training.seeds,
@@ -117,9 +110,7 @@ def _zero_shot(plan: Context, table: HeadTable) -> Values:
             rows.append(row)
             jobs |= {name: found["jobs"][name] for name in row["records"]}
     if not rows:
-        raise UserError(
-            f"scales/{plan.params.scale}.yaml: table_zero_shot has none of the runs of a table with zero_shot"
-        )
+        raise UserError(f"{plan.file}: table_zero_shot has none of the runs of a table with zero_shot")
     return {"jobs": jobs, "zero_shot": {"systems": rows, "columns": found["columns"], "samples": found["samples"]}}
 
 
@@ -127,7 +118,7 @@ def convergence(plan: Context, name: str) -> Values:
     """The same of snapshots: comparisons after each share of the steps, claims after one. UserError if the runs of a corpus have
     none, or different ones."""
     table, found = plan.scale.tables.at(name, ConvergenceFigure), probing(plan, name)
-    where, last = f"scales/{plan.params.scale}.yaml: tables.{name}", dict[str, Run]()
+    where, last = f"{plan.file}: tables.{name}", dict[str, Run]()
     shares: dict[str, float] = {}
     for run in plan.runs_of(table):
         first = last.setdefault(run.corpus, run)
@@ -163,7 +154,7 @@ def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "key": f"{row['key']}/{name}",
-        "method": _labelled(row["method"]["key"], f"{row['method']['label']} · {estimator}"),
+        "method": labelled(row["method"]["key"], f"{row['method']['label']} · {estimator}"),
         "records": [probe_of(run, name) for run in row["runs"]],
         "estimator": estimator,
         "control": None if control is None else f"{control}/{name}",
@@ -188,28 +179,27 @@ def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]
 
 
 def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[str, Any]:
-    scale = plan.scale
     if isinstance(encoder, Frozen):
         return _frozen_row(plan, encoder)
     if isinstance(encoder, Snapshot):
         row = _row(plan, name, encoder.run, runs)
         method = {**row["method"], "label": f"{row['method']['label']} · {100 * encoder.share:g} %"}
         return {**row, "key": encoder.system, "method": method}
-    common = {
-        "key": encoder.system,
-        "backbone": _labelled(encoder.backbone, scale.training.backbones[encoder.backbone].label),
-        "runs": runs,
-        "records": [f"probe/{run}" for run in runs],
-    }
+    common = {"key": encoder.system, "runs": runs, "records": [f"probe/{run}" for run in runs]}
     if isinstance(encoder, Untrained):
-        method = _labelled("untrained", "untrained")
-        told = {"corpus": None, "method": method, "pooling": encoder.pooling, "reference": True, "note": _UNTRAINED}
-        return {**common, **told}
+        return {
+            **common,
+            "backbone": labelled(encoder.backbone, plan.scale.training.backbones[encoder.backbone].label),
+            "corpus": None,
+            "method": labelled("untrained", "untrained"),
+            "pooling": encoder.pooling,
+            "reference": True,
+            "note": _UNTRAINED,
+        }
     entry = plan.params.methods[encoder.method]
     return {
         **common,
-        "corpus": _labelled(encoder.corpus, scale.label_of(encoder.corpus)),
-        "method": _labelled(encoder.method, _label(scale.tables.at(name, ProbeTable), entry)),
+        **plan.labels(encoder, _label(plan.scale.tables.at(name, ProbeTable), entry)),
         "pooling": entry.pooling,
         "control": plan.control(encoder).system,
         "ranked": entry.ranked,
@@ -222,9 +212,9 @@ def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
     seeds, entry = len(plan.scale.training.seeds), plan.scale.encoders[encoder.name]
     return {
         "key": encoder.system,
-        "backbone": _labelled(encoder.name, shown_label(entry)),
+        "backbone": labelled(encoder.name, shown_label(entry)),
         "corpus": None,
-        "method": _labelled("frozen", "frozen"),
+        "method": labelled("frozen", "frozen"),
         "pooling": "its own feature",
         "runs": [encoder.id] * seeds,
         "records": [f"probe/{encoder.id}"] * seeds,
@@ -265,12 +255,10 @@ def _pairs(table: ProbeTable) -> list[list[str]]:
 
 
 def _shown_run(plan: Context, run: Run) -> dict[str, Any]:
-    scale, method, recipe = plan.scale, plan.params.methods[run.method], plan.recipe(run)
+    method, recipe = plan.params.methods[run.method], plan.recipe(run)
     return {
         "job": f"runs/{run.id}",
-        "corpus": _labelled(run.corpus, scale.label_of(run.corpus)),
-        "backbone": _labelled(run.backbone, scale.training.backbones[run.backbone].label),
-        "method": _labelled(run.method, method.label),
+        **plan.labels(run),
         "objective": method.objective,
         "seed": run.seed,
         "t_range": None if method.t_range is None else list(method.t_range),
@@ -301,15 +289,12 @@ def schedules(plan: Context, name: str) -> Values:
 def lengths(plan: Context, name: str) -> Values:
     """Nothing is expected of the sets' configurations: an equal set that other code wrote gives the same figure."""
     shown, data = plan.scale.tables.at(name, Figure3), plan.scale.data
-    corpora = [{"split": "train", "job": f"data/corpora/{key}", **_of(key, data.corpora)} for key in shown.corpora]
-    texts = [{"split": "all", "job": f"data/texts/{key}", **_of(key, data.texts)} for key in shown.texts]
-    sets = [*corpora, *texts]
+    sets = [
+        *({"split": "train", "job": f"data/corpora/{k}", **labelled(k, data.corpora[k].label)} for k in shown.corpora),
+        *({"split": "all", "job": f"data/texts/{k}", **labelled(k, data.texts[k].label)} for k in shown.texts),
+    ]
     context_length = plan.params.protocol.data.context_length
     return {"jobs": {one["job"]: None for one in sets}, "sets": sets, "context_length": context_length}
-
-
-def _of(key: str, entries: Mapping[str, Corpus] | Mapping[str, TextSet]) -> dict[str, str]:
-    return _labelled(key, entries[key].label)
 
 
 def licences(plan: Context, name: str) -> Values:

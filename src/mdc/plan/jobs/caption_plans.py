@@ -22,8 +22,7 @@ from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.config.systems import CaptionSystem, distorted, other_image
 from mdc.plan.config.tables import CostTable
 from mdc.plan.jobs import caption_jobs
-from mdc.plan.jobs.context import Context
-from mdc.plan.jobs.score_plans import labelled
+from mdc.plan.jobs.context import Context, compared, labelled
 from mdc.plan.records import UserError
 
 #: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the built-in world the
@@ -54,10 +53,14 @@ _BLIND_NOTE = (
 )
 
 
+#: of what no run of ours wrote
+_REFERENCE = {"ranked": False, "reference": True, "length": "–", "decoding": "–", "tuned": "", "weights": ""}
+_OF_OTHERS = "a model of others (open_clip), trained on other data; it stands here for orientation."
+
+
 def captions(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
-    shown = plan.scale.tables.at(name, CaptionTable)
-    return {**_table(plan, shown, plan.scale.training.seeds), "choose": None}
+    return _table(plan, plan.scale.tables.at(name, CaptionTable), plan.scale.training.seeds)
 
 
 def caption_view(plan: Context, name: str) -> dict[str, Any]:
@@ -69,7 +72,7 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
     if asked.over:
         found |= _over(plan, whole, asked, found)
     if asked.choose_on is None:
-        return {**found, "choose": None}
+        return found
     made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
     found["jobs"] |= {job.job: job for job in made}
     there = whole.systems_of(asked.choose_on)
@@ -92,9 +95,9 @@ def _over(plan: Context, whole: CaptionTable, asked: CaptionView, found: dict[st
     }
     return {
         "jobs": found["jobs"] | {job.job: job for job in corpora.values()},
-        "contrasts": found["contrasts"] + [pair for pair in pairs if pair not in found["contrasts"]],
+        "contrasts": compared(found["contrasts"], pairs)["contrasts"],
         "over": {
-            "pairs": [list(pair) for pair in asked.over],
+            "pairs": asked.over,
             "datasets": [one for name, one in told.items() if name not in asked.beside],
             "beside": [told[name] for name in asked.beside],
         },
@@ -109,8 +112,12 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
         jobs |= {job.job: job for job in made}
         records = [job.job for job in made]
-        rows.append(_floor(plan, shown, dataset, records))
-        rows += [_coca(plan, shown, dataset, key, records) for key in shown.coca_of(dataset)]
+        others = {FLOOR: ("most frequent training caption", "floor", _FLOOR_NOTE)}
+        for key, coca in shown.coca_of(dataset).items():
+            others[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
+        for key, (label, place, note) in others.items():
+            told = {"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records, "note": note}
+            rows.append({**_common(plan, shown, dataset, key, label), **_REFERENCE, **told, "blind": key == FLOOR})
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
@@ -118,22 +125,11 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
     contests = []
     for dataset in shown.datasets:
         here = shown.contests_of(dataset)
-        if not here:
-            continue
-        choices = [caption_jobs.judge(plan, dataset, seed) for seed in seeds]
-        jobs |= {job.job: job for job in choices}
-        contests += [
-            {
-                "name": name,
-                "label": one.label,
-                "dataset": dataset,
-                "systems": one.systems,
-                "records": [j.job for j in choices],
-            }
-            for name, one in here.items()
-        ]
-    primary = [list(pair) for pair in shown.primary]
-    contrasts = [list(pair) for pair in shown.contrasts]
+        choices = {job.job: job for job in (caption_jobs.judge(plan, dataset, seed) for seed in seeds if here)}
+        jobs |= choices
+        for name, one in here.items():
+            told = {"name": name, "label": one.label, "dataset": dataset, "systems": one.systems}
+            contests.append({**told, "records": list(choices)})
     return {
         "jobs": jobs,
         "systems": rows,
@@ -142,14 +138,14 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
             for part, columns in _COLUMNS.items()
             for key, label in columns.items()
         ],
-        "contrasts": contrasts + [one for one in primary if one not in contrasts],
-        "primary": primary,
+        **compared(shown.contrasts, shown.primary),
         "primary_column": shown.claimed,
         "seeds": seeds,
         "statistics": plan.statistics(shown),
         "clip": _clip(plan, shown),
         "judge": _judge(shown),
         "contests": contests,
+        "choose": None,
     }
 
 
@@ -183,7 +179,7 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
         }
         for key, curve in asked.curves.items()
     ]
-    return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
+    return {**found, "curves": curves, "between": asked.primary}
 
 
 def robustness(plan: Context, name: str) -> dict[str, Any]:
@@ -193,8 +189,8 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
     for key in dict.fromkeys(one for pair in asked.primary for one in pair):
         if other_image(key) not in whole.systems:
             raise UserError(
-                f"scales/{plan.params.scale}.yaml: tables.{name}.primary: {key} has no control on other images, above which "
-                f"its quality counts; give {key} mismatched: true"
+                f"{plan.file}: tables.{name}.primary: {key} has no control on other images, above which its quality counts; give "
+                f"{key} mismatched: true"
             )
     lengths = _lengths(whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)))
     curves: list[dict[str, Any]] = [
@@ -217,8 +213,7 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
     for curve in curves:
         curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
         curve["control"] = curve["control"] and f"{asked.dataset}/{curve['control']}"
-    told = {"between": [list(pair) for pair in asked.primary], "claimed": asked.claimed_kinds}
-    return {**found, "choose": None, "curves": curves, **told}
+    return {**found, "curves": curves, "between": asked.primary, "claimed": asked.claimed_kinds}
 
 
 def cost(plan: Context, name: str) -> dict[str, Any]:
@@ -229,16 +224,14 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
     modules: dict[str, None] = {}
     systems: dict[str, dict[str, Any]] = {}
     for run in plan.runs_of(asked):
-        job, method = plan.pretrain(run), plan.params.methods[run.method]
+        job = plan.pretrain(run)
         jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
-        modules[parts.OBJECTIVES[method.objective]] = None
+        modules[parts.OBJECTIVES[job.method.objective]] = None
         row = systems.setdefault(
             run.system,
             {
                 "key": run.system,
-                "corpus": labelled(run.corpus, plan.scale.label_of(run.corpus)),
-                "backbone": labelled(run.backbone, plan.scale.training.backbones[run.backbone].label),
-                "method": labelled(run.method, method.label),
+                **plan.labels(run),
                 **{"pooling": "", "estimator": "training", "runs": [], "records": []},
             },
         )
@@ -248,8 +241,8 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
     tables = {dataset: table for table in plan.scale.captioned().values() for dataset in table.datasets}
     for dataset in asked.datasets:
         if dataset not in tables:
-            where = f"scales/{plan.params.scale}.yaml: tables.{name}.datasets"
-            raise UserError(f"{where}: {dataset} is not captioned; allowed: {', '.join(tables) or 'there is none'}")
+            where, allowed = f"{plan.file}: tables.{name}.datasets", ", ".join(tables) or "there is none"
+            raise UserError(f"{where}: {dataset} is not captioned; allowed: {allowed}")
         shown = tables[dataset]
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in plan.scale.training.seeds]
         for key, system in shown.systems_of(dataset).items():
@@ -273,17 +266,16 @@ def _examples(plan: Context, shown: CaptionTable, leave_out: list[str]) -> dict[
     datasets, lengths = [], _lengths(shown)
     for name, dataset in shown.datasets.items():
         asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
+        own = shown.systems_of(name)
+        labels = {key: _label(system, lengths) for key, system in own.items()}
+        labels |= {key: other.label for key, other in shown.coca_of(name).items()}
         systems = []
-        for key, system in shown.systems_of(name).items():
+        for key, label in labels.items():
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
-            told = {"record": job.job, "system": key, "reveals": system.write.kind != "beam"}
-            systems.append({**labelled(key, _label(system, lengths)), **told, "pictured": key not in leave_out})
-        for key, other in shown.coca_of(name).items():
-            job = caption_jobs.captions(plan, asked[key])
-            jobs[job.job] = job
-            told = {"record": job.job, "system": key, "reveals": False}
-            systems.append({**labelled(key, other.label), **told, "pictured": key not in leave_out})
+            reveals = key in own and own[key].write.kind != "beam"
+            told = {"record": job.job, "system": key, "reveals": reveals, "pictured": key not in leave_out}
+            systems.append({**labelled(key, label), **told})
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus
         place = {"corpus": corpus.job, "split": dataset.split}
@@ -313,9 +305,7 @@ def _row(
 ) -> dict[str, Any]:
     blind = system.images == "other"
     return {
-        **_common(plan, shown, dataset, key),
-        "key": f"{dataset}/{key}",
-        "method": labelled(key, _label(system, lengths)),
+        **_common(plan, shown, dataset, key, _label(system, lengths)),
         "runs": runs,
         "records": records,
         # the same captioner on other images, where the table shows it
@@ -323,7 +313,6 @@ def _row(
         "ranked": system.ranked and not blind,
         "reference": blind,
         "note": _note(plan, shown, system),
-        "system": key,
         "length": system.length,
         "decoding": system.decoding,
         "tuned": shown.datasets[dataset].tuned_as(system) or "",
@@ -335,44 +324,16 @@ def _row(
 def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
     if system.guided:
         assert shown.guide is not None
-        return f"Guided: a CLIP, {own_clip(plan, shown, shown.guide)}, has a say in every piece."
+        return f"Guided: a CLIP, {own_clip(plan, shown.guide)}, has a say in every piece."
     return _BLIND_NOTE if system.images == "other" else ""
 
 
-def _floor(plan: Context, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
-    told = {"system": FLOOR, "length": "–", "decoding": "–", "tuned": "", "weights": "", "blind": True}
+def _common(plan: Context, shown: CaptionTable, dataset: str, key: str, label: str) -> dict[str, Any]:
+    backbone = shown.backbone_of(dataset, key if key in shown.systems else None)
     return {
-        **_common(plan, shown, dataset),
-        "key": f"{dataset}/{FLOOR}",
-        "method": labelled(FLOOR, "most frequent training caption"),
-        "runs": [f"captions/floor/{dataset}"] * len(records),
-        "records": records,
-        "ranked": False,
-        "reference": True,
-        "note": _FLOOR_NOTE,
-        **told,
-    }
-
-
-def _coca(plan: Context, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
-    label = shown.coca[key].label
-    told = {"system": key, "length": "–", "decoding": "–", "tuned": "", "weights": "", "blind": False}
-    return {
-        **_common(plan, shown, dataset),
         "key": f"{dataset}/{key}",
+        "system": key,
         "method": labelled(key, label),
-        "runs": [f"captions/coca/{key}/{dataset}"] * len(records),
-        "records": records,
-        "ranked": False,
-        "reference": True,
-        "note": f"{label}: a model of others (open_clip), trained on other data; it stands here for orientation.",
-        **told,
-    }
-
-
-def _common(plan: Context, shown: CaptionTable, dataset: str, system: str | None = None) -> dict[str, Any]:
-    backbone = shown.backbone_of(dataset, system)
-    return {
         "corpus": labelled(dataset, shown.datasets[dataset].label),
         "backbone": labelled(backbone, plan.scale.training.backbones[backbone].label),
         "pooling": "",
@@ -384,11 +345,11 @@ def _clip(plan: Context, shown: CaptionTable) -> str:
     if shown.clip_score is None:
         return ""
     if isinstance(shown.clip_score, RunClip):
-        return own_clip(plan, shown, shown.clip_score)
+        return own_clip(plan, shown.clip_score)
     return shown.clip_score.label
 
 
-def own_clip(plan: Context, shown: CaptionTable, clip: RunClip) -> str:
+def own_clip(plan: Context, clip: RunClip) -> str:
     """What a CLIP run of the scale is called."""
     backbone = f" on {plan.scale.training.backbones[clip.backbone].label}" if clip.backbone is not None else ""
     return (

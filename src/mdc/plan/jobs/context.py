@@ -51,12 +51,23 @@ def once(make: Callable[Concatenate[Any, P], Made]) -> Callable[Concatenate[Any,
     return found
 
 
+def labelled(key: str, label: str) -> dict[str, str]:
+    return {"key": key, "label": label}
+
+
+def compared(contrasts: list[list[str]], primary: list[list[str]]) -> dict[str, list[list[str]]]:
+    """What a table compares: what it claims is shown too, behind the others."""
+    return {"contrasts": contrasts + [pair for pair in primary if pair not in contrasts], "primary": primary}
+
+
 class Context(ABC):
     """Parameters of the current scale, from which jobs are made. ``accepted``: edits that change no result."""
 
     def __init__(self, params: Params, accepted: Accepted | None = None) -> None:
         self.params = params
         self.scale: Scale = params
+        #: the scale's file, with which messages begin
+        self.file = f"scales/{params.scale}.yaml"
         self.accepted = accepted or Accepted()
         #: job → the accepted edits that led to its code, where there are any
         self.edits: dict[str, list[Edit]] = {}
@@ -98,13 +109,19 @@ class Context(ABC):
         try:
             return kind(**head, **values)
         except ValidationError as error:
-            raise UserError(
-                f"scales/{self.params.scale}.yaml: {job}: {first_problem(error, {**head, **values})}"
-            ) from None
+            raise UserError(f"{self.file}: {job}: {first_problem(error, {**head, **values})}") from None
 
     def statistics(self, table: WithClaims) -> dict[str, Any]:
         """How the intervals and claims of a table or figure are made."""
         return {**self.params.protocol.statistics.model_dump(mode="json"), "order": table.order}
+
+    def labels(self, run: Run, method: str = "") -> dict[str, dict[str, str]]:
+        """What a row says of a run: its corpus, its backbone and its method, which may be called otherwise there."""
+        return {
+            "corpus": labelled(run.corpus, self.scale.label_of(run.corpus)),
+            "backbone": labelled(run.backbone, self.scale.training.backbones[run.backbone].label),
+            "method": labelled(run.method, method or self.params.methods[run.method].label),
+        }
 
     def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:
         """What every job has."""
@@ -163,15 +180,14 @@ class Context(ABC):
         if method.steps is not None:
             if values["epochs"] % 2:
                 raise UserError(
-                    f"scales/{self.params.scale}.yaml: run {run.id}: {run.method} has half the steps, and epochs = "
-                    f"{values['epochs']}; allowed: an even number"
+                    f"{self.file}: run {run.id}: {run.method} has half the steps, and epochs = {values['epochs']}; allowed: an "
+                    "even number"
                 )
             values["epochs"] //= 2
         try:
             return Recipe.model_validate(values)
         except ValidationError as error:
-            told = first_problem(error, values)
-            raise UserError(f"scales/{self.params.scale}.yaml: run {run.id}: {told}") from None
+            raise UserError(f"{self.file}: run {run.id}: {first_problem(error, values)}") from None
 
     def corpus_of(self, run: Run) -> str:
         """The corpus that a run is trained on, a finetuned one in the end."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from mdc.plan.config.choice_sources import mean_over
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
-from mdc.plan.jobs.context import Context
+from mdc.plan.jobs.context import Context, compared, labelled
 from mdc.plan.jobs.ids import Run
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
@@ -25,10 +27,6 @@ _RECALL = (1, 5, 10)
 Row = dict[str, Any]
 
 
-def labelled(key: str, label: str) -> dict[str, str]:
-    return {"key": key, "label": label}
-
-
 def choices(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.at(name, ChoiceTable)
@@ -36,23 +34,18 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
     sets = plan.scale.data.choices
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
-    for weights in table.weights:
-        for runs in _systems(plan, table):
-            scores = [score_jobs.choices(plan, run, weights) for run in runs]
-            held_out = [score_jobs.retrieval(plan, run, weights) for run in runs] if retrieval is not None else []
-            jobs |= {job.job: job for job in (*scores, *held_out)}
-            for estimator in score_jobs.estimators(plan, runs[0]):
-                told = {
-                    "records": [job.job for job in scores],
-                    "held_out": [job.job for job in held_out],
-                    "weights": weights,
-                }
-                rows += _rows(plan, runs, estimator, told)
+    for weights, runs in product(table.weights, _systems(plan, table)):
+        scores = [score_jobs.choices(plan, run, weights) for run in runs]
+        held_out = [score_jobs.retrieval(plan, run, weights) for run in runs] if retrieval is not None else []
+        jobs |= {job.job: job for job in (*scores, *held_out)}
+        told = {"records": [job.job for job in scores], "held_out": [job.job for job in held_out], "weights": weights}
+        for estimator in score_jobs.estimators(plan, runs[0]):
+            rows += _rows(plan, runs, estimator, told)
     for name, model in table.open_clip.items():
         job = score_jobs.choices_open_clip(plan, name)
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
-    return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(plan, rows[0])])} | {
+    return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(rows[0])])} | {
         "columns": [
             {"key": key, **column.complete(), **mean_over([sets[one].source for one in column.sets]).complete()}
             for key, column in table.columns.items()
@@ -69,15 +62,13 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
     table = plan.scale.tables.at(name, RetrievalTable)
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
-    for weights in table.weights:
-        for runs in _systems(plan, table):
-            matrices = [score_jobs.retrieval(plan, run, weights) for run in runs]
-            jobs |= {job.job: job for job in matrices}
-            for estimator in score_jobs.estimators(plan, runs[0]):
-                names = [job.job for job in matrices]
-                told = {"records": names, "held_out": names, "weights": weights}
-                # an image's captions against other images than its own are what retrieval is of; so only what is taken off
-                rows += [row for row in _rows(plan, runs, estimator, told) if row["shown"] in ("own", "less_blind")]
+    for weights, runs in product(table.weights, _systems(plan, table)):
+        matrices = {job.job: job for job in (score_jobs.retrieval(plan, run, weights) for run in runs)}
+        jobs |= matrices
+        told = {"records": list(matrices), "held_out": list(matrices), "weights": weights}
+        for estimator in score_jobs.estimators(plan, runs[0]):
+            # an image's captions against other images than its own are what retrieval is of; so only what is taken off
+            rows += [row for row in _rows(plan, runs, estimator, told) if row["shown"] in ("own", "less_blind")]
     rows = [{**row, "control": None} for row in rows]
     columns = [
         labelled(f"{side}_{count}", f"{words} R@{count}")
@@ -95,26 +86,17 @@ def zero_shot(plan: Context, name: str) -> dict[str, Any]:
     table = plan.scale.tables.at(name, ZeroShotTable)
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
-    for weights in table.weights:
-        for runs in _systems(plan, table):
-            made = [score_jobs.zero_shot(plan, run, weights) for run in runs]
-            jobs |= {job.job: job for job in made}
-            told = {"records": [job.job for job in made], "held_out": [], "weights": weights}
-            for estimator in score_jobs.estimators(plan, runs[0]):
-                own = next(
-                    row for row in _rows(plan, runs, estimator, told) if row["shown"] == "own" and not row["per_token"]
-                )
-                own |= {"control": None}
-                rows.append(own)
-                if ESTIMATORS[estimator].nats:
-                    rows.append(
-                        own
-                        | {
-                            "key": _key(runs[0].system, weights, estimator, False, "debiased"),
-                            "method": labelled(own["method"]["key"], f"{own['method']['label']} · debiased"),
-                            "shown": "debiased",
-                        }
-                    )
+    for weights, runs in product(table.weights, _systems(plan, table)):
+        made = {job.job: job for job in (score_jobs.zero_shot(plan, run, weights) for run in runs)}
+        jobs |= made
+        told = {"records": list(made), "held_out": [], "weights": weights}
+        for estimator in score_jobs.estimators(plan, runs[0]):
+            own = {**_rows(plan, runs, estimator, told)[0], "control": None}  # the sum, against its own image
+            rows.append(own)
+            if ESTIMATORS[estimator].nats:
+                key = _key(runs[0].system, weights, estimator, False, "debiased")
+                method = labelled(own["method"]["key"], f"{own['method']['label']} · debiased")
+                rows.append({**own, "key": key, "method": method, "shown": "debiased"})
     columns = [labelled(key, plan.scale.data.probes[key].label) for key in table.probes]
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns} | (
         {"samples": table.samples} if table.samples else {}
@@ -128,14 +110,14 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
     for side in (figure.reference, *figure.primary):
         if plan.params.methods[side.rpartition("/")[2]].direction is not None:
             raise UserError(
-                f"scales/{plan.params.scale}.yaml: tables.figure_position: {side} reads from right to left, which is a control; "
-                "nothing is claimed of it (reference, primary)"
+                f"{plan.file}: tables.figure_position: {side} reads from right to left, which is a control; nothing is claimed "
+                "of it (reference, primary)"
             )
     for corpus in dict.fromkeys(side.rpartition("/")[0] for pair in figure.function_words for side in pair):
         if scale.data.corpora[scale.corpus_of(corpus)].source.kind != "scenes":
             raise UserError(
-                f"scales/{plan.params.scale}.yaml: tables.figure_position.function_words: the kinds of words of {corpus} are not "
-                "known; those of a corpus of the built-in world are (source.kind: scenes)"
+                f"{plan.file}: tables.figure_position.function_words: the kinds of words of {corpus} are not known; those of a "
+                "corpus of the built-in world are (source.kind: scenes)"
             )
     jobs: dict[str, Any] = {}
     systems: list[Row] = []
@@ -183,68 +165,66 @@ def _key(system: str, weights: str | None, estimator: str, per_token: bool, show
     return "/".join(filter(None, (system, weights, estimator, "mean" if per_token else "sum", shown)))
 
 
+def _ways(system: str, weights: str | None, estimator: str, held_out: bool) -> Iterator[tuple[str, Row]]:
+    """Every way in which a model's scores by one estimator stand in a table, sums first, then means a token: what its method is
+    called besides, and what its row says of it."""
+    how = ESTIMATORS[estimator]
+    left_out = {"less_blind": not (held_out and how.nats), "mismatched_mean": not how.nats}
+    for per_token in (False, True) if how.nats else (False,):
+        for shown, called in SHOWN.items():
+            if left_out.get(shown):
+                continue
+            own = shown in ("own", "less_blind")
+            yield (
+                (" · mean a token" if per_token else "") + (f" · {called}" if called else ""),
+                {
+                    "key": _key(system, weights, estimator, per_token, shown),
+                    "control": _key(system, weights, estimator, per_token, "mismatched") if own else None,
+                    "reference": not own,
+                    "pooling": "",
+                    "estimator": estimator,
+                    "weights": weights,
+                    "per_token": per_token,
+                    "shown": shown,
+                },
+            )
+
+
 def _rows(plan: Context, runs: list[Run], estimator: str, told: dict[str, Any]) -> list[Row]:
-    """Every way in which a run's scores by one estimator stand in a table: sums first, then means a token."""
-    run, scale = runs[0], plan.scale
-    method, how = plan.params.methods[run.method], ESTIMATORS[estimator]
+    """Those of a run, one a seed."""
+    method, how = plan.params.methods[runs[0].method], ESTIMATORS[estimator]
     name = f"{method.label} ({how.label})" if how.label else method.label
     name += " · best on held-out pairs" if told["weights"] == "best" else ""
-    shown = [one for one in SHOWN if one != "less_blind" or (told["held_out"] and how.nats)]
-    shown = shown if how.nats else [one for one in shown if one != "mismatched_mean"]
-    found = []
-    for per_token in (False, True) if how.nats else (False,):
-        for one in shown:
-            label = name + (" · mean a token" if per_token else "") + (f" · {SHOWN[one]}" if SHOWN[one] else "")
-            found.append(
-                {
-                    **told,
-                    "key": _key(run.system, told["weights"], estimator, per_token, one),
-                    "corpus": labelled(run.corpus, scale.label_of(run.corpus)),
-                    "backbone": labelled(run.backbone, scale.training.backbones[run.backbone].label),
-                    "method": labelled(run.method, label),
-                    "pooling": "",
-                    "runs": [one.id for one in runs],
-                    "estimator": estimator,
-                    "control": _key(run.system, told["weights"], estimator, per_token, "mismatched")
-                    if one in ("own", "less_blind")
-                    else None,
-                    "ranked": method.ranked and one == "own",
-                    "reference": one not in ("own", "less_blind"),
-                    "per_token": per_token,
-                    "shown": one,
-                }
-            )
-    return found
-
-
-def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[Row]:
-    seeds = len(plan.scale.training.seeds)
-    common = {
-        "corpus": labelled("open_clip", "data of others"),
-        "backbone": labelled(name, "open_clip"),
-        "pooling": "",
-        "runs": [record] * seeds,
-        "records": [record] * seeds,
-        "estimator": "cosine",
-        "ranked": False,
-        "weights": None,
-        "per_token": False,
-        "note": "A model of others (open_clip) was trained on other data; it stands here for orientation and is not ranked.",
-    }
     return [
         {
-            **common,
-            "key": _key(f"open_clip/{name}", None, "cosine", False, one),
-            "method": labelled(f"open_clip_{name}", label + (f" · {SHOWN[one]}" if SHOWN[one] else "")),
-            "control": _key(f"open_clip/{name}", None, "cosine", False, "mismatched") if one == "own" else None,
-            "reference": one != "own",
-            "shown": one,
+            **told,
+            **plan.labels(runs[0], f"{name}{called}"),
+            "runs": [run.id for run in runs],
+            "ranked": method.ranked and row["shown"] == "own",
+            **row,
         }
-        for one in ("own", "mismatched", "constant")
+        for called, row in _ways(runs[0].system, told["weights"], estimator, bool(told["held_out"]))
     ]
 
 
-def _shorter(plan: Context, first: Row) -> Row:
+def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[Row]:
+    records = [record] * len(plan.scale.training.seeds)
+    return [
+        {
+            "corpus": labelled("open_clip", "data of others"),
+            "backbone": labelled(name, "open_clip"),
+            "method": labelled(f"open_clip_{name}", f"{label}{called}"),
+            "runs": records,
+            "records": records,
+            "ranked": False,
+            "note": "A model of others (open_clip) was trained on other data; it stands here for orientation and is not ranked.",
+            **row,
+        }
+        for called, row in _ways(f"open_clip/{name}", None, "cosine", held_out=False)
+    ]
+
+
+def _shorter(first: Row) -> Row:
     """The row in which the caption with fewer BPE tokens wins. It needs a record for the captions, but no score."""
     return {
         **first,
@@ -274,12 +254,9 @@ def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, 
         assert set(found) <= keys  # the schema sees to it
         return found
 
-    primary = [pair(sides) for sides in table.primary]
-    contrasts = [pair(sides) for sides in table.contrasts]
     return {
         "systems": rows,
-        "contrasts": contrasts + [one for one in primary if one not in contrasts],
-        "primary": primary,
+        **compared(list(map(pair, table.contrasts)), list(map(pair, table.primary))),
         "primary_column": "average",
         "seeds": plan.scale.training.seeds,
         "samples": plan.scale.score.samples,
