@@ -261,7 +261,7 @@ def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan
 def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None:
     pairs = paper.corpus("recap10m").config()["source"]
     assert (pairs["path"], pairs["from"], pairs["pairs"]) == ("recap-datacomp-1b", "urls", 10_000_000)
-    choices = paper.choice_set("sugarcrepe_add_att")
+    choices = paper.set_of("choices", "sugarcrepe_add_att")
     source = choices.config()["source"]
     assert (source["path"], source["images"]) == ("sugarcrepe", "mscoco/val2017")
     assert choices.inputs == ["data/obtained/sugarcrepe", "data/obtained/mscoco"]

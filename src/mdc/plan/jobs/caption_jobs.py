@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.caption_table import FLOOR, CaptionTable, RunClip
+from mdc.plan.config.caption_table import FLOOR, CaptionedImages, CaptionTable, RunClip
 from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, once
@@ -30,13 +30,13 @@ class Asked:
 
 def asked(plan: Context) -> Iterator[Asked]:
     """By dataset the floor, then every run; systems that need the same run and weights are captioned by one job."""
-    for table in _tables(plan):
+    for table in plan.scale.captioned().values():
         for name in table.datasets:
             yield from _of_dataset(plan, table, name)
 
 
 def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Asked]:
-    dataset, seeds = table.datasets[name], _seeds(plan)
+    dataset, seeds = table.datasets[name], plan.scale.training.seeds
     yield Asked(name, None, None, (FLOOR,))
     for key in table.coca_of(name):
         yield Asked(name, None, None, (key,), key)
@@ -52,13 +52,9 @@ def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Asked
             yield Asked(name, run, weights, tuple(systems))
 
 
-def _tables(plan: Context) -> list[CaptionTable]:
-    return list(plan.scale.captioned().values())
-
-
 def table_of(plan: Context, dataset: str) -> CaptionTable:
     """What captions a dataset, whose name no other has."""
-    return next(table for table in _tables(plan) if dataset in table.datasets)
+    return next(table for table in plan.scale.captioned().values() if dataset in table.datasets)
 
 
 def runs(plan: Context) -> list[Run]:
@@ -67,7 +63,7 @@ def runs(plan: Context) -> list[Run]:
     for one in asked(plan):
         if one.run is not None:
             found |= {one.run.pretrained: None, one.run: None}
-    for table in _tables(plan):
+    for table in plan.scale.captioned().values():
         for name in table.datasets:
             guided = any(system.guided for system in table.systems_of(name).values())
             clips = (table.clip_score, table.guide if guided else None)
@@ -78,7 +74,8 @@ def runs(plan: Context) -> list[Run]:
 def captioned(plan: Context) -> list[Job]:
     """Every job of captions, then those of metrics."""
     written: list[Job] = [captions(plan, one) for one in asked(plan)]
-    shown = [(table, name, seed) for table in _tables(plan) for name in table.datasets for seed in _seeds(plan)]
+    datasets = [(table, name) for table in plan.scale.captioned().values() for name in table.datasets]
+    shown = [(table, name, seed) for table, name in datasets for seed in plan.scale.training.seeds]
     measured: list[Job] = [metrics(plan, name, seed) for _, name, seed in shown]
     judged: list[Job] = [judge(plan, name, seed) for table, name, seed in shown if table.contests_of(name)]
     return list({job.job: job for job in [*written, *measured, *judged]}.values())
@@ -102,36 +99,34 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
     dataset = table.datasets[one.dataset]
     trained = plan.pretrain(one.run) if one.run is not None else None
     inputs, more = [f"data/corpora/{dataset.corpus}"], dict[str, Any]()
+    modules, policies = list[str](), dict[str, Any]()
+    coca: CocaModel | None = None
     if trained is not None:
         inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}", *encoder_jobs.behind(trained)]
-        modules = [
-            *(parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]),
-            *encoder_jobs.modules(plan, trained),
-        ]
+        modules = encoder_jobs.modules(plan, trained, "generate")
         systems = {key: system for key, system in table.systems_of(one.dataset).items() if key in one.systems}
         policies = {key: system.policy() for key, system in systems.items()}
         if table.guide is not None and any(system.guided for system in systems.values()):
-            guide = _clip(plan, table, table.guide, one.dataset)
-            inputs, modules = inputs + guide.inputs, modules + guide.modules
-            more["guide"] = guide.told
+            more["guide"], read, loaded = _clip(plan, table, table.guide, one.dataset)
+            inputs, modules = inputs + read, modules + loaded
     elif one.coca:
-        modules, policies = [parts.OTHERS["coca"]], {}
+        modules = [parts.OTHERS["coca"]]
+        told = table.coca[one.coca].model_dump(include={"model", "weights", "beams", "most"}, context="complete")
+        coca = CocaModel(system=one.coca, **told)
     else:
-        inputs, modules, policies = [*inputs, f"data/corpora/{dataset.training}"], [], {}
+        inputs.append(f"data/corpora/{dataset.training}")
     return plan.make(
         CaptionsJob,
         f"captions/{_place(one)}",
         list(dict.fromkeys(inputs)),
         modules,
-        corpus=dataset.corpus,
-        split=dataset.split,
-        images=dataset.images,
+        **_images(dataset),
         run=trained.job if trained else None,
         run_config_sha256=trained.sha256 if trained else None,
         weights=one.weights,
         policies=policies,
         floor=None if trained or one.coca else {"system": FLOOR, "corpus": dataset.training},
-        coca=_coca(table, one.coca) if one.coca else None,
+        coca=coca,
         captioning=scale.caption,
         seed=table.seed,
         **more,
@@ -149,9 +144,8 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
     modules: list[str] = []
     clip: dict[str, Any] = {"clip": None, "open_clip": None}
     if isinstance(table.clip_score, RunClip):
-        by = _clip(plan, table, table.clip_score, name)
-        inputs, modules = inputs + by.inputs, by.modules
-        clip["clip"] = by.told
+        clip["clip"], read, modules = _clip(plan, table, table.clip_score, name)
+        inputs += read
     elif table.clip_score is not None:
         modules = [parts.ABILITIES["score_open_clip"]]
         clip["open_clip"] = table.clip_score
@@ -161,9 +155,7 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
         list(dict.fromkeys(inputs)),
         modules,
         captions=written,
-        corpus=dataset.corpus,
-        split=dataset.split,
-        images=dataset.images,
+        **_images(dataset),
         training=dataset.training,
         left_out=table.left_out,
         instances=dataset.instances,
@@ -188,9 +180,7 @@ def judge(plan: Context, name: str, seed: int) -> JudgeJob:
         [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
         seed=seed,
         captions=written,
-        corpus=dataset.corpus,
-        split=dataset.split,
-        images=dataset.images,
+        **_images(dataset),
         contests=contests,
         by=table.judge.by,
         metrics=measured.job if measured else None,
@@ -199,38 +189,22 @@ def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     )
 
 
+def _images(dataset: CaptionedImages) -> dict[str, Any]:
+    return dataset.model_dump(include={"corpus", "split", "images"}, context="complete")
+
+
 def _place(one: Asked) -> str:
     if one.run is not None:
         return f"{one.run.id}/{one.weights}/{one.dataset}"
     return f"coca/{one.coca}/{one.dataset}" if one.coca else f"floor/{one.dataset}"
 
 
-def _coca(table: CaptionTable, key: str) -> CocaModel:
-    one = table.coca[key]
-    return CocaModel(system=key, model=one.model, weights=one.weights, beams=one.beams, most=one.most)
-
-
-def _seeds(plan: Context) -> list[int]:
-    return plan.scale.training.seeds
-
-
-@dataclass(frozen=True)
-class _Clip:
-    """A CLIP run as a job asks for it: the run, and what is then read."""
-
-    told: ClipRun
-    inputs: list[str]
-    modules: list[str]
-
-
-def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip:
+def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> tuple[ClipRun, list[str], list[str]]:
+    """A CLIP run as a job asks for it, what is then read, and what is loaded by name."""
     trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
-    return _Clip(
-        ClipRun(run=trained.job, config_sha256=trained.sha256),
-        [trained.job, f"data/vocabularies/{trained.vocabulary}"],
-        [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
-    )
+    asked, read = ClipRun(run=trained.job, config_sha256=trained.sha256), [trained.job]
+    return asked, [*read, f"data/vocabularies/{trained.vocabulary}"], encoder_jobs.modules(plan, trained, "score")
 
 
 def _clip_run(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> Run:
-    return Run(table.datasets[dataset].pretrained, clip.on(table), clip.method, clip.of(_seeds(plan)))
+    return Run(table.datasets[dataset].pretrained, clip.on(table), clip.method, clip.of(plan.scale.training.seeds))

@@ -95,11 +95,6 @@ class Context(ABC):
     def runs(self) -> list[Run]:
         """Every run that the tables and figures need, each once, in their order."""
 
-    @property
-    @abstractmethod
-    def frozen(self) -> list[Frozen]:
-        """The encoders of others that are probed."""
-
     # --- what all jobs are made with ----------------------------------------------------------------------------------------
 
     def make(self, kind: type[J], job: str, inputs: list[str], modules: Iterable[str] = (), /, **values: Any) -> J:

@@ -29,26 +29,26 @@ E = TypeVar("E", bound=Strict)
 
 def wanted(plan: Context) -> list[Job]:
     """Every tokenizer and encoder that a run or a table asks for, then every corpus that it looks at for a run."""
-    encoded_: list[Job] = [
-        encoded(plan, name, plan.corpus_of(run)) for run in plan.runs if (name := frozen_of(plan, run))
-    ]
-    names = [name for run in plan.runs if (name := frozen_of(plan, run))]
-    names += [one.name for one in plan.frozen]
-    entries = [plan.scale.encoders[name] for name in dict.fromkeys(names)]
-    made: list[Job] = [tokenizer(plan, entry.tokenizer) for entry in entries if isinstance(entry, CodesTower)]
-    named = [name for run in plan.runs for name in words_behind(plan, run)]
-    made += [words(plan, name.removeprefix("words/")) for name in dict.fromkeys(named)]
-    brought: list[Job] = [encoder(plan, name) for name in dict.fromkeys(names)]
-    return list({job.job: job for job in [*made, *brought, *encoded_]}.values())
+    frozen = [(run, one) for run in plan.runs if (one := frozen_of(plan, run))]
+    names = dict.fromkeys([*(one.frozen for _, one in frozen), *_probed(plan)])
+    entries = [plan.scale.encoders[name] for name in names]
+    found: list[Job] = [tokenizer(plan, entry.tokenizer) for entry in entries if isinstance(entry, CodesTower)]
+    found += [words(plan, one.words) for _, one in frozen if one.words is not None]
+    found += [encoder(plan, name) for name in names]
+    found += [encoded(plan, one.frozen, plan.corpus_of(run)) for run, one in frozen]
+    return list({job.job: job for job in found}.values())
 
 
 def runs(plan: Context, others: Iterable[Run]) -> list[Run]:
     """The runs whose encoders ``others`` stand on, or that a table shows as a frozen one."""
-    scale = plan.scale
-    names = [name for run in others if (name := frozen_of(plan, run))]
-    names += [name for table in scale.tables.probing().values() for name in table.encoders]
-    entries = [scale.encoders[name] for name in dict.fromkeys(names)]
+    names = [*(one.frozen for run in others if (one := frozen_of(plan, run))), *_probed(plan)]
+    entries = [plan.scale.encoders[name] for name in dict.fromkeys(names)]
     return [run_of(plan, entry) for entry in entries if isinstance(entry, RunTower)]
+
+
+def _probed(plan: Context) -> list[str]:
+    """The encoders of others that tables of probes show."""
+    return [name for table in plan.scale.tables.probing().values() for name in table.encoders]
 
 
 def run_of(plan: Context, entry: RunTower) -> Run:
@@ -56,10 +56,10 @@ def run_of(plan: Context, entry: RunTower) -> Run:
     return Run(entry.corpus, entry.backbone, entry.method, seed)
 
 
-def frozen_of(plan: Context, run: Run) -> str | None:
-    """The frozen encoder that a run stands on, if it does."""
+def frozen_of(plan: Context, run: Run) -> FrozenBackbone | None:
+    """The backbone of a run that stands on a frozen encoder."""
     backbone = plan.scale.training.backbones[run.backbone]
-    return backbone.frozen if isinstance(backbone, FrozenBackbone) else None
+    return backbone if isinstance(backbone, FrozenBackbone) else None
 
 
 @once
@@ -146,20 +146,14 @@ def words_of(plan: Context, name: str) -> FrozenWords:
     return FrozenWords(job=brought.job, config_sha256=brought.sha256, width=brought.entry.width)
 
 
-def words_behind(plan: Context, run: Run) -> list[str]:
-    """The embeddings that a run takes from others."""
-    backbone = plan.scale.training.backbones[run.backbone]
-    return [words(plan, backbone.words).job] if isinstance(backbone, FrozenBackbone) and backbone.words else []
-
-
 def behind(trained: PretrainJob) -> list[str]:
     """The encoder that whoever asks a run about images needs besides it."""
     return [trained.backbone.frozen.job] if isinstance(trained.backbone, OnTokens) else []
 
 
-def modules(plan: Context, trained: PretrainJob) -> list[str]:
-    """What it loads by name for that."""
-    if not isinstance(trained.backbone, OnTokens):
-        return []
-    name = trained.backbone.frozen.job.removeprefix("encoders/")
-    return [parts.TOWERS[plan.scale.encoders[name].kind]]
+def modules(plan: Context, trained: PretrainJob, ability: str) -> list[str]:
+    """What is loaded by name to ask a run for an ability."""
+    found = [parts.ABILITIES[ability], parts.OBJECTIVES[trained.method.objective]]
+    for encoder in behind(trained):
+        found.append(parts.TOWERS[plan.scale.encoders[encoder.removeprefix("encoders/")].kind])
+    return found

@@ -52,23 +52,23 @@ class EncoderJob(Job):
     tokenizer: TokenizerBehind | None = None
 
 
-class ImageTokensJob(Job):
-    """The codes of a corpus's images, by the encoder of the job ``encoder``, whose configuration has that hash."""
+class _OfImagesJob(Job):
+    """What the encoder of the job ``encoder``, whose configuration has that hash, makes of a corpus's images."""
+
+    corpus: Name
+    encoder: str
+    encoder_config_sha256: str
+    splits: list[Literal["train", "val"]]
+    encode: Encode
+
+
+class ImageTokensJob(_OfImagesJob):
+    """Their codes."""
 
     verb: Literal["image-tokens"]
-    corpus: Name
-    encoder: str
-    encoder_config_sha256: str
-    splits: list[Literal["train", "val"]]
-    encode: Encode
 
 
-class EncodedJob(Job):
-    """The tokens that the encoder of the job ``encoder``, whose configuration has that hash, makes of a corpus's images."""
+class EncodedJob(_OfImagesJob):
+    """Their tokens."""
 
     verb: Literal["encode-corpus"]
-    corpus: Name
-    encoder: str
-    encoder_config_sha256: str
-    splits: list[Literal["train", "val"]]
-    encode: Encode

@@ -126,11 +126,8 @@ class Protocol(Strict):
 
 
 class Start(Strict):
-    """What a finetuned run goes on from: the ``weights`` of the job ``run``, whose configuration has that hash.
-
-    It stops after ``patience`` validations in a row of which none was the best so far. ``canvas``: a masked model learns
-    where captions end, on canvases of up to so many tokens (docs/captioning.md); None as in pretraining.
-    """
+    """What a finetuned run goes on from: the ``weights`` of the job ``run``, whose configuration has that hash. ``patience`` and
+    ``canvas`` as in :class:`mdc.plan.config.caption.Finetune`."""
 
     run: str
     config_sha256: str
@@ -245,17 +242,22 @@ class Floor(Strict):
     corpus: Name
 
 
-class CaptionsJob(Job):
-    """Captions of the first ``images`` of a corpus's ``split`` by one run, of each of ``policies`` {system: how}.
+class _OfCaptionsJob(Job):
+    """Of the first ``images`` of a corpus's ``split``."""
+
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+
+
+class CaptionsJob(_OfCaptionsJob):
+    """Captions by one run, of each of ``policies`` {system: how}.
 
     Without a run it is a model of others (``coca``), or the ``floor``. ``seed`` draws the other images. ``guide``: what the
     policies that write with one ask.
     """
 
     verb: Literal["write-captions"]
-    corpus: Name
-    split: Literal["train", "val", "test"]
-    images: Annotated[int, Field(ge=2)]
     run: str | None
     run_config_sha256: str | None
     weights: Literal["last", "best"] | None
@@ -267,7 +269,7 @@ class CaptionsJob(Job):
     guide: ClipRun | None = None
 
 
-class CaptionMetricsJob(Job):
+class CaptionMetricsJob(_OfCaptionsJob):
     """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
 
     ``training``: the corpus whose training captions may have been repeated. ``left_out``: metrics that are not wanted. ``clip``
@@ -277,9 +279,6 @@ class CaptionMetricsJob(Job):
 
     verb: Literal["measure-captions"]
     captions: Annotated[dict[str, str], Field(min_length=1)]
-    corpus: Name
-    split: Literal["train", "val", "test"]
-    images: Annotated[int, Field(ge=2)]
     training: Name
     left_out: list[str]
     instances: str | None
@@ -289,7 +288,7 @@ class CaptionMetricsJob(Job):
     captioning: Captioning
 
 
-class JudgeJob(Job):
+class JudgeJob(_OfCaptionsJob):
     """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one ``seed``.
 
     ``by``: who judges; if it is CLIPScore, those of the job ``metrics``, whose configuration has that hash. ``order_seed`` draws
@@ -299,9 +298,6 @@ class JudgeJob(Job):
     verb: Literal["judge-captions"]
     seed: NonNegative
     captions: Annotated[dict[str, str], Field(min_length=1)]
-    corpus: Name
-    split: Literal["train", "val", "test"]
-    images: Annotated[int, Field(ge=2)]
     contests: Annotated[dict[Name, list[Name]], Field(min_length=1)]
     by: Annotated[ByClipScore | ByEndpoint, Field(discriminator="kind")]
     metrics: str | None

@@ -21,7 +21,6 @@ from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
-from mdc.plan.jobs.fits import check_fits
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
@@ -39,6 +38,14 @@ from mdc.plan.jobs.model import (
 )
 from mdc.plan.records import UserError, sha256_json
 
+#: section of the scale's data → the class of its sets' jobs, and what they load by the kind of their source
+_SETS: dict[str, tuple[type[Job], dict[str, str]]] = {
+    "corpora": (CorpusJob, parts.CORPORA),
+    "probes": (ProbeSetJob, parts.PROBES),
+    "choices": (ChoiceSetJob, parts.CHOICES),
+    "texts": (TextsJob, parts.TEXTS),
+}
+
 
 class Plan(Context):
     """The jobs of ``params``' current scale."""
@@ -49,10 +56,7 @@ class Plan(Context):
         data = self.scale.data
         listed: list[Job] = [job for name in data.datasets for job in (*downloads(self, name), self.obtain(name))]
         listed += corpus_parts(self)
-        listed += [self.corpus(name) for name in data.corpora]
-        listed += [self.probe_set(name) for name in data.probes]
-        listed += [self.choice_set(name) for name in data.choices]
-        listed += [self.texts(name) for name in data.texts]
+        listed += [self.set_of(section, name) for section in _SETS for name in getattr(data, section)]
         listed += [self.vocabulary(name) for name in data.vocabularies]
         listed += map(self.frequencies, dict.fromkeys(self.corpus_of(run) for run in self.runs if self._counts(run)))
         frozen = [run for run in self.runs if encoder_jobs.frozen_of(self, run)]
@@ -100,11 +104,6 @@ class Plan(Context):
         order = sorted(asked, key=lambda key: (kinds.index(type(key[0])), place.get(key[0], 0)))
         return {key: [name for name in self.scale.data.probes if name in asked[key]] for key in order}
 
-    @property
-    def frozen(self) -> list[Frozen]:
-        """The encoders of others that are probed."""
-        return list(dict.fromkeys(encoder for encoder, _ in self.probes_of if isinstance(encoder, Frozen)))
-
     def _no_twins(self, wanted: Iterable[Run]) -> None:
         names = ("job", "inputs", "corpus", "backbone_name", "method_name")
         seen: dict[str, Run] = {}
@@ -114,8 +113,8 @@ class Plan(Context):
             key = sha256_json({"source": source.complete(), **decisive})
             if key in seen:
                 raise UserError(
-                    f"scales/{self.params.scale}.yaml: runs {seen[key].id} and {run.id} have equal configurations; "
-                    "give one of them a value of its own or use one id for both"
+                    f"{self.file}: runs {seen[key].id} and {run.id} have equal configurations; give one of them a value of its "
+                    "own or use one id for both"
                 )
             seen[key] = run
 
@@ -133,13 +132,8 @@ class Plan(Context):
         if not run.finetune:
             return None
         before, how = self.pretrain(run.pretrained), self.scale.finetune[run.finetune]
-        return Start(
-            run=before.job,
-            config_sha256=before.sha256,
-            weights=how.weights,
-            patience=how.patience,
-            canvas=how.canvas,
-        )
+        told = how.model_dump(include={"weights", "patience", "canvas"}, context="complete")
+        return Start(run=before.job, config_sha256=before.sha256, **told)
 
     # --- one job each -------------------------------------------------------------------------------------------------
 
@@ -147,16 +141,17 @@ class Plan(Context):
         behind = [job.job for job in downloads(self, name)]
         return self.make(ObtainJob, f"data/obtained/{name}", behind, **self.obtaining(name))
 
-    def _set(
-        self,
-        kind: type[Job],
-        section: str,
-        name: str,
-        source: Any,
-        kinds: dict[str, str],
-        behind: Iterable[str] = (),
-        **values: Any,
-    ) -> Job:
+    def set_of(self, section: str, name: str) -> Job:
+        """The job of a set of a section of the scale's data: ``corpora``, ``probes``, ``choices`` or ``texts``."""
+        kind, kinds = _SETS[section]
+        data = self.scale.data
+        source = getattr(data, section)[name].source
+        behind = [job.job for job in parts_of(self, name)] if section == "corpora" else []
+        values = {
+            "samples_per_shard": data.samples_per_shard,
+            "max_skipped": data.max_skipped,
+            "protocol": self.params.protocol.data,
+        }
         return self.make(
             kind,
             f"data/{section}/{name}",
@@ -164,29 +159,11 @@ class Plan(Context):
             [kinds[source.kind]],
             name=name,
             source=self.resolved_source(source),
-            **values,
+            **{key: value for key, value in values.items() if key in kind.model_fields},
         )
 
-    def _sharding(self) -> dict[str, Any]:
-        return {"samples_per_shard": self.scale.data.samples_per_shard, "max_skipped": self.scale.data.max_skipped}
-
     def corpus(self, name: str) -> Job:
-        source = self.scale.data.corpora[name].source
-        values = {**self._sharding(), "protocol": self.params.protocol.data}
-        behind = [job.job for job in parts_of(self, name)]
-        return self._set(CorpusJob, "corpora", name, source, parts.CORPORA, behind, **values)
-
-    def probe_set(self, name: str) -> Job:
-        source = self.scale.data.probes[name].source
-        return self._set(ProbeSetJob, "probes", name, source, parts.PROBES, **self._sharding())
-
-    def choice_set(self, name: str) -> Job:
-        source = self.scale.data.choices[name].source
-        return self._set(ChoiceSetJob, "choices", name, source, parts.CHOICES, **self._sharding())
-
-    def texts(self, name: str) -> Job:
-        source = self.scale.data.texts[name].source
-        return self._set(TextsJob, "texts", name, source, parts.TEXTS, protocol=self.params.protocol.data)
+        return self.set_of("corpora", name)
 
     def vocabulary(self, name: str) -> Job:
         listed = self.scale.data.vocabularies[name]
@@ -212,9 +189,32 @@ class Plan(Context):
             FrequenciesJob, f"data/frequencies/{corpus}", [f"data/corpora/{corpus}"], protocol=self.params.protocol.data
         )
 
+    def _check_fits(self, run: Run) -> None:
+        """UserError for a run whose decoder reads objects of images that are no rendered scenes, has no half of its layers, or
+        reads less of an image than its method asks for."""
+        backbone, corpus = self.scale.training.backbones[run.backbone], self.corpus_of(run)
+        method, where = self.params.methods[run.method], f"{self.file}: run {run.id}:"
+        if (method.layers is not None or method.objective == "bicaptioning") and backbone.decoder.layers % 2:
+            raise UserError(
+                f"{where} {run.method} has decoders of half the layers, and pretrain.backbones.{run.backbone}.decoder.layers = "
+                f"{backbone.decoder.layers}; allowed: an even number"
+            )
+        if not isinstance(backbone, Backbone) or backbone.reads == "patches":
+            return
+        if method.patches_kept is not None or method.objective == "superclass":
+            raise UserError(
+                f"{where} {run.method} is of patch tokens, and pretrain.backbones.{run.backbone}.reads = {backbone.reads}; "
+                "allowed: patches"
+            )
+        if backbone.reads == "objects" and self.scale.data.corpora[corpus].source.kind != "scenes":
+            raise UserError(
+                f"{where} pretrain.backbones.{run.backbone}.reads = objects: objects are found in rendered scenes alone, and the "
+                f"corpus {corpus} has none; allowed here: patches, mean, cls, grid_2, grid_3"
+            )
+
     @once
     def pretrain(self, run: Run) -> PretrainJob:
-        check_fits(self, run)
+        self._check_fits(run)
         frozen = encoder_jobs.frozen_of(self, run)
         corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
         method, protocol = self.params.methods[run.method], self.params.protocol
@@ -225,8 +225,8 @@ class Plan(Context):
                 *([f"runs/{run.pretrained.id}"] if run.finetune else []),
                 f"data/corpora/{corpus}",
                 f"data/vocabularies/{vocabulary}",
-                *([encoder_jobs.encoded(self, frozen, corpus).job] if frozen else []),
-                *encoder_jobs.words_behind(self, run),
+                *([encoder_jobs.encoded(self, frozen.frozen, corpus).job] if frozen else []),
+                *([encoder_jobs.words(self, frozen.words).job] if frozen and frozen.words else []),
                 *([self.frequencies(corpus).job] if self._counts(run) else []),
             ],
             [parts.OBJECTIVES[method.objective]],

@@ -60,10 +60,7 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
             *encoder_jobs.behind(trained),
             *inputs,
         ],
-        [
-            *(parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]),
-            *encoder_jobs.modules(plan, trained),
-        ],
+        encoder_jobs.modules(plan, trained, "score"),
         run=trained.job,
         run_config_sha256=trained.sha256,
         weights=weights,
