@@ -62,6 +62,19 @@ def _set(layer: str, job: str, manifest: str = "index.json", **more: Any) -> Ver
     return Verb("data", f"data/{layer}", f"model.{job}", record="made.json", manifest=manifest, **more)
 
 
+def _scores(layer: str, job: str, **more: Any) -> Verb:
+    return Verb(
+        "scoring",
+        layer,
+        f"model.{job}",
+        computes="scoring",
+        shared=True,
+        resumes=True,
+        reads=("checkpoint.safetensors",),
+        **more,
+    )
+
+
 VERBS = {
     "obtain": _set(
         layer="obtained",
@@ -243,63 +256,43 @@ VERBS = {
         text="probe one encoder by one head: linear, attentive or k-NN",
         counted="probe records, with their per-item results",
     ),
-    "score-choices": Verb(
-        stage="scoring",
+    "score-choices": _scores(
         layer="scores",
-        job="model.ChoicesJob",
+        job="ChoicesJob",
         module="mdc.evaluation.choices",
         record="scores.json",
         outputs=("scores.parquet",),
         options={"cache": "scores"},
-        computes="scoring",
-        shared=True,
-        resumes=True,
-        reads=("checkpoint.safetensors",),
         text="score the options of choice sets with one model, by each of its estimators; it resumes where it was killed",
         counted="records of choice sets' scores",
     ),
-    "score-pairs": Verb(
-        stage="scoring",
+    "score-pairs": _scores(
         layer="retrieval",
-        job="model.RetrievalJob",
+        job="RetrievalJob",
         module="mdc.evaluation.retrieval",
         record="retrieval.json",
         outputs=("matrix.safetensors",),
         options={"cache": "retrieval"},
-        computes="scoring",
-        shared=True,
-        resumes=True,
-        reads=("checkpoint.safetensors",),
         text="score held-out images and captions with one run, each against each; it resumes where it was killed",
         counted="records of held-out pairs' scores",
     ),
-    "score-classes": Verb(
-        stage="scoring",
+    "score-classes": _scores(
         layer="zero-shot",
-        job="model.ZeroShotJob",
+        job="ZeroShotJob",
         module="mdc.evaluation.zero_shot",
         record="zero_shot.json",
         outputs=("items.parquet",),
         options={"cache": "zero_shot"},
-        computes="scoring",
-        shared=True,
-        resumes=True,
-        reads=("checkpoint.safetensors",),
         text="classify labelled images by the score of each class's caption (zero-shot); it resumes where it was killed",
         counted="records of zero-shot classification",
     ),
-    "score-positions": Verb(
-        stage="scoring",
+    "score-positions": _scores(
         layer="positions",
-        job="model.PositionsJob",
+        job="PositionsJob",
         module="mdc.evaluation.positions",
         record="positions.json",
         outputs=("tokens.parquet", "gradients.parquet"),
         options={"cache": "positions"},
-        computes="scoring",
-        shared=True,
-        resumes=True,
-        reads=("checkpoint.safetensors",),
         text="measure what the image tells about each token of held-out captions; it resumes where it was killed",
         counted="records of scores by position",
     ),
