@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile, known_bytes
+from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile
 
 _COCO = "http://images.cocodataset.org/"
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
@@ -109,7 +109,6 @@ ENTRIES = (
         licence="CC BY 4.0",
         licence_note="Its terms: the annotations are CC BY 4.0; the images are their Flickr owners', under Flickr's terms.",
         items={"train": 113287, "val": 5000, "test": 5000},
-        size_bytes=known_bytes(*_COCO_FILES),
         note="Items of the Karpathy split, which joins restval to train. The images of 2017 are those of 2014, split in another "
         "way: without datasets.mscoco.parts both are fetched, 20 GB more than one of them.",
         files=_COCO_FILES,

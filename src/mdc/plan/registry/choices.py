@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdc.plan.registry.entry import Check, Mirror, RegistryEntry, RemoteFile, known_bytes
+from mdc.plan.registry.entry import Check, Mirror, RegistryEntry, RemoteFile
 
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 
@@ -228,7 +228,6 @@ ENTRIES = (
         licence="MIT License",
         licence_note="Its repository: MIT. The images are MSCOCO's val2017.",
         items={task: items for task, (items, _, _) in _SUGARCREPE.items()},
-        size_bytes=known_bytes(*_SUGARCREPE_FILES),
         note="Needs MSCOCO's val2017 beside it.",
         files=_SUGARCREPE_FILES,
         checks=tuple(Check("json", f"{task}.json", items) for task, (items, _, _) in _SUGARCREPE.items()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 # where a dataset comes from, unless the scale says otherwise
@@ -94,7 +94,8 @@ class RegistryEntry:
     """One dataset. ``licence`` is as the paper prints it where the paper does; ``licence_note`` what its own page says.
 
     ``label`` is the name in tables; ``paper_label`` the one in the paper's Table 9, None if it is not there. ``citation``
-    is short, ``reference`` names the work. ``items`` counts by split or task. ``own_copy`` tells a user what to get and
+    is short, ``reference`` names the work. ``items`` counts by split or task. ``size_bytes``: by default of its own ``files``, if
+    all are known. ``own_copy`` tells a user what to get and
     where to put it, ``needs`` names the paths that must then be there.
     """
 
@@ -118,7 +119,11 @@ class RegistryEntry:
     files: tuple[RemoteFile, ...] = ()
     own_copy: str = ""
     needs: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = field(default=())
+    checks: tuple[Check, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.size_bytes is None and self.origin == "files":
+            object.__setattr__(self, "size_bytes", known_bytes(*self.files))
 
     @property
     def ways(self) -> tuple[Way, ...]:
