@@ -24,8 +24,7 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
-from mdc.plan.processes.interrupts import Interrupted
-from mdc.plan.processes.lost import LostPeer
+from mdc.plan.processes.interrupts import Interrupted, LostPeer
 from mdc.plan.records import UserError
 from mdc.plan.verbs import OPTIONS, VERBS
 from mdc.training import launch

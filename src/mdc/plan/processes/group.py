@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from mdc.plan.processes.lost import LostPeer
+from mdc.plan.processes.interrupts import LostPeer
 from mdc.plan.records import UserError
 
 # How long a rank waits for another one that validates, saves or compiles; one that died is noticed at once

@@ -29,6 +29,10 @@ class Interrupted(Exception):
         return cls(f"ended by {how}; saved at step {step} of {steps}; rerun to resume", number)
 
 
+class LostPeer(Exception):
+    """Another process of this run is gone. That process reports the reason itself."""
+
+
 class Interrupts(AbstractContextManager["Interrupts"]):
     """While its block runs, the first SIGINT or SIGTERM stands in ``number`` (0: none came) and does nothing else; a second one
     ends the process at once. If the block does not answer the first by raising Interrupted, it acts at the block's end.
