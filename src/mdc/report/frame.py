@@ -8,13 +8,13 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.plan.jobs.shown import PositionSystem, ScoredSystem, System
+from mdc.plan.jobs.shown import PositionSystem, ScoredSystem, Statistics, System
 from mdc.report.csv_file import names, write_csv
-from mdc.report.statistics.claims import Decision
+from mdc.report.statistics.claims import Claim, Decision, decide
 from mdc.report.statistics.estimate import Estimate
 
 AVERAGE = "Average"
@@ -36,12 +36,29 @@ LEVELS = (
     *ESTIMATE,
     *names("chance shortcut ceiling gain gain_low gain_high control pairs steps published run records control_records"),
 )
+#: of these what the fields of a level, of a claim and of its decision hold
+_OF_LEVEL = names("scale artefact column label metric unit chance shortcut ceiling pairs steps published")
+_OF_CLAIM = names("scale artefact kind condition column label metric unit records")
+_OF_DECISION = names("p p_holm direction margin p_size p_size_holm size detectable")
 CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
     *names("condition column label metric unit"),
     *ESTIMATE,
-    *names("primary p p_holm direction margin p_size p_size_holm size detectable records"),
+    *("primary", *_OF_DECISION, "records"),
 )
+
+
+def system_cells(system: System) -> Cells:
+    """What tells a system from others, and the records that its number is of."""
+    return {
+        "system": system.key,
+        "dataset": dataset(system),
+        "backbone": system.backbone.label,
+        "method": system.method.label,
+        "pooling": system.pooling,
+        "estimator": system.estimator,
+        "records": records_of(system),
+    }
 
 
 def estimate_cells(found: Estimate) -> Cells:
@@ -95,32 +112,15 @@ class Number:
     def cells(self) -> Cells:
         """Its line of the csv file."""
         system, gain = self.system, self.gain
-        told = (
-            self.scale,
-            self.artefact,
-            system.key,
-            self.dataset,
-            system.backbone.label,
-            system.method.label,
-            system.pooling,
-            system.estimator,
-        )
-        cells = dict(zip(LEVELS, (*told, self.column, self.label, self.metric, self.unit), strict=False))
         return {
-            **cells,
+            **{name: getattr(self, name) for name in _OF_LEVEL},
+            **system_cells(system),
             **estimate_cells(self.found),
-            "chance": self.chance,
-            "shortcut": self.shortcut,
-            "ceiling": self.ceiling,
             "gain": gain and gain.value,
             "gain_low": gain and gain.low,
             "gain_high": gain and gain.high,
             "control": self.control and self.control.key,
-            "pairs": self.pairs,
-            "steps": self.steps,
-            "published": self.published,
             "run": " ".join(system.runs),
-            "records": records_of(system),
             "control_records": records_of(self.control) if self.control else None,
         }
 
@@ -165,33 +165,19 @@ class Contrast:
 
     def cells(self) -> Cells:
         """Its line of the csv file."""
-        first, second, decision = self.first, self.second, self.decision
-        told = (
-            self.scale,
-            self.artefact,
-            self.kind,
-            first.key,
-            second and second.key,
-            first.dataset,
-            second and second.dataset,
-        )
-        sides = (first.backbone, second and second.backbone, first.method, second and second.method)
-        of = (self.condition, self.column, self.label, self.metric, self.unit)
-        cells = dict(zip(CLAIMS, (*told, *sides, *of), strict=False))
-        return {
-            **cells,
-            **estimate_cells(self.found),
-            "primary": decision is not None,
-            "p": decision and decision.p,
-            "p_holm": decision and decision.p_holm,
-            "direction": decision and decision.direction,
-            "margin": decision and decision.margin,
-            "p_size": decision and decision.p_size,
-            "p_size_holm": decision and decision.p_size_holm,
-            "size": decision and decision.size,
-            "detectable": decision and decision.detectable,
-            "records": self.records,
-        }
+        cells = {name: getattr(self, name) for name in _OF_CLAIM} | estimate_cells(self.found)
+        for side, key, prefix in ((self.first, "first", ""), (self.second, "second", "second_")):
+            cells[key] = side and side.key
+            cells |= {f"{prefix}{name}": side and getattr(side, name) for name in ("dataset", "backbone", "method")}
+        decided = {name: self.decision and getattr(self.decision, name) for name in _OF_DECISION}
+        return {**cells, "primary": self.decision is not None, **decided}
+
+
+def decided(lines: Sequence[Contrast], claims: Sequence[Claim | None], how: Statistics) -> list[Contrast]:
+    """``lines``, each with what was found of its claim if it has one; these claims are tested together."""
+    found = iter(decide([one for one in claims if one is not None], how.level, how.power, how.order))
+    pairs = zip(lines, claims, strict=True)
+    return [line if one is None else replace(line, decision=next(found)) for line, one in pairs]
 
 
 def what(claim: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from mdc.plan.records import UserError, read_json
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import names
-from mdc.report.frame import Contrast, records_of, write_contrasts
+from mdc.report.frame import Contrast, Side, records_of, write_contrasts
 from mdc.report.given import Given, path_of
 from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
 from mdc.report.statistics.estimate import Estimate
@@ -90,13 +90,15 @@ class OverDatasets:
     def _line(self, pair: tuple[str, str], measure: str) -> Contrast:
         """A pair over all splits."""
         pairs = [_on(dataset, pair) for dataset in self.over.datasets]
-        line = self.found.contrast("difference", pairs[0], measure, self.mean(self.values(pair, measure)))
-        assert line.second is not None
-        return replace(
-            line,
-            kind="splits",
-            first=replace(line.first, key=pair[0], dataset="all"),
-            second=replace(line.second, key=pair[1], dataset="all"),
+        sides = zip(pair, (Side.of(self.found.systems[key]) for key in pairs[0]), strict=True)
+        first, second = (replace(side, key=key, dataset="all") for key, side in sides)
+        return self.found.contrast(
+            "splits",
+            pairs[0],
+            measure,
+            self.mean(self.values(pair, measure)),
+            first=first,
+            second=second,
             records=records_of(*(self.found.systems[key] for one in pairs for key in one)),
             decision=self.decisions.get(pair) if measure == self.claimed else None,
         )

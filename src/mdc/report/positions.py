@@ -22,15 +22,16 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
 from mdc.plan.records import UserError
-from mdc.report.frame import Contrast, Side, records_of
+from mdc.report.frame import Contrast, Kind, Side, decided, records_of
 from mdc.report.given import Given, table_of
-from mdc.report.statistics.claims import Decision, claim, decide
+from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.replicates import Floats, Items, Replicates, drawn, mean
 
@@ -237,82 +238,55 @@ class Positions:
                 for against in dict.fromkeys((None, self.reference(key))):
                     fall = self._fall(key, context, kind, against)
                     if fall is not None:
-                        found.append(self._contrast(key, against, context, kind, fall))
+                        found.append(self._fell(key, against, context, kind, fall))
         return found
 
     def claims(self) -> list[Contrast]:
         """How much less a system falls than the reference in matched contexts, and how much stronger function words are of one
         system than of another, of those that the job names."""
-        named = []
+        how = self.job.statistics
+        lines: list[Contrast] = []
+        claims: list[Claim] = []
         for key in self.job.primary:
             reference = self.reference(key)
             fall = self._fall(key, "prefix", None, reference)
             if fall is None or reference is None:
                 raise UserError(f"{key}: no held-out caption is long enough to have a first and a last third")
-            named.append((key, reference, fall))
-        apart = []
+            lines.append(self._fell(key, reference, "prefix", None, fall))
+            claims.append(claim(fall, self.job.margin, how.level))
+        told = {"column": FUNCTION, "label": f"{FUNCTION} words", "condition": "as trained"}
+        told |= {"metric": "strength of the gradient", "unit": "times the mean BPE token"}
         for one, other in self.job.function_words:
             ours, theirs = self._strength(one, FUNCTION), self._strength(other, FUNCTION)
             if ours is None or theirs is None:
                 raise UserError(f"{one}: no caption whose gradients are measured has a function word")
-            apart.append((one, other, ours - theirs))
-        how = self.job.statistics
-        claims = [claim(fall, self.job.margin, how.level) for *_, fall in named]
-        claims += [claim(difference, None, how.level) for *_, difference in apart]
-        decisions = iter(decide(claims, how.level, how.power, how.order))
-        falls = [self._contrast(key, other, "prefix", None, fall, next(decisions)) for key, other, fall in named]
-        return [*falls, *(self._apart(one, other, found, next(decisions)) for one, other, found in apart)]
-
-    def _apart(self, one: str, other: str, found: Replicates, decision: Decision) -> Contrast:
-        """How much stronger function words are of ``one`` system."""
-        systems = [self.systems[key] for key in (one, other)]
-        sides = [Side(each.key, each.corpus.label, self.job.backbone, each.method.label) for each in systems]
-        return Contrast(
-            scale=self.job.scale,
-            artefact=self.job.artefact,
-            kind="difference",
-            first=sides[0],
-            second=sides[1],
-            column=FUNCTION,
-            label=f"{FUNCTION} words",
-            metric="strength of the gradient",
-            unit="times the mean BPE token",
-            found=estimate(found, self.job.statistics.level, contrast=True),
-            records=records_of(*systems),
-            decision=decision,
-            condition="as trained",
-        )
+            lines.append(self._contrast("difference", one, other, ours - theirs, **told))
+            claims.append(claim(ours - theirs, None, how.level))
+        return decided(lines, claims, how)
 
     def context(self, key: str, context: str) -> str:
         """A context as the csv files name it."""
         return SUFFIX if self.systems[key].reverse and context == "prefix" else context
 
-    def _contrast(
-        self,
-        key: str,
-        against: str | None,
-        context: str,
-        kind: str | None,
-        fall: Replicates,
-        decision: Decision | None = None,
-    ) -> Contrast:
+    def _fell(self, key: str, against: str | None, context: str, kind: str | None, fall: Replicates) -> Contrast:
         """A fall; the ``condition`` is the context."""
+        told = {"column": kind or "all", "label": kind or "all tokens", "condition": self.context(key, context)}
+        told |= {"metric": "last third minus first third", "unit": "nats"}
+        return self._contrast("fall", key, against, fall, **told)
+
+    def _contrast(self, kind: Kind, key: str, against: str | None, found: Replicates, **told: Any) -> Contrast:
+        """A number of a system, or of how much it is above another; ``told``: what it is."""
         systems = [self.systems[one] for one in (key, against) if one is not None]
         sides = [Side(one.key, one.corpus.label, self.job.backbone, one.method.label) for one in systems]
         return Contrast(
             scale=self.job.scale,
             artefact=self.job.artefact,
-            kind="fall",
+            kind=kind,
             first=sides[0],
             second=sides[1] if against else None,
-            column=kind or "all",
-            label=kind or "all tokens",
-            metric="last third minus first third",
-            unit="nats",
-            found=estimate(fall, self.job.statistics.level, contrast=True),
+            found=estimate(found, self.job.statistics.level, contrast=True),
             records=records_of(*systems),
-            decision=decision,
-            condition=self.context(key, context),
+            **told,
         )
 
 

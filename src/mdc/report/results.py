@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -12,7 +13,7 @@ from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.shown import System, SystemsJob
 from mdc.plan.records import UserError
 from mdc.report import published, words
-from mdc.report.frame import AVERAGE, Contrast, Number, Side, dataset, records_of
+from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset, records_of
 from mdc.report.given import Given, path_of, reading, record_of, table_of, title
 from mdc.report.items import items_of
 from mdc.report.statistics.claims import Decision, claim, decide
@@ -222,10 +223,10 @@ class Results:
             for (pair, measure), found in self.differences.items()
         ]
 
-    def contrast(self, kind: Literal["difference", "gain"], pair: Pair, measure: str, found: Estimate) -> Contrast:
-        """A difference of two systems as a line."""
+    def contrast(self, kind: Kind, pair: Pair, measure: str, found: Estimate, **more: Any) -> Contrast:
+        """A difference of two systems as a line; ``more``: its fields that the pair does not tell."""
         first, second = (self.systems[key] for key in pair)
-        return Contrast(
+        line = Contrast(
             scale=self.job.scale,
             artefact=self.job.artefact,
             kind=kind,
@@ -239,6 +240,7 @@ class Results:
             records=records_of(first, second),
             decision=self.decisions.get((pair, measure)),
         )
+        return replace(line, **more)
 
     def claims(self) -> list[Contrast]:
         """The lines of what was named beforehand, in that order."""

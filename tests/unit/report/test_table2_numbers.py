@@ -189,7 +189,13 @@ def test_a_set_that_stands_twice_is_once_in_the_average() -> None:
 def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
     sets = [scored_set(1), scored_set(2)]
     store: Any = SimpleNamespace(scores=lambda name: {"set": sets[int(name)]})
-    place = {"corpus": None, "backbone": SimpleNamespace(label="B"), "weights": "last", "records": ["0", "1"]}
+    place = {
+        "corpus": None,
+        "backbone": SimpleNamespace(label="B"),
+        "pooling": "",
+        "weights": "last",
+        "records": ["0", "1"],
+    }
     rows = [
         SimpleNamespace(
             key=f"{estimator}/{shown}",

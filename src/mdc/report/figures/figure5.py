@@ -20,10 +20,10 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import drawing
-from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
-from mdc.report.statistics.claims import claim, decide
+from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Replicates
 
@@ -90,17 +90,16 @@ class Sizes(Results):
         for system in (system for system in self.job.systems if system.corpus):
             groups.setdefault((system.backbone, system.method, system.estimator), []).append(system)
         lines = [(group, column) for group in groups.values() if len(group) > 1 for column in self.columns]
-        found, how = [self._trend(*line) for line in lines], self.job.statistics
-        claimed = [
-            place
-            for place, (group, column) in enumerate(lines)
-            if column == self.primary_measure and group[0].method.key in self.job.trends
-        ]
-        claims = [claim(self._slope(*lines[n]), self._margin_of_slope(*lines[n]), how.level) for n in claimed]
-        for place, decision in zip(claimed, decide(claims, how.level, how.power, how.order), strict=True):
-            trend = found[place]
-            found[place] = replace(trend, line=replace(trend.line, decision=decision))
-        return found
+        found = [self._trend(*line) for line in lines]
+        with_claims = decided(
+            [trend.line for trend in found], [self._claim(*line) for line in lines], self.job.statistics
+        )
+        return [replace(trend, line=line) for trend, line in zip(found, with_claims, strict=True)]
+
+    def _claim(self, systems: Sequence[System], column: str) -> Claim | None:
+        if column != self.primary_measure or systems[0].method.key not in self.job.trends:
+            return None
+        return claim(self._slope(systems, column), self._margin_of_slope(systems, column), self.job.statistics.level)
 
     def _margin_of_slope(self, systems: Sequence[System], column: str) -> float | None:
         """Of a doubling, if the whole rise is to be less than the metric's margin."""

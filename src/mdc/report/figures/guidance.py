@@ -17,9 +17,9 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.statistics.claims import Claim, decide
+from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Replicates
@@ -76,25 +76,12 @@ def _claims(job: GuidanceFigureJob, found: Captioned) -> tuple[list[Contrast], l
             continue
         values, span = shared
         first, place = found.replicates[systems[0].key, _Y], Side.of(systems[0])
+        apart = estimate(Replicates(values, first.n, first.groups), how.level, contrast=True)
+        named = [replace(place, key=side.key, method=side.label) for side in sides]
+        more = {"first": named[0], "second": named[1], "records": records_of(*systems), "condition": f"equal {_EQUAL}"}
         spans.append(span)
-        lines.append(
-            Contrast(
-                scale=job.scale,
-                artefact=job.artefact,
-                kind="curves",
-                first=replace(place, key=sides[0].key, method=sides[0].label),
-                second=replace(place, key=sides[1].key, method=sides[1].label),
-                column=_Y,
-                label=found.columns[_Y],
-                metric=found.metric[_Y],
-                unit="points",
-                found=estimate(Replicates(values, first.n, first.groups), how.level, contrast=True),
-                records=records_of(*systems),
-                condition=f"equal {_EQUAL}",
-            )
-        )
-    decisions = decide([Claim(line.found) for line in lines], how.level, how.power, how.order)
-    return [replace(line, decision=decision) for line, decision in zip(lines, decisions, strict=True)], spans, none
+        lines.append(found.contrast("curves", (systems[0].key, systems[-1].key), _Y, apart, **more))
+    return decided(lines, [Claim(line.found) for line in lines], how), spans, none
 
 
 def _points(found: Captioned, system: str, seeds: int) -> Floats:

@@ -20,9 +20,9 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.statistics.claims import Claim, claim, decide
+from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Floats, Replicates
 
@@ -68,36 +68,20 @@ def _claims(job: RobustnessFigureJob, found: Captioned) -> list[Contrast]:
         return []
     curves = {(curve.kind, curve.key): curve for curve in job.curves}
     lines: list[Contrast] = []
-    claims: dict[int, Claim] = {}
+    claims: list[Claim | None] = []
     for kind, pair in product(dict.fromkeys(curve.kind for curve in job.curves), job.between):
         sides = [curves[kind, key] for key in pair]
         one, other = (kept(found, side, measure) for side in sides)
         if one is None or other is None:
             continue
-        if kind in job.claimed:
-            claims[len(lines)] = claim(one - other, how.margins.get("kept"), how.level)
+        claims.append(claim(one - other, how.margins.get("kept"), how.level) if kind in job.claimed else None)
         named = [replace(Side.of(found.systems[side.systems[0]]), method=side.label) for side in sides]
         keys = [key for side in sides for key in (*side.systems, side.control) if key is not None]
-        lines.append(
-            Contrast(
-                scale=job.scale,
-                artefact=job.artefact,
-                kind="kept",
-                first=named[0],
-                second=named[1],
-                column=measure,
-                label=found.columns[measure],
-                metric=found.metric[measure],
-                unit="points",
-                found=estimate(one - other, how.level, contrast=True),
-                records=records_of(*(found.systems[key] for key in keys)),
-                condition=kind,
-            )
-        )
-    decided = decide(list(claims.values()), how.level, how.power, how.order)
-    for place, decision in zip(claims, decided, strict=True):
-        lines[place] = replace(lines[place], decision=decision)
-    return lines
+        records = records_of(*(found.systems[key] for key in keys))
+        more = {"first": named[0], "second": named[1], "records": records, "condition": kind}
+        apart = estimate(one - other, how.level, contrast=True)
+        lines.append(found.contrast("kept", (named[0].key, named[1].key), measure, apart, **more))
+    return decided(lines, claims, how)
 
 
 def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError
-from mdc.report.frame import LOG_RATIO, Contrast, Side
+from mdc.report.frame import LOG_RATIO, Contrast, Side, decided
 from mdc.report.given import Given, run_log
 from mdc.report.statistics import steadiness
-from mdc.report.statistics.claims import Claim, decide
+from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.estimate import Estimate
 
 LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
@@ -122,19 +122,16 @@ def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
             runs.setdefault(track.method, []).append(track)
         for method, group in runs.items():
             lines += _of_schedule(group, None if method == job.reference else runs[job.reference], job)
-    primary = {
-        place: line.ratio
-        for place, line in enumerate(lines)
-        if line.ratio is not None
-        and line.statistic in (LOSS, NORM)
-        and f"{line.run.corpus.key}/{line.run.method.key}" in job.primary
-    }
-    how = job.statistics
-    # no margin was named beforehand, so no ratio has a size
-    decisions = decide([Claim(ratio.found) for ratio in primary.values()], how.level, how.power, how.order)
-    for (place, ratio), decision in zip(primary.items(), decisions, strict=True):
-        lines[place] = replace(lines[place], ratio=replace(ratio, decision=decision))
-    return lines
+    ratios: list[Contrast] = []
+    claims: list[Claim | None] = []
+    for line in lines:
+        if line.ratio is not None:
+            named = line.statistic in (LOSS, NORM) and f"{line.run.corpus.key}/{line.run.method.key}" in job.primary
+            ratios.append(line.ratio)
+            # no margin was named beforehand, so no ratio has a size
+            claims.append(Claim(line.ratio.found) if named else None)
+    told = iter(decided(ratios, claims, job.statistics))
+    return [line if line.ratio is None else replace(line, ratio=next(told)) for line in lines]
 
 
 def places(tracks: Sequence[Track]) -> dict[tuple[str, str], list[Track]]:

@@ -12,7 +12,7 @@ import numpy as np
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.report.csv_file import names, write_csv
-from mdc.report.frame import ESTIMATE, Cells, Number, dataset, records_of
+from mdc.report.frame import ESTIMATE, Cells, Number, system_cells
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
@@ -29,6 +29,9 @@ SHOWN = {
 }
 
 _KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE, "records")
+_ERROR_LINE = names(
+    "scale artefact system dataset backbone method estimator weights shown captions score error tokens bits_per_token records"
+)
 
 
 def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
@@ -42,7 +45,7 @@ def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
     shown = [*_main(found), _blind(found), *comparisons.gains(found), *comparisons.tables(found)]
     score_rows.write(found, [*shown, *kept, _error_table(found, errors)], out)
     write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
-    write_csv(out / "table2_errors.csv", errors, list(errors[0]))
+    write_csv(out / "table2_errors.csv", errors, _ERROR_LINE)
 
 
 def _main(found: Choices) -> list[Table]:
@@ -250,11 +253,7 @@ def _errors(found: Choices) -> Iterator[Cells]:
         yield {
             "scale": found.job.scale,
             "artefact": found.job.artefact,
-            "system": system.key,
-            "dataset": dataset(system),
-            "backbone": system.backbone.label,
-            "method": system.method.label,
-            "estimator": system.estimator,
+            **system_cells(system),
             "weights": system.weights or "",
             "shown": system.shown,
             "captions": len(score),
@@ -262,7 +261,6 @@ def _errors(found: Choices) -> Iterator[Cells]:
             "error": float(np.sqrt((error**2).mean())),
             "tokens": float(tokens.mean()),
             "bits_per_token": float(-score.sum() / tokens.sum() / math.log(2)) if likelihood else None,
-            "records": records_of(system),
         }
 
 
