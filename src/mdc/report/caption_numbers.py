@@ -28,7 +28,6 @@ class Captioned(Results):
     ``parts_of``: of each part of the table, its metrics {key: label}, those that are missing too.
     """
 
-    averages = False
     job: CaptionTableJob
 
     def __init__(self, job: CaptionTableJob, given: Given) -> None:
@@ -59,7 +58,7 @@ class Captioned(Results):
         self.claims_lost = bool(job.primary) and job.primary_column in self.missing
         if job.primary_column in self.missing:
             changed |= {"primary": [], "primary_column": there[0].key}
-        super().__init__(job.model_copy(update=changed), given)
+        super().__init__(job.model_copy(update=changed), given, averages=False)
 
     def read(self) -> None:
         """See :class:`Results`. There is no chance level; controls are rows."""

@@ -35,20 +35,18 @@ class Results:
     column, in per cent. ``trained``: what a system's first record holds about its training. ``metric``, ``unit``,
     ``chance``, ``shortcut``, ``ceiling``: of each measure, what it is, its unit, and what guessing, the best known
     shortcut and a perfect scorer reach (None if there is no guessing, none is known, or there is no limit).
-    ``shortcut_by``: of a column, what that shortcut looks at. ``overall``: the average, or the first column where there is none.
+    ``shortcut_by``: of a column, what that shortcut looks at. ``overall``: the average, or the first column where there
+    is none. With ``averages`` the mean of several columns is a measure of its own.
     """
 
-    averages = True  # the mean of several columns is a measure of its own
-    printed = True  # the paper prints these numbers; of a figure it only draws them
-
-    def __init__(self, job: SystemsJob, given: Given) -> None:
+    def __init__(self, job: SystemsJob, given: Given, averages: bool = True) -> None:
         self.job, self.given, self.title, self.scale_text = job, given, title(job.artefact), words.scale_text(job)
         self.systems = {system.key: system for system in job.systems}
         self.corpora = {s.corpus.key: s.corpus.label for s in job.systems if s.corpus}
         self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))
         self.columns = {column.key: column.label for column in job.columns}
         self.averaged = [key for key in self.columns if key not in job.reported_separately]
-        averages = self.averages and len(self.averaged) > 1
+        averages = averages and len(self.averaged) > 1
         self.measures = [*self.averaged, *([AVERAGE] if averages else []), *job.reported_separately]
         self.overall = AVERAGE if averages else self.measures[0]
         self.primary_measure = self._primary_measure()
@@ -195,7 +193,7 @@ class Results:
 
     def _number(self, system: System, measure: str) -> Number:
         labels = dataset(system), system.backbone.label, system.method.label
-        paper = self.printed and self.job.scale == "paper" and system.corpus is not None
+        paper = self.job.scale == "paper" and system.corpus is not None
         return Number(
             scale=self.job.scale,
             artefact=self.job.artefact,

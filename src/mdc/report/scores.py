@@ -213,8 +213,6 @@ class Store:
 class Retrieval(Results):
     """The retrieval table: a column's items are queries, images or captions."""
 
-    averages = False
-    printed = False
     job: RetrievalTableJob
 
     def read(self) -> None:

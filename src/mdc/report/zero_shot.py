@@ -54,7 +54,6 @@ def _items(table: Table, probe: str, estimator: str, column: str) -> Items:
 class ZeroShot(Results):
     """The table of zero-shot classification; a column is a probe."""
 
-    printed = False
     job: ZeroShotTableJob
 
     def read(self) -> None:

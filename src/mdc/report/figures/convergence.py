@@ -40,8 +40,6 @@ _APART = 1.6  # per cent of the steps: from a method's marker to the next one's
 class _Snapshots(Results):
     job: ConvergenceJob
 
-    printed = False
-
 
 def make(job: ConvergenceJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its comparisons into ``out``; errors as of Table 1."""

@@ -40,18 +40,13 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 
     There is no average of several columns: each has panels of its own.
     """
-    probing = _Ratios(job, given)
+    probing = Results(job, given, averages=False)
     numbers = probing.numbers()
     ratios = [_ratios(number.system) for number in numbers]
     low, high = [least for least, _ in ratios], [greatest for _, greatest in ratios]
     write_levels(out / "figure4.csv", numbers, mask_ratio_low=low, mask_ratio_high=high)
     write_contrasts(out / "figure4_contrasts.csv", probing.contrasts())
     draw(probing, numbers, [out / f"figure4.{ending}" for ending in ("png", "svg", "pdf")])
-
-
-class _Ratios(Results):
-    averages = False
-    printed = False
 
 
 def _ratios(system: System) -> tuple[float | None, float | None]:

@@ -67,11 +67,8 @@ class Sizes(Results):
 
     job: ProbingJob
 
-    averages = False
-    printed = False
-
     def __init__(self, job: ProbingJob, given: Given) -> None:
-        super().__init__(job, given)
+        super().__init__(job, given, averages=False)
         if len(self.corpora) < 2:
             raise UserError(f"{self.title}: a trend needs two corpora or more")
         self.sizes = {corpus: self.told_of(corpus, "pairs", "pairs") for corpus in self.corpora}

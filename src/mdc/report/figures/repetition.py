@@ -63,8 +63,6 @@ class Repetition(Results):
 
     job: ProbingJob
 
-    printed = False
-
     def __init__(self, job: ProbingJob, given: Given) -> None:
         super().__init__(job, given)
         told = {
