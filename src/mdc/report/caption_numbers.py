@@ -8,18 +8,10 @@ from typing import Any
 from mdc.plan.jobs.shown_captions import CaptionedSystem, CaptionTableJob
 from mdc.plan.records import UserError
 from mdc.report.given import Given, path_of, reading, record_of, table_of, title
-from mdc.report.measured_captions import FILE, MeasuredCaptions, measured_of
+from mdc.report.measured_captions import FILE, UNITS, MeasuredCaptions, measured_of
 from mdc.report.results import Pair, Results
 from mdc.report.statistics.claims import caption_margin
 from mdc.report.statistics.replicates import Replicates
-
-#: of a metric that is no share its unit; the others are per cent. The first three are printed times 100 like these
-_UNITS = {
-    **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "x 100"),
-    **dict.fromkeys(("words", "unreadable", "calls"), "a caption"),
-    "content_words": "distinct, a caption",
-    "objects": "a caption",
-}
 
 
 class Captioned(Results):
@@ -41,11 +33,8 @@ class Captioned(Results):
 
         @cache
         def read(name: str) -> dict[str, MeasuredCaptions]:
-            record, path = self.records[name], path_of(job, given, name)
-            if record.get("kind") != "metrics" or FILE not in record.get("outputs", {}):
-                raise UserError(f"{path}: not a record of measured captions; measure again")
             table = table_of(job, given, name, FILE, ("system", "image"))
-            with reading(path.with_name(FILE)):
+            with reading(path_of(job, given, name).with_name(FILE)):
                 return measured_of(table)
 
         self._read = read
@@ -68,7 +57,7 @@ class Captioned(Results):
                 self.items[system.key, key] = [items for items in found if items is not None]
             self.trained[system.key] = self.told(system)[0].get("training")
         self.metric = dict(self.columns)
-        self.unit = {key: _UNITS.get(key, "per cent") for key in self.columns}
+        self.unit = {key: UNITS.get(key, "per cent") for key in self.columns}
         self.chance = dict.fromkeys(self.columns)
 
     def margin(self, pair: Pair, measure: str) -> Replicates | None:

@@ -15,57 +15,61 @@ from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic
 
 FILE = "metrics.parquet"
 _YES_OR_NO = ("repeated", "CHAIRs")
-#: what is no share of anything, though it is printed times 100 like one
-_NUMBERS = ("CIDEr", "CLIPScore", "RefCLIPScore", "words", "unreadable", "content_words", "objects", "calls")
+#: of a metric that is no share its unit, though it is multiplied by 100 like one; the first three are printed so
+UNITS = {
+    **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "x 100"),
+    **dict.fromkeys(("words", "unreadable", "calls"), "a caption"),
+    "content_words": "distinct, a caption",
+    "objects": "a caption",
+}
+#: a column of Table 3, or what stands before its kind → what of the file it is made of, where that is not called alike
+_MADE_OF = {
+    **dict.fromkeys(("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"), "bleu_counts"),
+    "METEOR": "meteor_counts",
+    **dict.fromkeys(("CHAIRi", "CHAIRs"), "objects"),
+    "word": "true_words",
+    **dict.fromkeys(("true", "told"), "truth"),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredCaptions:
-    """One system on N images. ``columns``: name → (N,), of metrics that are available; ``bleu`` (N, 10) and ``meteor`` (N,
-    23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.data.scenes.oracle` has them; ``objects`` (N, 2): those that a
-    caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as the function of that name there has
-    them. None where there is none."""
+    """One system on N images. ``columns``: name → array of what is available: metrics (N,), ``bleu_counts`` (N, 10) and
+    ``meteor_counts`` (N, 23), what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.data.scenes.oracle` has them;
+    ``objects`` (N, 2): those that a caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as
+    the function of that name there has them."""
 
     images: tuple[str, ...]
     columns: Mapping[str, Floats]
-    bleu: Floats | None
-    meteor: Floats | None
-    truth: Floats | None
-    objects: Floats | None
-    true_words: Floats | None = None
 
     def items(self, column: str) -> Items | None:
         """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
         what, _, kind = column.partition("_")
-        if column.startswith("BLEU-"):
-            return self._whole(self.bleu, lambda sums: bleu(sums, int(column[-1])))
-        if column == "METEOR":
-            return self._whole(self.meteor, meteor)
-        if column in ("CHAIRi", "CHAIRs", "objects"):
-            return None if self.objects is None else self._chair(column, *self.objects.T)
+        found = self.columns.get(_MADE_OF.get(what, column))
+        if found is None:
+            return None
+        if what.startswith("BLEU-"):
+            return self._whole(lambda drawn: bleu(drawn @ found, int(what[-1])))
+        if what == "METEOR":
+            return self._whole(lambda drawn: meteor(drawn @ found))
+        if what == "CHAIRi":  # of the objects that are named, those that are not there
+            return self._share(found[:, 1], found[:, 0])
+        if what == "CHAIRs":  # captions that name one
+            return self._means(column, (found[:, 1] > 0).astype(np.float64))
         if what == "word":  # of the words of a kind, those that are true of the scene
             place = 2 * WORD_KINDS.index(kind)
-            return None if self.true_words is None else self._share(*self.true_words[:, place : place + 2].T)
+            return self._share(*found[:, place : place + 2].T)
         if what in ("true", "told"):
-            return None if self.truth is None else self._statements(self.truth, what, kind)
-        found = self.columns.get(column)
+            return self._statements(found, what, kind)
         # all is multiplied by 100 in the end, what is counted too
-        return None if found is None else self._means(column, found / 100)
+        return self._means(column, (found[:, 0] if what == "objects" else found) / 100)
 
     def _means(self, column: str, values: Floats) -> Items:
-        kind: Kind = "answers" if column in _YES_OR_NO else "number" if column in _NUMBERS else "share"
+        kind: Kind = "answers" if column in _YES_OR_NO else "number" if column in UNITS else "share"
         return Items(self.images, values, self.images, kind=kind)
 
-    def _whole(self, counts: Floats | None, score: Statistic) -> Items | None:
-        if counts is None:
-            return None
-        return Items(self.images, lambda drawn: score(drawn @ counts), self.images, kind="share")
-
-    def _chair(self, column: str, named: Floats, wrong: Floats) -> Items:
-        """Of the objects that are named, those that are not there (i); captions that name one (s); objects a caption."""
-        if column == "CHAIRi":
-            return self._share(wrong, named)
-        return self._means(column, (wrong > 0).astype(np.float64) if column == "CHAIRs" else named / 100)
+    def _whole(self, score: Statistic) -> Items:
+        return Items(self.images, score, self.images, kind="share")
 
     def _statements(self, truth: Floats, what: str, kind: str) -> Items:
         """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
@@ -81,7 +85,7 @@ class MeasuredCaptions:
             whole = drawn @ over
             return np.asarray(np.divide(drawn @ part, whole, out=np.zeros(len(drawn)), where=whole > 0))
 
-        return Items(self.images, share, self.images, kind="share")
+        return self._whole(share)
 
 
 def measured_of(table: Table) -> dict[str, MeasuredCaptions]:
@@ -102,16 +106,10 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
             raise ValueError(f"{name}: a result is no finite number")
         return found
 
-    named = set(columns) - {"system", "image", "bleu_counts", "meteor_counts", "truth", "objects", "true_words"}
-    # of these a share, not a number in per cent, is stored
-    factor = {"content_recall": 100.0, "repeated": 100.0}
-    truth = array("truth")
-    return MeasuredCaptions(
-        tuple(columns["image"][row] for row in rows),
-        {name: found * factor.get(name, 1.0) for name in sorted(named) if (found := array(name)) is not None},
-        array("bleu_counts"),
-        array("meteor_counts"),
-        None if truth is None else truth.reshape(len(rows), len(KINDS), len(COUNTS)),
-        array("objects"),
-        array("true_words"),
-    )
+    found = {name: array(name) for name in columns if name not in ("system", "image")}
+    there = {name: values for name, values in found.items() if values is not None}
+    for share in {"content_recall", "repeated"} & there.keys():
+        there[share] = 100 * there[share]  # stored as a share, unlike the others, which are in per cent
+    if "truth" in there:
+        there["truth"] = there["truth"].reshape(len(rows), len(KINDS), len(COUNTS))
+    return MeasuredCaptions(tuple(columns["image"][row] for row in rows), there)

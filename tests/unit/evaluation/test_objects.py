@@ -70,7 +70,7 @@ def test_an_image_has_what_its_file_and_its_references_say(there: Objects) -> No
 
 def test_shares_are_of_all_captions_that_a_resample_has(there: Objects) -> None:
     counts = np.array([there.of(place, caption) for place, caption in enumerate(CAPTIONS)], dtype=np.float64)
-    found = MeasuredCaptions(tuple(KEYS), {}, None, None, None, counts)
+    found = MeasuredCaptions(tuple(KEYS), {"objects": counts})
     i, s, number = (found.items(name) for name in ("CHAIRi", "CHAIRs", "objects"))
     assert i is not None and s is not None and number is not None and callable(i.of)
     drawn = np.array([[1, 1, 1], [2, 0, 1], [0, 0, 3], [0, 2, 1]], dtype=np.float64)
