@@ -11,7 +11,7 @@ import numpy as np
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
 from mdc.plan.records import UserError
-from mdc.report.given import Given, path_of, record_of, table_of
+from mdc.report.given import Given, table_of
 from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.places import places_p
 from mdc.report.statistics.replicates import Items, drawn
@@ -65,8 +65,6 @@ def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judge
 
 
 def _rows(job: CaptionTableJob, given: Given, name: str) -> list[dict[str, Any]]:
-    if record_of(job, given, name).get("kind") != "judged":
-        raise UserError(f"{path_of(job, given, name)}: not a record of a judge's choices; let the judge choose again")
     columns = ("contest", "image", "systems", "votes", "status")
     table = table_of(job, given, name, "judged.parquet", columns)
     return [dict(zip(columns, row, strict=True)) for row in zip(*(table[column] for column in columns), strict=True)]

@@ -182,9 +182,7 @@ class Store:
         self.matrix = cache(self._matrix)
 
     def _scores(self, name: str) -> dict[str, ScoredSet]:
-        record, path = self.record(name), path_of(self.job, self.given, name)
-        if record.get("kind") != "scores":
-            raise UserError(f"{path}: not a record of scores; score again")
+        path = path_of(self.job, self.given, name)
         table = table_of(self.job, self.given, name, "scores.parquet", ("set", "item", "option", "estimator"))
         with reading(path.with_name("scores.parquet")):
             found = scores_of(table)
@@ -195,10 +193,7 @@ class Store:
         return found
 
     def _matrix(self, name: str, estimator: str) -> Matrix:
-        record, path = self.record(name), path_of(self.job, self.given, name)
-        if record.get("kind") != "retrieval":
-            raise UserError(f"{path}: not a record of held-out pairs; score again")
-        return read_matrix(file_of(self.job, self.given, name, "matrix.safetensors"), record, estimator)
+        return read_matrix(file_of(self.job, self.given, name, "matrix.safetensors"), self.record(name), estimator)
 
     def alphas(self, system: ScoredSystem) -> list[float | None]:
         """Of each seed the α of a row that takes a blind score off, None of any other row."""

@@ -22,11 +22,9 @@ def zero_shot_items(
 ) -> tuple[dict[str, Any], dict[tuple[str, str, str], Items]]:
     """The record of the job ``name``, and its items by (probe, estimator, ``own`` or ``debiased``), each right or not.
 
-    UserError if it is no such record, lacks a probe, or its items are not those that it names.
+    UserError if it lacks a probe, or its items are not those that it names.
     """
     record, path = record_of(job, given, name), path_of(job, given, name)
-    if record.get("kind") != "zero_shot":
-        raise UserError(f"{path}: not a record of zero-shot classification; make it again")
     if missing := [probe for probe in probes if probe not in record["probes"]]:
         raise UserError(f"{path}: the record of {name} lacks {missing[0]}; make it again")
     table = table_of(job, given, name, "items.parquet", ("probe", "estimator", "item", *_VALUES.values()))
