@@ -22,7 +22,7 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.parts import ABILITIES, load
 from mdc.plan.records import read_json, write_json
 from mdc.report.statistics.claims import Claim, decide
-from mdc.report.statistics.splits import over_splits
+from mdc.report.statistics.estimate import over_splits
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -17,9 +17,8 @@ from mdc.report.csv_file import names
 from mdc.report.frame import Contrast, Side, records_of, write_contrasts
 from mdc.report.given import Given, path_of
 from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
-from mdc.report.statistics.estimate import Estimate
+from mdc.report.statistics.estimate import Estimate, over_splits
 from mdc.report.statistics.replicates import Floats
-from mdc.report.statistics.splits import over_splits
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Column, Row, Table, estimate_cell
 

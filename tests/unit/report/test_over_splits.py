@@ -12,7 +12,7 @@ from scipy import stats
 
 from mdc.plan.records import UserError
 from mdc.report.over_datasets import OverDatasets
-from mdc.report.statistics.splits import over_splits
+from mdc.report.statistics.estimate import over_splits
 
 
 def test_without_a_correction_it_is_students_t() -> None:

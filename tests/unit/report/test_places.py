@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
-from mdc.report.statistics.places import places_p
+from mdc.report.judged import places_p
 
 
 def _whole(chosen: NDArray[np.int64], count: int = 4) -> NDArray[np.float64]:

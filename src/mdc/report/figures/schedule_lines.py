@@ -183,7 +183,7 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
         own = [_named(track, contributions) for track in group]
         value = steadiness.factors(steadiness.variation(own, power, how.bootstrap, how.level))
         if name == SPIKE:
-            value = steadiness.within(value, 1)  # no largest value lies below its level
+            value = value.within(1)  # no largest value lies below its level
         ratio = None
         if reference is not None:
             others = [_named(track, contributions) for track in reference]

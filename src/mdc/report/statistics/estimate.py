@@ -115,22 +115,11 @@ class Estimate:
         """Whether its items are in too few groups for a p."""
         return self.groups is not None and self.groups < (FEWEST_GROUPS_OF_SEEDS if self.seeds >= 3 else FEWEST_GROUPS)
 
-    def times(self, factor: float) -> Estimate:
-        """The same in another unit; ``factor`` above 0, for example 100 from shares to points."""
-
-        def scaled(part: Component | None) -> Component | None:
-            return None if part is None else Component(part.variance * factor**2, part.df)
-
-        ends = (None if end is None else end * factor for end in (self.low, self.high))
-        low, high = ends
-        return replace(
-            self,
-            value=self.value * factor,
-            low=low,
-            high=high,
-            of_seeds=scaled(self.of_seeds),
-            of_items=scaled(self.of_items),
-        )
+    def within(self, least: float, most: float = math.inf) -> Estimate:
+        """With an interval that ends where the number does."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
 def estimate(found: Replicates, level: float = LEVEL, contrast: bool = False) -> Estimate:
@@ -144,11 +133,9 @@ def estimate(found: Replicates, level: float = LEVEL, contrast: bool = False) ->
     if len(drawn) < 2:
         raise UserError("bootstrap: the statistic is not defined on any resample")
     if found.right is not None and found.seeds == 1 and not contrast:
-        return exact(found.right, found.n, level).times(found.share or 1.0)
+        return exact(found.right, found.n, level, found.share or 1.0)
     value, groups = float(of_seeds.mean()), found.groups
-    # rounding alone makes no variance
-    spread = float(drawn.var(ddof=1)) if np.ptp(drawn) > 1e-12 * max(1.0, abs(value)) else 0.0
-    items = Component(spread * groups / (groups - 1), groups - 1)
+    items = Component(_variance(drawn, value) * groups / (groups - 1), groups - 1)
     if found.seeds >= 3:
         made = over_seeds(of_seeds, items, found.n, level, contrast)
     else:
@@ -156,13 +143,11 @@ def estimate(found: Replicates, level: float = LEVEL, contrast: bool = False) ->
     made = replace(made, groups=groups, draws=len(drawn))
     if made.few:
         made = replace(made, p=None)
-    if contrast or found.share is None or made.low is None or made.high is None:
-        return made
-    return replace(made, low=max(0.0, made.low), high=min(found.share, made.high))
+    return made if contrast or found.share is None else made.within(0.0, found.share)
 
 
-def exact(right: int, n: int, level: float = LEVEL) -> Estimate:
-    """The share ``right`` / ``n`` with Clopper and Pearson's interval (Biometrika 26, 1934).
+def exact(right: int, n: int, level: float = LEVEL, whole: float = 1.0) -> Estimate:
+    """The share ``right`` / ``n`` of ``whole`` with Clopper and Pearson's interval (Biometrika 26, 1934).
 
     Its ends are the shares at which so many or more (so few or fewer) right answers have a probability of (1 - level)/2:
     P(X ≥ right | low) = P(X ≤ right | high) = (1 - level)/2, X ~ Bin(n, ·). So it covers with at least ``level``, whatever
@@ -176,7 +161,7 @@ def exact(right: int, n: int, level: float = LEVEL) -> Estimate:
     # the tails of the binomial are those of the beta distribution
     low = float(betaincinv(right, n - right + 1, tail)) if right else 0.0
     high = float(betaincinv(right + 1, n - right, 1 - tail)) if right < n else 1.0
-    return Estimate(right / n, low, high, n, 1, "exact", groups=n, level=level)
+    return Estimate(right / n * whole, low * whole, high * whole, n, 1, "exact", groups=n, level=level)
 
 
 def over_seeds(
@@ -190,24 +175,39 @@ def over_seeds(
 
     ``items``: the variance over test items of the seeds' mean; without it the interval is Student's over seeds alone
     (kind "seeds"). ``n``: test items, S if not given."""
-    values = np.asarray(per_seed, dtype=np.float64)
-    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
-        raise UserError(f"seeds: values {values.tolist()}, needed: two or more finite ones")
-    mean = float(values.mean())
-    varies = np.ptp(values) > 1e-12 * max(1.0, abs(mean))
-    of_seeds = Component(float(values.var(ddof=1)) / len(values) if varies else 0.0, len(values) - 1)
-    found = Estimate(
-        mean,
-        None,
-        None,
-        n=len(values) if n is None else n,
-        seeds=len(values),
-        kind="seeds" if items is None else "seeds and items",
-        of_seeds=of_seeds,
-        of_items=items,
-        level=level,
-    )
+    values = _finite(per_seed, "seeds: values")
+    count, mean = len(values), float(values.mean())
+    of_seeds = Component(_variance(values, mean) / count, count - 1)
+    kind: Kind = "seeds" if items is None else "seeds and items"
+    found = Estimate(mean, None, None, n or count, count, kind, of_seeds=of_seeds, of_items=items, level=level)
     return bounded(found, contrast)
+
+
+def over_splits(differences: ArrayLike, test_over_train: float, level: float = LEVEL) -> Estimate:
+    """The mean of one difference a random split of the same items, ``differences`` (k,), k ≥ 2, with Student's t of k − 1
+    degrees of freedom, as Nadeau and Bengio correct it (Inference for the Generalization Error, 2003).
+
+    Splits share most of what they train on, so their differences are not independent, and their variance over k splits,
+    divided by k, is too small: it is multiplied by 1/k + n_test/n_train in place of 1/k. ``test_over_train``: items
+    tested on over items trained on, of each split; 0 gives the t interval as if splits were independent. ``p``:
+    two-sided, of the mean being 0. UserError for fewer than two, or for what is not finite.
+    """
+    values = _finite(differences, "splits: differences")
+    k, mean = len(values), float(values.mean())
+    part = Component((1 / k + test_over_train) * _variance(values, mean), k - 1)
+    return bounded(Estimate(mean, None, None, k, 1, "splits", of_items=part, level=level), contrast=True)
+
+
+def _finite(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or len(found) < 2 or not np.isfinite(found).all():
+        raise UserError(f"{what} {found.tolist()}, needed: two or more finite ones")
+    return found
+
+
+def _variance(values: NDArray[np.float64], about: float) -> float:
+    """Of ``values`` of this size; rounding alone makes none."""
+    return float(values.var(ddof=1)) if np.ptp(values) > 1e-12 * max(1.0, abs(about)) else 0.0
 
 
 def bounded(found: Estimate, contrast: bool) -> Estimate:

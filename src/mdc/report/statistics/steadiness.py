@@ -136,7 +136,7 @@ def share(runs: Sequence[ArrayLike], draws: int, level: float = LEVEL) -> Estima
     no interval: one without width would claim to be certain.
     """
     series = [np.atleast_2d(np.asarray(run, dtype=np.float64)) for run in runs]
-    return within(_over_runs(series, lambda means: means[0], draws, level, contrast=False), 0, 1)
+    return _over_runs(series, lambda means: means[0], draws, level, contrast=False).within(0, 1)
 
 
 def _over_runs(
@@ -188,13 +188,6 @@ def factors(log: Estimate) -> Estimate:
     return replace(log, value=math.exp(log.value), low=low, high=high, p=None, of_seeds=None, of_items=None)
 
 
-def within(found: Estimate, least: float, most: float = math.inf) -> Estimate:
-    """With an interval that ends where the number does."""
-    if found.low is None or found.high is None:
-        return found
-    return replace(found, low=max(least, found.low), high=min(most, found.high))
-
-
 # --- what the mathematics of the loss lets expect -------------------------------------------------------------------
 
 
@@ -206,13 +199,13 @@ def mean_inverse_t(low: float, high: float, least_t: float) -> float:
     return (max(0.0, min(high, least_t) - low) / least_t + math.log(end / start)) / (high - low)
 
 
-def loss_variance(low: float, high: float, tokens: float, least_t: float, cost: float = 1.0) -> float:
-    """Variance of the loss from the draw of t and masks alone, if each masked token cost ``cost`` nats.
+def loss_variance(low: float, high: float, tokens: float, least_t: float) -> float:
+    """Variance of the loss from the draw of t and masks alone, if each masked token cost one nat.
 
-    The loss is Σ_b (1/t_b) cost K_b / ``tokens``, K_b ~ Bin(L_b, t_b) of the caption's L_b tokens and ``tokens`` their
-    sum over the batch. Given t its mean is ``cost`` whatever t, and its variance cost² Σ L_b (1 - t_b)/t_b / tokens²; so
-    the variance is cost² (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and it
-    grows as captions get shorter. Its root over ``cost`` is the coefficient of variation.
+    The loss is Σ_b (1/t_b) K_b / ``tokens``, K_b ~ Bin(L_b, t_b) of the caption's L_b tokens and ``tokens`` their sum
+    over the batch. Given t its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
+    (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and it grows as captions get
+    shorter. Its root is the coefficient of variation, whatever a token costs.
     """
     # E[1/t] is at least 1, but for a rounding
-    return cost**2 * max(0.0, mean_inverse_t(low, high, least_t) - 1) / tokens
+    return max(0.0, mean_inverse_t(low, high, least_t) - 1) / tokens
