@@ -50,19 +50,15 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class Took:
-    """What a system took: ``value`` in seconds, a mean over ``seeds``, of ``n`` runs or captions; ``on_gpu``: of GPUs, not of
-    cores. ``machines``: where."""
+    """What a system took: ``value`` in seconds, a mean over ``seeds``, of ``n`` runs or captions, ``of`` what: a key of
+    ``_OF``. ``machines``: where."""
 
     system: System
     value: float
     n: int
     seeds: int
-    on_gpu: bool
+    of: str
     machines: tuple[str, ...]
-
-    @property
-    def of(self) -> str:
-        return "gpu" if self.on_gpu else "core"
 
 
 def make(job: CostJob, given: Given, out: Path) -> None:
@@ -88,7 +84,8 @@ def make(job: CostJob, given: Given, out: Path) -> None:
     write_csv(main, out / "table_cost.csv", {"scale": words.scale_column(job)})
     write_levels(out / "table_cost_long.csv", numbers)
     write_levels(out / "table_cost_measured.csv", times)
-    write_pages([main, *_times(job, trained, written)], out, "table_cost")
+    pages = [_measured(job, took, captions) for took, captions in ((trained, False), (written, True)) if took]
+    write_pages([main, *pages], out, "table_cost")
 
 
 def _number(
@@ -149,7 +146,8 @@ def _took(job: CostJob, given: Given, system: System) -> Took | None:
     if not same:
         return None
     seconds, counts, machines = zip(*same, strict=True)
-    return Took(system, fmean(seconds), sum(counts), len(same), on_gpu, tuple(dict.fromkeys(machines)))
+    of = "gpu" if on_gpu else "core"
+    return Took(system, fmean(seconds), sum(counts), len(same), of, tuple(dict.fromkeys(machines)))
 
 
 # pages
@@ -178,7 +176,7 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
                 Cell(counted[system.key][key] / units.get(key, (1, ""))[0], decimals=1 if key in units else 0)
                 for key in _COUNTED
             ),
-            block=f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}",
+            _block(system),
         )
         for system in job.systems
     ]
@@ -202,59 +200,46 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
     )
 
 
-def _times(job: CostJob, trained: Sequence[Took], written: Sequence[Took]) -> list[Table]:
-    found = []
-    if trained:
-        most = max(one.value for one in trained)
-        unit, size, decimals = ("hours", 3600.0, 2) if most >= 7200 else ("seconds", 1.0, 1)
-        found.append(_measured(job, "Time of a training", trained, "per run", unit, size, decimals))
-    if written:
-        most = max(one.value for one in written)
+def _block(system: System) -> str:
+    return f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}"
+
+
+#: what a time may be of: how a heading names it, and what stands below
+_OF = {
+    "core": (
+        "core",
+        "Of cores: processor time of all threads. Wall time is left out: what else the machine did is not known.",
+    ),
+    "gpu": ("GPU", "Of GPUs: wall time times their number; what else the GPU did is not known."),
+}
+
+
+def _measured(job: CostJob, found: Sequence[Took], captions: bool) -> Table:
+    """The time of trainings, or of ``captions``."""
+    most = max(one.value for one in found)
+    if captions:
+        title, each = "Time of a caption, by what writes it", "caption"
         unit, size, decimals = ("seconds", 1.0, 2) if most >= 1 else ("milliseconds", 0.001, 1)
-        found.append(
-            _measured(job, "Time of a caption, by what writes it", written, "per caption", unit, size, decimals)
-        )
-    return found
-
-
-def _measured(
-    job: CostJob, title: str, found: Sequence[Took], what: str, unit: str, size: float, decimals: int
-) -> Table:
-    kinds = [kind for kind in ("core", "gpu") if any(one.of == kind for one in found)]
-    captions = what == "per caption"
+        note = "Without encoding the image, which all of a run's captions share."
+    else:
+        title, each = "Time of a training", "run"
+        unit, size, decimals = ("hours", 3600.0, 2) if most >= 7200 else ("seconds", 1.0, 1)
+        note = "With reading the data and validating. A run that was interrupted and resumed has no time of cores."
+    kinds = [kind for kind in _OF if any(one.of == kind for one in found)]
     rows = []
     for one in found:
         system = one.system
         cells = [Cell(one.value / size if one.of == kind else None, decimals=decimals) for kind in kinds]
         more = system.decoding if isinstance(system, CaptionedSystem) else system.backbone.label
         labels = dataset(system), more, system.method.label
-        block = "" if captions else f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}"
-        rows.append(Row(labels, (*cells, Cell(one.n, decimals=0)), block))
+        rows.append(Row(labels, (*cells, Cell(one.n, decimals=0)), "" if captions else _block(system)))
     machines = dict.fromkeys(machine for one in found for machine in one.machines)
+    heads = [Column(f"per {each}", f"{_OF[kind][0]}-{unit}", full=f"{kind}-{unit}") for kind in kinds]
     return Table(
         title=f"{title}, {words.scale_text(job)}",
         caption=(f"As measured on: {', '.join(machines)}.",),
         labels=("Dataset", "Decoding" if captions else "Backbone", "Method"),
-        columns=(
-            *(Column(what, f"{'GPU' if kind == 'gpu' else 'core'}-{unit}", full=f"{kind}-{unit}") for kind in kinds),
-            Column("captions" if captions else "runs"),
-        ),
+        columns=(*heads, Column(f"{each}s")),
         rows=tuple(rows),
-        footnotes=(
-            *(
-                (
-                    "Of cores: processor time of all threads. Wall time is left out: what else the machine did is not known.",
-                )
-                if "core" in kinds
-                else ()
-            ),
-            *(
-                ("Of GPUs: wall time times their number; what else the GPU did is not known.",)
-                if "gpu" in kinds
-                else ()
-            ),
-            "Without encoding the image, which all of a run's captions share."
-            if captions
-            else "With reading the data and validating. A run that was interrupted and resumed has no time of cores.",
-        ),
+        footnotes=(*(_OF[kind][1] for kind in kinds), note),
     )
