@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -275,11 +274,6 @@ class Results:
         """Test items; of an average, those of all its columns."""
         return sum(self.items[system.key, name][0].n for name in self.parts(measure))
 
-    def blocks(self) -> list[list[System]]:
-        """Neighbouring systems of one backbone and corpus."""
-        by = itertools.groupby(self.job.systems, key=lambda s: (s.backbone.key, s.corpus and s.corpus.key))
-        return [list(systems) for _, systems in by]
-
     def controls(self) -> list[str]:
         """What the systems' controls are called."""
         return list(dict.fromkeys(self.systems[control].method.label for _, control in self.gains))
@@ -297,6 +291,11 @@ class Results:
         return measure.lower() if measure == AVERAGE else measure
 
     # words
+
+    @property
+    def level_words(self) -> str:
+        """How the levels were made."""
+        return self.interval_words(self.levels.values())
 
     def interval_words(self, found: Iterable[Estimate]) -> str:
         """How ``found`` were made, and the number of test items of each column."""

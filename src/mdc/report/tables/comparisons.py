@@ -31,6 +31,20 @@ def rows(found: Results, numbers: Sequence[Number], systems: Sequence[System], b
     return mark_rows(lines)
 
 
+def level_table(
+    found: Results, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str] = (), group: str = ""
+) -> Table:
+    """A table of levels on every measure, under the heading ``group``."""
+    return Table(
+        title=f"{title}, {found.scale_text}",
+        caption=tuple(caption),
+        labels=("Dataset", "Backbone", "Method"),
+        columns=columns(found, group, found.measures),
+        rows=tuple(body),
+        footnotes=tuple(notes),
+    )
+
+
 def levels(found: Results, labels: int = 3, times: int = 1, measures: Sequence[str] | None = None) -> list[Row]:
     """The rows of what guessing, the best known shortcut and a perfect scorer reach, below a table with so many
     ``labels`` whose columns, by default all ``measures``, stand there so many ``times``."""

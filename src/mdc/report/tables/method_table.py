@@ -69,10 +69,7 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
     job = probing.job
     return Table(
         title=f"{words.heading(job)}, {probing.scale_text}",
-        caption=(
-            f"Linear probing of {', '.join(probing.backbones)}, per cent. "
-            f"{probing.interval_words(probing.levels.values())}",
-        ),
+        caption=(f"Linear probing of {', '.join(probing.backbones)}, per cent. {probing.level_words}",),
         labels=("Method",),
         columns=tuple(columns),
         rows=(*mark_rows(rows), *comparisons.levels(probing, 1, len(probing.corpora))),

@@ -89,7 +89,7 @@ def _main(
     levels = _beside(comparisons.levels(found, 2, len(by_head), [found.overall]), len(by_head), zero_shot)
     return Table(
         title=f"{words.heading(found.job)}, {found.scale_text}",
-        caption=(f"{what}, {', '.join(found.backbones)}, per cent. {found.interval_words(found.levels.values())}",),
+        caption=(f"{what}, {', '.join(found.backbones)}, per cent. {found.level_words}",),
         labels=("Dataset", "Method"),
         columns=tuple(columns),
         rows=(*body, *levels),
@@ -125,16 +125,9 @@ def _probes(found: Results, numbers: Sequence[Number], head: str, systems: Seque
     """Each probe by one head."""
     datasets = dict.fromkeys(map(dataset, systems))
     blocks = [[system for system in systems if dataset(system) == data] for data in datasets]
-    return Table(
-        title=f"{_capital(head)}, probe by probe, {found.scale_text}",
-        caption=("Per cent on each probe's test items.",),
-        labels=("Dataset", "Backbone", "Method"),
-        columns=comparisons.columns(found, _capital(head), found.measures),
-        rows=(
-            *(row for block in blocks for row in comparisons.rows(found, numbers, block)),
-            *comparisons.levels(found),
-        ),
-    )
+    rows = [row for block in blocks for row in comparisons.rows(found, numbers, block)]
+    title, caption = f"{_capital(head)}, probe by probe", ("Per cent on each probe's test items.",)
+    return comparisons.level_table(found, title, caption, [*rows, *comparisons.levels(found)], group=_capital(head))
 
 
 def _names(system: System) -> tuple[str, str]:

@@ -23,11 +23,12 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     found = Retrieval(job, given, averages=False)
     body = [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)]
-    main = score_rows.table(
+    main = comparisons.level_table(
         found,
         f"Retrieval by score among {job.pairs} held-out pairs",
         (
             "Per cent of queries whose right answer is among the first 1, 5 or 10; equal captions are all right answers.",
+            found.level_words,
         ),
         body,
         (

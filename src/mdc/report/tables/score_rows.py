@@ -1,4 +1,4 @@
-"""What Table 2, the retrieval table and that of zero-shot classification share: tables of levels, notes, and their files."""
+"""What Table 2, the retrieval table and that of zero-shot classification share: notes, and their files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,6 @@ from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Row, Table
 from mdc.report.zero_shot import ZeroShot
-
-
-def table(
-    found: Choices | Retrieval | ZeroShot, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
-) -> Table:
-    """A table of levels in per cent."""
-    return Table(
-        title=f"{title}, {found.scale_text}",
-        caption=(*caption, found.interval_words(found.levels.values())),
-        labels=("Dataset", "Backbone", "Method"),
-        columns=comparisons.columns(found, "", found.measures),
-        rows=tuple(body),
-        footnotes=tuple(notes),
-    )
 
 
 def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -53,17 +54,18 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 def main_table(probing: Results) -> Table:
     """The levels, with the control and chance beside them."""
     numbers = probing.numbers()
-    rows = [row for block in probing.blocks() for row in comparisons.rows(probing, numbers, block)]
-    return Table(
-        title=f"Table 1. Linear probing, {probing.scale_text}",
-        caption=(f"Per cent on each benchmark's test items. {probing.interval_words(probing.levels.values())}",),
-        labels=("Dataset", "Backbone", "Method"),
-        columns=comparisons.columns(probing, "Linear probe", probing.measures),
-        rows=(*rows, *comparisons.levels(probing)),
-        footnotes=(
+    blocks = itertools.groupby(probing.job.systems, key=lambda s: (s.backbone.key, s.corpus and s.corpus.key))
+    rows = [row for _, block in blocks for row in comparisons.rows(probing, numbers, list(block))]
+    return comparisons.level_table(
+        probing,
+        "Table 1. Linear probing",
+        (f"Per cent on each benchmark's test items. {probing.level_words}",),
+        [*rows, *comparisons.levels(probing)],
+        (
             "Within a dataset and backbone: best in bold, second best underlined (after rounding).",
             *probing.notes(numbers),
         ),
+        "Linear probe",
     )
 
 

@@ -67,10 +67,13 @@ def _main(found: Choices) -> list[Table]:
                 *found.notes(numbers, own),
             )
             tables.append(
-                score_rows.table(
+                comparisons.level_table(
                     found,
                     f"Table 2. Compositionality, {what}{_WEIGHTS[weights]}",
-                    ("Per cent of items whose right caption scores highest; a tie among k counts 1/k.",),
+                    (
+                        "Per cent of items whose right caption scores highest; a tie among k counts 1/k.",
+                        found.level_words,
+                    ),
                     [*comparisons.rows(found, numbers, own, ""), *below],
                     ("Notes: those of the first table.",) if tables else notes,
                 )
@@ -90,10 +93,10 @@ def _blind(found: Choices) -> Table:
             grouped.setdefault((*s.runs, s.weights, s.estimator, s.per_token), []).append(s)
     blocks = enumerate(grouped.values())
     images = f"{job.others} other image{'s' if job.others > 1 else ''}"
-    return score_rows.table(
+    return comparisons.level_table(
         found,
         "What language alone can do",
-        ("Each model, followed by its image-blind controls.",),
+        ("Each model, followed by its image-blind controls.", found.level_words),
         [row for number, systems in blocks for row in comparisons.rows(found, numbers, systems, f"{number}")],
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "

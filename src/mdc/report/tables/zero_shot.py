@@ -27,10 +27,10 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
     found = ZeroShot(job, given)
     record = found.record(job.systems[0].records[0])[0]
     captions = "; ".join(f"{label} {_said(record['probes'][key])}" for key, label in found.columns.items())
-    main = score_rows.table(
+    main = comparisons.level_table(
         found,
         "Zero-shot classification by caption score",
-        ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.",),
+        ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.", found.level_words),
         [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)],
         (
             "Best in bold, second best underlined (after rounding).",
