@@ -8,7 +8,7 @@ import numpy as np
 
 from mdc.report.given import Table
 from mdc.report.statistics.metrics import mean_average_precision
-from mdc.report.statistics.replicates import Floats, Items
+from mdc.report.statistics.replicates import Floats, Items, rows_of
 
 _ROWS = 128  # resamples that are scored at once: they stay in the processor's cache
 
@@ -16,10 +16,7 @@ _ROWS = 128  # resamples that are scored at once: they stay in the processor's c
 def items_of(table: Table) -> dict[str, Items]:
     """The items of every probe in ``items.parquet`` (columns probe, item, value, scores, targets; optional: group)."""
     groups = table.get("group", [None] * len(table["item"]))
-    rows: dict[str, list[int]] = {}
-    for row, probe in enumerate(table["probe"]):
-        rows.setdefault(probe, []).append(row)
-    return {probe: _items(probe, table, groups, chosen) for probe, chosen in rows.items()}
+    return {probe: _items(probe, table, groups, rows) for probe, rows in rows_of(table["probe"]).items()}
 
 
 def _items(probe: str, table: Table, groups: list[Any], rows: list[int]) -> Items:

@@ -19,7 +19,7 @@ from mdc.report.statistics.replicates import Items, drawn
 
 @dataclass(frozen=True)
 class Judged:
-    """One contest on one dataset, all seeds. ``share``: of each system, how often it is chosen, in per cent of the ``images``
+    """One contest on one dataset, all seeds. ``share``: of each system, how often it is chosen, in per cent of the images
     that got an answer with every seed. ``answers``: how they ended; ``letters``: how often each letter was chosen, all seeds;
     equal captions at several letters share a vote here too.
 
@@ -30,7 +30,6 @@ class Judged:
 
     contest: ShownContest
     share: dict[str, Estimate]
-    images: int
     answers: Counter[str]
     letters: dict[str, float]
     letter_p: float
@@ -61,7 +60,7 @@ def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judge
     placed = np.array([np.sum([seed[image]["votes"] for seed in answered if image in seed], axis=0) for image in every])
     letters = dict(zip(ascii_uppercase, placed.sum(axis=0).tolist(), strict=False))
     answers = Counter(row["status"] for rows in seeds for row in rows)
-    return Judged(contest, share, len(images), answers, letters, places_p(placed))
+    return Judged(contest, share, answers, letters, places_p(placed))
 
 
 def _rows(job: CaptionTableJob, given: Given, name: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from mdc.data.scenes.oracle import COUNTS, KINDS, WORD_KINDS
 from mdc.report.given import Table
 from mdc.report.statistics.corpus_scores import bleu, meteor
-from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic
+from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic, rows_of
 
 FILE = "metrics.parquet"
 _YES_OR_NO = ("repeated", "CHAIRs")
@@ -90,10 +90,7 @@ class MeasuredCaptions:
 
 def measured_of(table: Table) -> dict[str, MeasuredCaptions]:
     """All systems of a ``metrics.parquet``."""
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(table["system"]):
-        rows.setdefault(name, []).append(row)
-    return {name: _one(table, some) for name, some in rows.items()}
+    return {name: _one(table, rows) for name, rows in rows_of(table["system"]).items()}
 
 
 def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from mdc.report.given import Table
-from mdc.report.statistics.replicates import Floats
+from mdc.report.statistics.replicates import Floats, rows_of
 
 Ints = NDArray[np.int64]
 
@@ -66,10 +66,7 @@ class ScoredSet:
 
 def scores_of(columns: Table) -> dict[str, ScoredSet]:
     """The sets of a ``scores.parquet``."""
-    by_set: dict[str, list[int]] = {}
-    for row, name in enumerate(columns["set"]):
-        by_set.setdefault(name, []).append(row)
-    return {name: _one(columns, rows) for name, rows in by_set.items()}
+    return {name: _one(columns, rows) for name, rows in rows_of(columns["set"]).items()}
 
 
 def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
@@ -129,9 +126,7 @@ PAIR_CHANCE = {"text": 25.0, "image": 25.0, "group": 100 / 6}
 
 def pairs_of(one: ScoredSet) -> list[tuple[int, int]]:
     """Of a set of items with two images the places of each item's two samples. ValueError for any other set."""
-    by: dict[str, list[int]] = {}
-    for place, group in enumerate(one.groups):
-        by.setdefault(group, []).append(place)
+    by = rows_of(one.groups)
     if one.there.shape[1] != 2 or not one.there.all() or any(len(places) != 2 for places in by.values()):
         raise ValueError("its items are not of two images and two captions each")
     return [(places[0], places[1]) for places in by.values()]

@@ -44,7 +44,7 @@ def test_an_image_without_an_answer_with_some_seed_counts_for_no_system(tmp_path
         contests=[contest], artefact="table3", scale="s", expected=expected, statistics=statistics
     )
     (found,) = judged(job, given)
-    assert found.images == 2 and found.answers == {"chosen": 6, "failed": 2}
+    assert found.share["x"].n == 2 and found.answers == {"chosen": 6, "failed": 2}
     # of image a x is chosen with both seeds; of image c half of the first vote is its
     assert found.share["x"].value == pytest.approx(100 * (1 + 1 + 0.5 + 0) / 4)
     assert found.share["y"].value == pytest.approx(100 * (0 + 0 + 0.5 + 1) / 4)

@@ -83,7 +83,7 @@ def mean_average_precision(scores: ArrayLike, targets: ArrayLike, counts: ArrayL
         raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must both be (N, K)")
     weights = _weights(counts, len(s))
     columns = np.stack([average_precision(s[:, k], t[:, k], weights) for k in range(s.shape[1])], axis=1)
-    result = _mean_where(columns, ~np.isnan(columns))
+    result = _ratio(np.nansum(columns, axis=1), (~np.isnan(columns)).sum(axis=1).astype(np.float64))
     return result if counts is not None else float(result[0])
 
 
@@ -97,8 +97,3 @@ def _weights(counts: ArrayLike | None, items: int) -> Floats:
 def _ratio(above: Floats, below: Floats, empty: float = np.nan) -> Floats:
     """``above / below``, and ``empty`` where ``below`` is 0."""
     return np.divide(above, below, out=np.full(above.shape, empty), where=below != 0)
-
-
-def _mean_where(values: Floats, keep: NDArray[np.bool_]) -> Floats:
-    """Mean (R,) over the columns kept in each row of ``values`` (R, K); NaN where none is."""
-    return _ratio(np.where(keep, values, 0.0).sum(axis=1), keep.sum(axis=1).astype(np.float64))

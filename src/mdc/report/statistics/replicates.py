@@ -76,7 +76,7 @@ class Items:
             return value
         if self.parts is None:
             return float(self.of.mean())
-        return float(np.mean([self.of[rows].mean() for rows in _rows_of(self.parts)]))
+        return float(np.mean([self.of[rows].mean() for rows in rows_of(self.parts).values()]))
 
     def same_items(self, other: Items) -> bool:
         """Whether both are results of the same items, so that they can be compared item by item."""
@@ -101,11 +101,10 @@ class Replicates:
         """Trainings behind it: S."""
         return len(self.values)
 
-    def of(self, function: Callable[..., Any], *others: Replicates, n: int | None = None) -> Replicates:
+    def of(self, function: Callable[..., Any], *others: Replicates) -> Replicates:
         """``function`` of the values of this and the ``others``, training by training and resample by resample.
 
-        One record is paired with every training of the other side. ``n``: items behind the result, those of this if not given.
-        UserError if sides differ in how many trainings they have.
+        One record is paired with every training of the other side. UserError if sides differ in how many they have.
         """
         every = (self, *others)
         seeds = {one.seeds for one in every} - {1}
@@ -114,7 +113,7 @@ class Replicates:
                 f"a comparison needs as many seeds on both sides, not {' and '.join(map(str, sorted(seeds)))}"
             )
         values = np.asarray(function(*(one.values for one in every)), dtype=np.float64)
-        return Replicates(values, self.n if n is None else n, min(one.groups for one in every))
+        return Replicates(values, self.n, min(one.groups for one in every))
 
     def __sub__(self, other: Replicates) -> Replicates:
         return self.of(np.subtract, other)
@@ -196,23 +195,23 @@ def _replicates(labels: Sequence[str], members: Sequence[Items], draws: int) -> 
     """Of each of ``members`` the row (1 + R,) of its number on the items themselves and on the resamples of ``labels``."""
     place = {label: number for number, label in enumerate(labels)}
     at = {groups: np.array([place[label] for label in groups]) for groups in {one.groups for one in members}}
-    means = [one for one in members if not callable(one.of)]
-    sums = _Sums(means, at, len(labels))
-    found: dict[int, list[Floats]] = {id(one): [] for one in members}
-    widest = max([len(labels), sums.width, *(one.n for one in members if callable(one.of))])
+    matrix, parts = _sums([one for one in members if not callable(one.of)], at, len(labels))
+    widest = max([len(labels), matrix.shape[1], *(one.n for one in members if callable(one.of))])
+    found: list[list[Floats]] = [[np.array([one.value])] for one in members]
     for counts in counted(labels, draws, widest):
-        for one, row in zip(means, sums.on(counts), strict=True):
-            found[id(one)].append(row)
-        for one in members:
+        # means as ratios of sums over groups: one product of matrices a block, whatever the number of columns
+        totals, sums = counts @ matrix, iter(parts)
+        for one, row in zip(members, found, strict=True):
             if callable(one.of):
-                found[id(one)].append(np.asarray(one.of(counts[:, at[one.groups]]), dtype=np.float64))
-    rows = []
-    for one in members:
-        row = np.concatenate([[one.value], *found[id(one)]])
-        defined = row[1:][~np.isnan(row[1:])]
+                row.append(np.asarray(one.of(counts[:, at[one.groups]]), dtype=np.float64))
+            else:
+                above, below = next(sums)
+                row.append(_mean_of_parts(totals[:, above], totals[:, below]))
+    rows = [np.concatenate(row) for row in found]
+    for one, whole in zip(members, rows, strict=True):
+        defined = whole[1:][~np.isnan(whole[1:])]
         if one.biased and len(defined):
-            row[1:] -= defined.mean() - row[0]
-        rows.append(row)
+            whole[1:] -= defined.mean() - whole[0]
     return rows
 
 
@@ -231,44 +230,28 @@ def counted(labels: Sequence[str], draws: int, width: int = 0) -> Any:
         yield np.bincount(picks.ravel(), minlength=picks.size).reshape(picks.shape).astype(np.float64)
 
 
-class _Sums:
-    """Means of items as ratios of sums over groups: one product of matrices a block of resamples, whatever the number
-    of columns."""
-
-    def __init__(self, means: Sequence[Items], at: Mapping[tuple[str, ...], NDArray[np.intp]], units: int) -> None:
-        self._columns: list[Floats] = []
-        self._known: dict[Any, int] = {}
-        self._parts: list[tuple[list[int], list[int]]] = []
-        for one in means:
-            places, values = at[one.groups], np.asarray(one.of, dtype=np.float64)
-            chosen = [np.arange(one.n)] if one.parts is None else _rows_of(one.parts)
-            above = [self._add(None, np.bincount(places[rows], values[rows], units)) for rows in chosen]
-            below = [
-                self._add((one.groups, one.parts, number), np.bincount(places[rows], minlength=units))
-                for number, rows in enumerate(chosen)
-            ]
-            self._parts.append((above, below))
-        self._matrix = np.stack(self._columns, axis=1) if self._columns else np.zeros((units, 0))
-
-    @property
-    def width(self) -> int:
-        """Numbers of each resample."""
-        return self._matrix.shape[1]
-
-    def _add(self, key: Any, column: NDArray[Any]) -> int:
-        """Where a column stands; what has a key, such as how many items there are, is held once."""
-        if key is None or key not in self._known:
-            self._columns.append(column.astype(np.float64))
-            place = len(self._columns) - 1
-            if key is None:
-                return place
-            self._known[key] = place
-        return self._known[key]
-
-    def on(self, counts: Floats) -> list[Floats]:
-        """Of each of the means its value on each resample, (r,); NaN where none of its items was drawn."""
-        totals = counts @ self._matrix
-        return [_mean_of_parts(totals[:, above], totals[:, below]) for above, below in self._parts]
+def _sums(
+    means: Sequence[Items], at: Mapping[tuple[str, ...], NDArray[np.intp]], units: int
+) -> tuple[Floats, list[tuple[list[int], list[int]]]]:
+    """Sums over groups (units, columns): of values, and of how many items there are; and for each of ``means`` the columns of
+    its parts' values and numbers."""
+    columns: list[NDArray[Any]] = []
+    known: dict[Any, int] = {}  # numbers of items that several share are held once
+    parts = []
+    for one in means:
+        places, values = at[one.groups], np.asarray(one.of, dtype=np.float64)
+        chosen = [np.arange(one.n)] if one.parts is None else list(map(np.array, rows_of(one.parts).values()))
+        above = range(len(columns), len(columns) + len(chosen))
+        columns += [np.bincount(places[rows], values[rows], units) for rows in chosen]
+        below = []
+        for number, rows in enumerate(chosen):
+            key = one.groups, one.parts, number
+            if key not in known:
+                known[key] = len(columns)
+                columns.append(np.bincount(places[rows], minlength=units))
+            below.append(known[key])
+        parts.append((list(above), below))
+    return np.stack(columns, axis=1).astype(np.float64) if columns else np.zeros((units, 0)), parts
 
 
 def _mean_of_parts(above: Floats, below: Floats) -> Floats:
@@ -279,9 +262,9 @@ def _mean_of_parts(above: Floats, below: Floats) -> Floats:
     return np.divide(shares.sum(axis=1), count, out=np.full(len(above), np.nan), where=count > 0)
 
 
-def _rows_of(labels: Sequence[str]) -> list[NDArray[np.intp]]:
+def rows_of(labels: Sequence[str]) -> dict[str, list[int]]:
     """Where each label stands, in the order of their first appearance."""
     found: dict[str, list[int]] = {}
     for row, label in enumerate(labels):
         found.setdefault(label, []).append(row)
-    return [np.array(rows) for rows in found.values()]
+    return found
