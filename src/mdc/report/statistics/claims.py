@@ -77,36 +77,21 @@ def decide(
     else *inconclusive*. *Equivalent*: the difference is less than the margin (two one-sided tests, each at 1 -
     ``level``); *larger*: it is more (two-sided); else *undecided*."""
     alpha = round(1 - level, 12)  # 1 - 0.95 is a little above 0.05
-    values = [one.difference.p for one in claims]
-    corrected = _corrected(values, order)
-    directions = [_direction(one, p, alpha) for one, p in zip(claims, corrected, strict=True)]
-    sizes = [None if p is None else _size(one) for one, p in zip(claims, values, strict=True)]
-    size_ps = [None if one is None else one[1] for one in sizes]
-    size_corrected = _corrected(size_ps, order)
-    named: list[Size] = []
-    for one, p in zip(sizes, size_corrected, strict=True):
-        named.append("" if one is None or p is None else one[0] if p < alpha else "undecided")
-    if order == "fixed":
-        ends = (place for place, one in enumerate(directions) if one != "supported")
-        for later in range(next(ends, len(claims)) + 1, len(claims)):
-            directions[later] = named[later] = "not tested"
-            corrected[later] = size_corrected[later] = None
-    family = 1 if order == "fixed" else max(1, sum(p is not None for p in values))
-    return [
-        Decision(
-            direction,
-            size,
-            one.margin,
-            one.difference.p,
-            p,
-            p_size,
-            p_size_holm,
-            minimum_detectable(one.difference, alpha / family, power) if direction == "inconclusive" else None,
-        )
-        for one, direction, size, p, p_size, p_size_holm in zip(
-            claims, directions, named, corrected, size_ps, size_corrected, strict=True
-        )
-    ]
+    ps = [one.difference.p for one in claims]
+    sizes = [None if one.difference.p is None else _size(one) for one in claims]
+    corrected, size_corrected = _corrected(ps, order), _corrected([size and size[1] for size in sizes], order)
+    family = 1 if order == "fixed" else max(1, sum(p is not None for p in ps))
+    found: list[Decision] = []
+    for one, size, p, p_size in zip(claims, sizes, corrected, size_corrected, strict=True):
+        known = one.margin, one.difference.p
+        if order == "fixed" and found and found[-1].direction != "supported":
+            found.append(Decision("not tested", "not tested", *known, p_size=size and size[1]))
+            continue
+        direction = _direction(one, p, alpha)
+        named: Size = "" if size is None or p_size is None else size[0] if p_size < alpha else "undecided"
+        least = minimum_detectable(one.difference, alpha / family, power) if direction == "inconclusive" else None
+        found.append(Decision(direction, named, *known, p, size and size[1], p_size, least))
+    return found
 
 
 def _corrected(values: Sequence[float | None], order: Order) -> list[float | None]:
