@@ -7,7 +7,7 @@ from typing import Any
 
 from mdc.plan.jobs.shown_captions import CaptionedSystem, CaptionTableJob
 from mdc.plan.records import UserError
-from mdc.report.given import Given, path_of, reading, record_of, table_of, title
+from mdc.report.given import Given, read_table, record_of, title
 from mdc.report.measured_captions import FILE, UNITS, MeasuredCaptions, measured_of
 from mdc.report.results import Pair, Results
 from mdc.report.statistics.claims import caption_margin
@@ -31,13 +31,7 @@ class Captioned(Results):
         }
         self.all_columns = {column.key: column.label for column in job.columns}
 
-        @cache
-        def read(name: str) -> dict[str, MeasuredCaptions]:
-            table = table_of(job, given, name, FILE, ("system", "image"))
-            with reading(path_of(job, given, name).with_name(FILE)):
-                return measured_of(table)
-
-        self._read = read
+        self._read = cache(lambda name: read_table(job, given, name, FILE, ("system", "image"), measured_of))
         self.missing = self._missing(job)
         there = [column for column in job.columns if column.key not in self.missing]
         if not there:

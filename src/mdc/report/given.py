@@ -6,11 +6,11 @@ This is the one place where a manifest that is missing, of another job, of anoth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
@@ -18,6 +18,7 @@ from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
 Given = Mapping[str, Path]
 #: a table of per-item results, a list a column
 Table = dict[str, list[Any]]
+Read = TypeVar("Read")
 
 
 def title(artefact: str) -> str:
@@ -84,6 +85,15 @@ def table_of(job: ArtefactJob, given: Given, name: str, file: str, columns: Sequ
     if missing or not table.num_rows:
         raise UserError(f"{path}: {f'no column {missing[0]}' if missing else 'holds no row'}; make it again")
     return found
+
+
+def read_table(
+    job: ArtefactJob, given: Given, name: str, file: str, columns: Sequence[str], read: Callable[[Table], Read]
+) -> Read:
+    """What ``read`` makes of a table (see :func:`table_of`), whose file a UserError names if a cell is not what it should be."""
+    table = table_of(job, given, name, file, columns)
+    with reading(path_of(job, given, name).with_name(file)):
+        return read(table)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from mdc.plan.jobs.shown import System, SystemsJob
 from mdc.plan.records import UserError
 from mdc.report import published, words
 from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset, records_of
-from mdc.report.given import Given, path_of, reading, record_of, table_of, title
+from mdc.report.given import Given, path_of, read_table, record_of, title
 from mdc.report.items import items_of
 from mdc.report.statistics.claims import Decision, claim, decide
 from mdc.report.statistics.estimate import Estimate, estimate
@@ -22,7 +22,6 @@ from mdc.report.statistics.replicates import Items, Replicates, as_records, draw
 #: two systems' keys, the first minus the second
 Pair = tuple[str, str]
 METRICS = {"top1": "top-1", "map": "mAP"}
-_ITEMS = "items.parquet"
 #: what a system's record may say of its training
 _Told = Mapping[str, Any] | None
 
@@ -114,9 +113,8 @@ class Results:
             raise UserError(
                 f"{path}: not a probe record: {first_problem(error, record)}; probe this encoder again"
             ) from None
-        table = table_of(self.job, self.given, name, _ITEMS, ("probe", "item", "value", "scores", "targets"))
-        with reading(path.with_name(_ITEMS)):
-            items = items_of(table)
+        columns = ("probe", "item", "value", "scores", "targets")
+        items = read_table(self.job, self.given, name, "items.parquet", columns, items_of)
         for column in self.columns:
             if column not in record["probes"] or column not in items:
                 raise UserError(f"{path}: the record of {name} or its items lack {column}; probe this encoder again")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
 from mdc.plan.records import UserError
 from mdc.report.frame import AVERAGE
-from mdc.report.given import Given, file_of, path_of, reading, record_of, table_of
+from mdc.report.given import Given, file_of, path_of, read_table, reading, record_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
 from mdc.report.results import Results, best_shortcut
 from mdc.report.scored_sets import PAIR_CHANCE, ScoredSet, log_mean_exp, pair_values, pairs_of, right_share, scores_of
@@ -49,23 +49,20 @@ class Choices(Results):
                 ]
             self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
-        sets = self.store.record(self.job.systems[0].records[0])["sets"]
+        first = self.job.systems[0].records[0]
+        sets, scored = self.store.record(first)["sets"], self.store.scores(first)
         for column in self.job.columns:
             if column.score is not None:
-                self.chance[column.key], self.ceiling[column.key] = (
-                    PAIR_CHANCE[column.score],
-                    self._pair_ceiling(column),
-                )
+                self.chance[column.key] = PAIR_CHANCE[column.score]
+                self.ceiling[column.key] = self._pair_ceiling(column)
                 continue
-            self.chance[column.key] = self._level(column, lambda _, one: one.chance)
-            self.ceiling[column.key] = self._level(column, lambda _, one, ties=column.ties: one.ceiling(ties))  # type: ignore[misc]
+            self.chance[column.key] = self._level(column, {name: scored[name].chance for name in column.sets})
+            ceilings = {name: scored[name].ceiling(column.ties) for name in column.sets}
+            self.ceiling[column.key] = self._level(column, ceilings)
             told = {name: best for name in column.sets if (best := best_shortcut(sets[name])) is not None}
             if len(told) == len(column.sets):
-                shares = {name: share for name, (share, _) in told.items()}
-                self.shortcut[column.key] = self._level(
-                    column,
-                    lambda name, one, shares=shares: np.full(len(one.items), shares[name]),  # type: ignore[misc]
-                )
+                shares = {name: np.full(len(scored[name].items), share) for name, (share, _) in told.items()}
+                self.shortcut[column.key] = self._level(column, shares)
                 self.shortcut_by[column.key] = ", ".join(dict.fromkeys(what for _, what in told.values()))
 
     def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> Items:
@@ -113,11 +110,11 @@ class Choices(Results):
         values = [pair_values((one.same_as == 0) * 1.0, kept_pairs(one, chosen), "text") for _, one, chosen in found]
         return 100 * float(np.mean([value.mean() for value in values]))
 
-    def _level(self, column: ShownColumn, of: Callable[[str, ScoredSet], Floats]) -> float:
-        """A column's value in per cent where each item counts what ``of`` says of its set."""
+    def _level(self, column: ShownColumn, of: Mapping[str, Floats]) -> float:
+        """A column's value in per cent where each item counts what ``of`` its set says, (N,)."""
         first = self.job.systems[0]
         items = self._items(first, 0, column, 0.0)
-        values = [of(name, one)[chosen] for name, one, chosen in self.chosen(first, 0, column)]
+        values = [of[name][chosen] for name, _, chosen in self.chosen(first, 0, column)]
         return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 
@@ -182,13 +179,11 @@ class Store:
         self.matrix = cache(self._matrix)
 
     def _scores(self, name: str) -> dict[str, ScoredSet]:
-        path = path_of(self.job, self.given, name)
-        table = table_of(self.job, self.given, name, "scores.parquet", ("set", "item", "option", "estimator"))
-        with reading(path.with_name("scores.parquet")):
-            found = scores_of(table)
+        columns = ("set", "item", "option", "estimator")
+        found = read_table(self.job, self.given, name, "scores.parquet", columns, scores_of)
         assert isinstance(self.job, ChoiceTableJob)
-        missing = [one for column in self.job.columns for one in column.sets if one not in found]
-        if missing:
+        if missing := [one for column in self.job.columns for one in column.sets if one not in found]:
+            path = path_of(self.job, self.given, name)
             raise UserError(f"{path}: the scores lack {missing[0]}; score again")
         return found
 

@@ -181,7 +181,7 @@ def test_a_set_that_stands_twice_is_once_in_the_average() -> None:
     choices.job = SimpleNamespace(columns=columns)  # type: ignore[assignment]
     assert choices.parts("Average") == ["plain", "other"] and choices.parts("aro") == ["aro"]
     choices.job.systems = [rows]  # type: ignore[list-item]
-    level = {c.key: choices._level(c, lambda _, one, ties=c.ties: one.ceiling(ties)) for c in columns}  # type: ignore[misc]
+    level = {c.key: choices._level(c, {"set": one.ceiling(c.ties)}) for c in columns}
     assert level["plain"] == level["other"] < level["aro"] == 100
     assert level["plain"] == pytest.approx(100 * float(np.mean(one.ceiling())))
 
