@@ -184,11 +184,12 @@ class Positions:
         """The mean gain in each bin of relative position that has tokens of several captions: (bin, estimate in nats)."""
         return self._estimates([("curve", key, context, kind, number) for number in range(self.job.bins)])
 
-    def untrained(self, key: str, kind: str | None = None) -> list[float | None]:
+    def untrained(self, key: str, context: str, kind: str | None = None) -> list[float | None]:
         """For each bin the share of tokens whose matched context has a share of masks outside the range from which training draws
-        t; None where there is no token, and for a method that masks nothing. What such a method does there is extrapolation."""
+        t; None where there is no token, in own contexts, and for a method that masks nothing. What such a method does there is
+        extrapolation."""
         trained, tokens = self.systems[key].t_range, self.tokens[key]
-        if trained is None:
+        if trained is None or context == "own":
             return [None] * self.job.bins
         outside = (tokens.masked < trained[0]) | (tokens.masked > trained[1])
         chosen, place = tokens.chosen("prefix", kind), self._bins(tokens.relative)

@@ -302,40 +302,33 @@ class Results:
         bias = " Its replicates of mAP are shifted by their bias." * shifted
         return f"{words.intervals(found, self.job.seeds)}{bias} Test items: {sizes}."
 
-    def notes(self, numbers: Sequence[Number], systems: Sequence[System] | None = None) -> tuple[str, ...]:
+    def notes(self, numbers: Sequence[Number], systems: Sequence[System] | None = None) -> list[str]:
         """What stands below a table of levels of ``systems``, by default of all. A row of reference is seen to be one, and is
         not listed."""
         shown = self.job.systems if systems is None else systems
         keys = {system.key for system in shown}
         grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
+        notes = [f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []
+        notes += dict.fromkeys(system.note for system in shown if system.note)
+        notes += [*self.job.notes, "Chance: what guessing would score."]
+        if self.shortcut_by:
+            told = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
+            notes.append(f"Best shortcut: what is right without the image, or by these parts of it alone: {told}.")
+        if AVERAGE in self.measures:
+            separate = ", ".join(self.columns[key] for key in self.job.reported_separately)
+            apart = f" without {separate}" if separate else ""
+            notes.append(
+                f"{AVERAGE}: the plain mean of the columns{apart}; for its interval, items are drawn within each column."
+            )
         pairs = {
             n.dataset: n.pairs for n in numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
         }
-        told = [f"{label} {count:,}" for label, count in pairs.items()]
-        separate = [self.columns[key] for key in self.job.reported_separately]
-        apart = f" without {', '.join(separate)}" if separate else ""
-        return (
-            *((f"† (grey): shown but not ranked: {', '.join(grey)}.",) if grey else ()),
-            *dict.fromkeys(system.note for system in shown if system.note),
-            *self.job.notes,
-            "Chance: what guessing would score.",
-            *self._shortcut_notes(),
-            *(
-                (
-                    f"{AVERAGE}: the plain mean of the columns{apart}; for its interval, items are drawn within each column.",
-                )
-                if AVERAGE in self.measures
-                else ()
-            ),
-            *((f"Image–caption pairs trained on: {'; '.join(told)}.",) if told else ()),
-            *(("Paper: the value printed in the paper.",) if any(n.published for n in numbers) else ()),
-        )
-
-    def _shortcut_notes(self) -> tuple[str, ...]:
-        if not self.shortcut_by:
-            return ()
-        told = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
-        return (f"Best shortcut: what is right without the image, or by these parts of it alone: {told}.",)
+        if pairs:
+            told = "; ".join(f"{label} {count:,}" for label, count in pairs.items())
+            notes.append(f"Image–caption pairs trained on: {told}.")
+        if any(n.published for n in numbers):
+            notes.append("Paper: the value printed in the paper.")
+        return notes
 
 
 def best_shortcut(told: Mapping[str, Any]) -> tuple[float, str] | None:

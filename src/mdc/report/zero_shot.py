@@ -7,46 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.jobs.shown import ArtefactJob, ScoredSystem, ZeroShotTableJob
+from mdc.plan.jobs.shown import ScoredSystem, ZeroShotTableJob
 from mdc.plan.records import UserError
-from mdc.report.given import Given, Table, path_of, reading, record_of, table_of
+from mdc.report.given import Table, path_of, read_table, record_of
 from mdc.report.results import METRICS, Results
-from mdc.report.statistics.replicates import Items
+from mdc.report.statistics.replicates import Items, rows_of
 
 #: what a row is decided by → its column of ``items.parquet``
 _VALUES = {"own": "value", "debiased": "debiased"}
-
-
-def zero_shot_items(
-    job: ArtefactJob, given: Given, name: str, probes: list[str]
-) -> tuple[dict[str, Any], dict[tuple[str, str, str], Items]]:
-    """The record of the job ``name``, and its items by (probe, estimator, ``own`` or ``debiased``), each right or not.
-
-    UserError if it lacks a probe, or its items are not those that it names.
-    """
-    record, path = record_of(job, given, name), path_of(job, given, name)
-    if missing := [probe for probe in probes if probe not in record["probes"]]:
-        raise UserError(f"{path}: the record of {name} lacks {missing[0]}; make it again")
-    table = table_of(job, given, name, "items.parquet", ("probe", "estimator", "item", *_VALUES.values()))
-    found: dict[tuple[str, str, str], Items] = {}
-    with reading(path.with_name("items.parquet")):
-        for probe in probes:
-            for estimator, top1 in record["probes"][probe]["top1"].items():
-                for shown, column in _VALUES.items():
-                    if top1[column] is not None:
-                        items = found[probe, estimator, shown] = _items(table, probe, estimator, column)
-                        if abs(100 * items.value - top1[column]) > 1e-3:
-                            raise UserError(
-                                f"{probe}, {estimator}: the record says {top1[column]:.3f}, its items another value"
-                            )
-    return record, found
-
-
-def _items(table: Table, probe: str, estimator: str, column: str) -> Items:
-    rows = [n for n, of in enumerate(zip(table["probe"], table["estimator"], strict=True)) if of == (probe, estimator)]
-    ids = tuple(str(table["item"][row]) for row in rows)
-    values = np.array([table[column][row] for row in rows], dtype=np.float64)
-    return Items(ids, values, tuple(f"{probe}/{one}" for one in ids), kind="answers")
 
 
 class ZeroShot(Results):
@@ -56,7 +24,7 @@ class ZeroShot(Results):
 
     def read(self) -> None:
         """See :class:`Results`."""
-        self.record = cache(lambda name: zero_shot_items(self.job, self.given, name, list(self.columns)))
+        self.record = cache(self._record)
         for system in self.job.systems:
             for column in self.columns:
                 self.items[system.key, column] = [self._of(system, name, column) for name in system.records]
@@ -66,6 +34,36 @@ class ZeroShot(Results):
             self.metric[column] = METRICS["top1"]
             self.chance[column], self.shortcut[column] = told[column]["chance"], told[column]["most_frequent"]
             self.shortcut_by[column] = "the most frequent class"
+
+    def _record(self, name: str) -> tuple[dict[str, Any], dict[tuple[str, str, str], Items]]:
+        """The record of the job ``name``, and its items by (probe, estimator, ``own`` or ``debiased``), each right or not.
+
+        UserError if it lacks a probe, or its items are not those that it names.
+        """
+        record, path = record_of(self.job, self.given, name), path_of(self.job, self.given, name)
+        if missing := [probe for probe in self.columns if probe not in record["probes"]]:
+            raise UserError(f"{path}: the record of {name} lacks {missing[0]}; make it again")
+
+        def items_of(table: Table) -> dict[tuple[str, str, str], Items]:
+            places = rows_of(list(zip(table["probe"], table["estimator"], strict=True)))
+            found: dict[tuple[str, str, str], Items] = {}
+            for probe in self.columns:
+                for estimator, top1 in record["probes"][probe]["top1"].items():
+                    rows = places.get((probe, estimator), [])
+                    ids = tuple(str(table["item"][row]) for row in rows)
+                    groups = tuple(f"{probe}/{one}" for one in ids)
+                    for shown, column in _VALUES.items():
+                        if top1[column] is not None:
+                            values = np.array([table[column][row] for row in rows], dtype=np.float64)
+                            items = found[probe, estimator, shown] = Items(ids, values, groups, kind="answers")
+                            if abs(100 * items.value - top1[column]) > 1e-3:
+                                raise UserError(
+                                    f"{probe}, {estimator}: the record says {top1[column]:.3f}, its items another value"
+                                )
+            return found
+
+        columns = ("probe", "estimator", "item", *_VALUES.values())
+        return record, read_table(self.job, self.given, name, "items.parquet", columns, items_of)
 
     def _of(self, system: ScoredSystem, name: str, column: str) -> Items:
         key = column, system.estimator, system.shown

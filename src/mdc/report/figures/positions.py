@@ -91,7 +91,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
     lines = []
     for key in found.systems:
         for context, kind in product(CONTEXTS, (None, *found.kinds[key])):
-            untrained = found.untrained(key, kind) if context == "prefix" else [None] * found.job.bins
+            untrained = found.untrained(key, context, kind)
             told = {"context": found.context(key, context), "kind": kind or "all", "unit": "nats"}
             for number, gain in found.curve(key, context, kind):
                 there = {"position": _place(found, number), "outside_trained_range": untrained[number]}
@@ -174,7 +174,7 @@ def _one(row: Sequence[Axes], found: Positions, key: str, style: tuple[str, str]
     for panel, context in zip(row[:2], CONTEXTS, strict=True):
         curve = found.curve(key, context)
         _band(panel, [(_place(found, number), gain) for number, gain in curve], style)
-        untrained = found.untrained(key) if context == "prefix" else [None] * found.job.bins
+        untrained = found.untrained(key, context)
         hollow = [(_place(found, number), gain.value) for number, gain in curve if (untrained[number] or 0) > 0.5]
         if hollow:
             look: dict[str, Any] = {"markersize": 4.2, "markerfacecolor": "white", "markeredgecolor": style[0]}

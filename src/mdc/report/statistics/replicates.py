@@ -262,9 +262,9 @@ def _mean_of_parts(above: Floats, below: Floats) -> Floats:
     return np.divide(shares.sum(axis=1), count, out=np.full(len(above), np.nan), where=count > 0)
 
 
-def rows_of(labels: Sequence[str]) -> dict[str, list[int]]:
+def rows_of(labels: Sequence[Key]) -> dict[Key, list[int]]:
     """Where each label stands, in the order of their first appearance."""
-    found: dict[str, list[int]] = {}
+    found: dict[Key, list[int]] = {}
     for row, label in enumerate(labels):
         found.setdefault(label, []).append(row)
     return found

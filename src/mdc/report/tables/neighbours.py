@@ -57,12 +57,17 @@ def _zero_shot(job: ProbingJob, given: Given) -> ZeroShot | None:
 
 
 def _main(
-    found: Results, numbers: Sequence[Number], by_head: dict[str, list[System]], zero_shot: ZeroShot | None = None
+    found: Results, numbers: Sequence[Number], by_head: dict[str, list[System]], zero_shot: ZeroShot | None
 ) -> Table:
     """The mean over probes, or the one probe, a column each of ``by_head``; then that of what is found ``zero_shot``."""
     columns = [Column(_capital(head), note=found.metric[found.overall]) for head in by_head]
     more: dict[tuple[str, str, str], Cell] = {}
+    zero_shot_notes = []
     if zero_shot is not None:
+        of = ", ".join(zero_shot.columns.values())
+        zero_shot_notes = [
+            f"Zero-shot: the class whose caption scores highest, mean of {of}; its own table shows each."
+        ]
         by_key = {system.key: system for system in zero_shot.job.systems}
         columns += [Column(name, note="top-1") for name in _SHOWN_ZERO_SHOT.values()]
         for n in zero_shot.numbers():
@@ -95,7 +100,7 @@ def _main(
         rows=(*body, *levels),
         footnotes=(
             "In each column and dataset: best in bold, second best underlined (after rounding).",
-            *_zero_shot_notes(zero_shot),
+            *zero_shot_notes,
             *found.notes(numbers),
         ),
     )
@@ -110,15 +115,6 @@ def _beside(levels: list[Row], count: int, zero_shot: ZeroShot | None) -> list[R
     none = (Cell(None),)
     found = [replace(row, cells=row.cells + ends.pop(row.labels, none * len(_SHOWN_ZERO_SHOT))) for row in levels]
     return found + [replace(row, cells=none * count + row.cells) for row in more if row.labels in ends]
-
-
-def _zero_shot_notes(zero_shot: ZeroShot | None) -> tuple[str, ...]:
-    if zero_shot is None:
-        return ()
-    return (
-        f"Zero-shot: the class whose caption scores highest, mean of {', '.join(zero_shot.columns.values())}; its own table "
-        "shows each.",
-    )
 
 
 def _probes(found: Results, numbers: Sequence[Number], head: str, systems: Sequence[System]) -> Table:
