@@ -222,9 +222,6 @@ class Retrieval(Results):
         level = np.zeros(right.shape)
         self.chance = {c.key: 100 * float(recall(level, right, _count(c.key)).mean()) for c in self.job.columns}
 
-    def _primary_measure(self) -> str:
-        return "text_1"
-
     def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
         scores = matrix.scores if alpha is None else less_blind(matrix.scores, alpha)
         scores = scores / (matrix.pieces + 1) if system.per_token else scores

@@ -52,8 +52,8 @@ def make(job: LengthsJob, given: Given, out: Path) -> None:
     import pandas as pd  # here: it takes half a second to import
 
     corpora = [Lengths.of(one, read_json(path_of(job, given, one.job)), given[one.job]) for one in job.sets]
-    each = pd.concat([pd.DataFrame({**one.named(), **one.each()}) for one in corpora])
-    whole = pd.DataFrame([{**one.named(), **one.summary(job.context_length)} for one in corpora])
+    each = pd.concat([pd.DataFrame(one.each()) for one in corpora])
+    whole = pd.DataFrame([one.summary(job.context_length) for one in corpora])
     for name, frame in (("figure3.csv", each), ("figure3_summary.csv", whole)):
         told = frame.assign(scale=job.scale, records=frame["corpus"].map({one.key: one.job for one in job.sets}))
         write_text(out / name, told.to_csv(index=False, lineterminator="\n"))
@@ -113,17 +113,16 @@ class Lengths:
         """The least number of tokens that so large a share of captions does not exceed."""
         return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
 
-    def named(self) -> dict[str, Any]:
-        return {"corpus": self.key, "label": self.label}
-
     def each(self) -> dict[str, Any]:
         """Columns of a line for each length: pieces, tokens (with SOT and EOT), captions, and their share."""
-        shares = self.captions / self.count
-        return {"pieces": self.tokens - ENDS, "tokens": self.tokens, "captions": self.captions, "share": shares}
+        counted = {"pieces": self.tokens - ENDS, "tokens": self.tokens, "captions": self.captions}
+        return {"corpus": self.key, "label": self.label, **counted, "share": self.captions / self.count}
 
     def summary(self, context_length: int) -> dict[str, Any]:
         """What the legend says, unrounded."""
         return {
+            "corpus": self.key,
+            "label": self.label,
             "captions": self.count,
             "mean": self.mean,
             "median": self.median,

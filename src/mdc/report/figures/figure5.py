@@ -94,15 +94,14 @@ class Sizes(Results):
         return [replace(trend, line=line) for trend, line in zip(found, with_claims, strict=True)]
 
     def _claim(self, systems: Sequence[System], column: str) -> Claim | None:
+        """Its margin is of a doubling, if the whole rise is to be less than the metric's margin."""
         if column != self.primary_measure or systems[0].method.key not in self.job.trends:
             return None
-        return claim(self._slope(systems, column), self._margin_of_slope(systems, column), self.job.statistics.level)
-
-    def _margin_of_slope(self, systems: Sequence[System], column: str) -> float | None:
-        """Of a doubling, if the whole rise is to be less than the metric's margin."""
         margin = self.margin((systems[0].key, systems[-1].key), column)
         pairs = [self.pairs(system) for system in systems]
-        return margin / math.log2(max(pairs) / min(pairs)) if isinstance(margin, float) else None
+        if isinstance(margin, float):
+            margin /= math.log2(max(pairs) / min(pairs))
+        return claim(self._slope(systems, column), margin, self.job.statistics.level)
 
     def _weights(self, systems: Sequence[System]) -> NDArray[np.float64]:
         """What each value counts for in the slope and in the intercept of their least-squares line, (2, K)."""

@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -225,9 +226,11 @@ def _percentile(
     found = Estimate(value, None, None, n=n, seeds=seeds, kind="bootstrap", of_items=items, level=level)
     if not items.variance:
         return found
-    groups = int(items.df) + 1
-    low, high = (_end(drawn, value, groups, level, upper) for upper in (False, True))
-    return replace(found, low=low, high=high, p=_bootstrap_p(drawn, value, groups) if contrast else None)
+    end, p = partial(_end, drawn, value, int(items.df) + 1), None
+    if contrast:  # 1 minus the level at which the interval ends at 0
+        least = 2 / (len(drawn) + 1)
+        p = 1.0 if value == 0 else _root(lambda p: end(1 - p, upper=value < 0) * value > 0, least)
+    return replace(found, low=end(level, upper=False), high=end(level, upper=True), p=p)
 
 
 def _end(drawn: NDArray[np.float64], value: float, groups: int, level: float, upper: bool) -> float:
@@ -241,16 +244,8 @@ def _end(drawn: NDArray[np.float64], value: float, groups: int, level: float, up
     return value + longer * (quantile - value)
 
 
-def _bootstrap_p(drawn: NDArray[np.float64], value: float, groups: int) -> float:
-    """1 minus the level at which the interval ends at 0, by halving."""
-    if value == 0:
-        return 1.0
-    least = 2 / (len(drawn) + 1)
-    return _root(lambda p: _end(drawn, value, groups, 1 - p, upper=value < 0) * value > 0, least)
-
-
 def _root(excludes: Callable[[float], bool], least: float) -> float:
-    """The p from which on the interval at level 1 - p excludes 0, between ``least`` and 1."""
+    """The p from which on the interval at level 1 - p excludes 0, between ``least`` and 1, by halving."""
     if excludes(least):
         return least
     most = 1.0
