@@ -11,10 +11,8 @@ from shown import make, page, read_rows, shown_job, write_manifest
 
 from mdc.models.text import Vocabulary
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.backbones import Backbone
 from mdc.plan.records import UserError, sha256_file, sha256_text, write_json
 from mdc.report.tables import cost
-from mdc.training.memory import Captions, operations
 
 WIDTH, LAYERS, PATCHES, PATCH = 32, 2, 4, 8
 PIECES = 6  # of each caption, SOT and EOT not counted
@@ -41,15 +39,6 @@ def by_hand() -> float:
     looks = attention(image, image, WIDTH) + attention(text, text, WIDTH) + attention(text, PATCHES, WIDTH)
     # backward: by inputs and by weights; attention, whose scores are computed again, takes five products for two
     return 2 * (2 * first + 3 * dense + 3.5 * looks)
-
-
-def test_operations_are_those_counted_by_hand() -> None:
-    job = toy.job(toy.METHODS["arc"], toy.recipe(batch_size=8))
-    backbone = job.backbone
-    assert isinstance(backbone, Backbone)
-    assert (backbone.width, backbone.layers, backbone.patch_size) == (WIDTH, LAYERS, PATCH)
-    found = operations(job, Captions(Vocabulary.corpus(range(toy.V - 2)), PIECES + 2, "")) / 8
-    assert found == pytest.approx(by_hand(), rel=0.01)
 
 
 class Costs:
@@ -132,6 +121,7 @@ def levels(path: Path) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def test_what_is_counted(tmp_path: Path) -> None:
+    """… is what is counted by hand."""
     made = Costs(tmp_path)
     found = levels(made.make() / "table_cost_long.csv")
     for method in METHODS:

@@ -516,7 +516,7 @@ def test_lines_say_what_repeats_and_groups_where_they_stand() -> None:
 # --- items, published numbers ---------------------------------------------------------------------------------------
 
 
-def test_items_round_trip_with_their_groups_and_are_held_to_their_hash(tmp_path: Path) -> None:
+def test_items_round_trip_with_their_groups(tmp_path: Path) -> None:
     import pandas as pd
 
     path, job = tmp_path / "items.parquet", world(backbones=ONE).job
@@ -549,9 +549,6 @@ def test_items_round_trip_with_their_groups_and_are_held_to_their_hash(tmp_path:
     frame.loc[3, "group"] = None
     with pytest.raises(ValueError, match="some items of a probe have a group and some have none"):
         read(frame)
-    path.write_bytes(b"")
-    with pytest.raises(UserError, match="not the file that the record of"):
-        table_of(job, given, name, path.name, ())
 
 
 def test_published_averages_are_the_means_of_their_columns() -> None:
@@ -559,9 +556,6 @@ def test_published_averages_are_the_means_of_their_columns() -> None:
         # five columns and their mean, each rounded to 0.1
         assert abs(np.mean(row[:5]) - row[5]) <= 0.1 + 1e-9, (dataset, backbone, method)
         assert published.lookup("table1", dataset, backbone, method, "Average") == row[5]
-    # the paper's tables 4 and 5 repeat two of these numbers
-    assert published.lookup("table1", "CC12M", "ViT-B/32", "MDC", "ImageNet-1K") == 54.8
-    assert published.lookup("table1", "Recap-DataComp-10M", "ViT-B/32", "MDC", "ImageNet-1K") == 60.7
     assert published.lookup("table1", "CC12M", "ViT-B/32", "MDC", "Shape") is None
     assert published.lookup("table1", "Alt-text", "ViT-B/32", "MDC", "Pets") is None
     assert published.lookup("table9", "CC12M", "ViT-B/32", "MDC", "Pets") is None

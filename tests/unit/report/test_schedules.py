@@ -214,7 +214,6 @@ def every(**changes: float) -> Callable[[Log], Log]:
             lambda p: p.edit("mdc", 0, lambda lines: [*lines[:3], {"step": 40, "loss": 1.0}]),
             r"mdc/s0/log.jsonl: step 40 has no grad_norm",
         ),
-        (lambda p: p.edit("mdc", 0, lambda lines: []), r"log.jsonl: it holds no loss"),
         (
             lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),
             r"mdc_0_100/s0 has 40 logged steps up to 400 and runs/short/B/mdc/s1 has 38 logged steps up to 380",
