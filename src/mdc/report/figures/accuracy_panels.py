@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.report import words
-from mdc.report.figures.drawing import MARKER, bottom_legend, error_bars, headline, line_handle
+from mdc.report.figures.drawing import MARKER, Axes, Figure, bottom_legend, error_bars, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import AVERAGE, POOLINGS, Number
 from mdc.report.results import Results
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: width of a figure in inches: what a page holds, and one of a single panel
 WIDTH, NARROW = 7.0, 4.8

@@ -10,18 +10,15 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.jobs.shown import ConvergenceJob
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
-from mdc.report.figures.drawing import drawing
+from mdc.report.figures.drawing import Axes, drawing
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_convergence": {"title": "Convergence"}},

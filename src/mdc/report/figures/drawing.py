@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from mdc.report.frame import Number
+else:  # for annotations alone: nothing but a drawing loads matplotlib
+    Axes = Figure = Any
 
 #: with a white edge, which sets it off from what lies below it
 MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}

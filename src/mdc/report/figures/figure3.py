@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import CaptionSet, LengthsJob
 from mdc.plan.records import UserError, read_json, write_text
-from mdc.report.figures.drawing import drawing, headline, line_handle
+from mdc.report.figures.drawing import Axes, drawing, headline, line_handle
 from mdc.report.given import Given, path_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure3": {"title": "Figure 3: caption lengths"}},

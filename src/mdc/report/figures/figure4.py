@@ -8,17 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels
-from mdc.report.figures.drawing import MARKER, drawing, line_handle
+from mdc.report.figures.drawing import MARKER, Axes, drawing, line_handle
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure4": {"title": "Figure 4: mask ratios"}},

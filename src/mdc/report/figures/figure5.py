@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +18,13 @@ from mdc.plan.jobs.shown import Labelled, ProbingJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
-from mdc.report.figures.drawing import drawing
+from mdc.report.figures.drawing import Axes, drawing
 from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Replicates
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure5": {"title": "Figure 5: numbers of pairs"}},

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
+from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -23,9 +23,6 @@ from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Replicates
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "kind": "guidance",

@@ -11,18 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import LossesJob, ShownRun
-from mdc.report.figures.drawing import MARKER, bottom_legend, drawing, headline, line_handle, smooth, write_logs
+from mdc.report.figures.drawing import MARKER, Axes, bottom_legend, drawing, headline, line_handle, smooth, write_logs
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given, run_log
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.jobs.shown import PositionsFigureJob
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.drawing import bottom_legend, drawing, headline, line_handle, plain_logarithm
+from mdc.report.figures.drawing import Axes, bottom_legend, drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, records_of, write_contrasts
 from mdc.report.given import Given
 from mdc.report.positions import CONTEXTS, Positions
 from mdc.report.statistics.estimate import Estimate
 from mdc.report.statistics.steadiness import factors
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},

@@ -12,20 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
-from mdc.report.figures.drawing import drawing, error_bars, line_handle
+from mdc.report.figures.drawing import Axes, drawing, error_bars, line_handle
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_repetition": {"title": "Many passes over few pairs"}},

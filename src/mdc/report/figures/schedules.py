@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import (
     MARKER,
+    Axes,
     bottom_legend,
     drawing,
     error_bars,
@@ -35,9 +36,6 @@ from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
 from mdc.report.given import Given
 from mdc.report.statistics import steadiness
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_schedules": {"title": "Figure: steadiness of the noise schedules"}},
