@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -184,11 +185,14 @@ class Results:
 
     # lines
 
+    @cached_property
     def numbers(self) -> list[Number]:
         """A line for each system and measure."""
-        return [self._number(system, measure) for system in self.job.systems for measure in self.measures]
+        return [self.number(key, measure) for key in self.systems for measure in self.measures]
 
-    def _number(self, system: System, measure: str) -> Number:
+    def number(self, key: str, measure: str) -> Number:
+        """The line of a system on a measure."""
+        system = self.systems[key]
         labels = dataset(system), system.backbone.label, system.method.label
         paper = self.job.scale == "paper" and system.corpus is not None
         return Number(
@@ -302,7 +306,7 @@ class Results:
         bias = " Its replicates of mAP are shifted by their bias." * shifted
         return f"{words.intervals(found, self.job.seeds)}{bias} Test items: {sizes}."
 
-    def notes(self, numbers: Sequence[Number], systems: Sequence[System] | None = None) -> list[str]:
+    def notes(self, systems: Sequence[System] | None = None) -> list[str]:
         """What stands below a table of levels of ``systems``, by default of all. A row of reference is seen to be one, and is
         not listed."""
         shown = self.job.systems if systems is None else systems
@@ -321,12 +325,12 @@ class Results:
                 f"{AVERAGE}: the plain mean of the columns{apart}; for its interval, items are drawn within each column."
             )
         pairs = {
-            n.dataset: n.pairs for n in numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
+            n.dataset: n.pairs for n in self.numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
         }
         if pairs:
             told = "; ".join(f"{label} {count:,}" for label, count in pairs.items())
             notes.append(f"Image–caption pairs trained on: {told}.")
-        if any(n.published for n in numbers):
+        if any(n.published for n in self.numbers):
             notes.append("Paper: the value printed in the paper.")
         return notes
 

@@ -605,7 +605,7 @@ def test_error_bars_reach_from_end_to_end(across: bool) -> None:
 
 def test_a_figure_that_cannot_be_is_refused(built: tuple[ProbingWorld, Table, Path], tmp_path: Path) -> None:
     made, _, _ = built
-    numbers = Results(made.job, made.write(tmp_path / "world")).numbers()
+    numbers = Results(made.job, made.write(tmp_path / "world")).numbers
     with pytest.raises(UserError, match=r"png, .svg, .pdf"):
         figures.table1_bars(numbers, [tmp_path / "t.bmp"], "t")
     with pytest.raises(UserError, match="no trained encoder"):

@@ -24,10 +24,10 @@ class AccuracyPanels:
     """The panels of a figure. ``trained``, ``untrained``: the numbers of systems with and without a corpus; ``styles``: once for
     the figure, so that a method that only some panels have changes no colour in the others; ``methods``: their labels."""
 
-    def __init__(self, found: Results, numbers: Sequence[Number]) -> None:
+    def __init__(self, found: Results) -> None:
         self.found = found
-        self.trained = [n for n in numbers if n.system.corpus]
-        self.untrained = [n for n in numbers if not n.system.corpus]
+        self.trained = [n for n in found.numbers if n.system.corpus]
+        self.untrained = [n for n in found.numbers if not n.system.corpus]
         self.styles = method_styles(n.method_key for n in self.trained)
         self.methods = {n.method_key: n.system.method.label for n in self.trained}
         self._drawn: dict[str, Number] = {}

@@ -37,20 +37,19 @@ _APART = 1.6  # per cent of the steps: from a method's marker to the next one's
 def make(job: ConvergenceJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its comparisons into ``out``; errors as of Table 1."""
     found = Results(job, given)
-    numbers = found.numbers()
     more: dict[str, list[Any]] = {
-        "share": [job.shares.get(n.system.key) for n in numbers],
-        "samples_seen": [found.training(n.system, "samples_seen") for n in numbers],
+        "share": [job.shares.get(n.system.key) for n in found.numbers],
+        "samples_seen": [found.training(n.system, "samples_seen") for n in found.numbers],
     }
-    write_levels(out / "figure_convergence.csv", numbers, **more)
+    write_levels(out / "figure_convergence.csv", found.numbers, **more)
     write_contrasts(out / "figure_convergence_contrasts.csv", found.contrasts())
-    draw(found, job.shares, numbers, [out / f"figure_convergence.{ending}" for ending in ("png", "svg", "pdf")])
+    draw(found, job.shares, [out / f"figure_convergence.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def draw(found: Results, shares: Mapping[str, float], numbers: Sequence[Number], paths: Sequence[Path]) -> None:
+def draw(found: Results, shares: Mapping[str, float], paths: Sequence[Path]) -> None:
     """A panel for each measure and corpus, a row a measure where there are several corpora: every method over the share of its
     steps."""
-    shown, corpora = AccuracyPanels(found, numbers), list(found.corpora.items())
+    shown, corpora = AccuracyPanels(found), list(found.corpora.items())
     shown.methods = {n.method_key: n.system.method.label for n in shown.trained if shares[n.system.key] == 1}
     across = len(corpora) if len(corpora) > 1 else min(2, len(found.measures))
     places = list(itertools.product(found.measures, corpora))

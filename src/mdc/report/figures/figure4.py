@@ -38,12 +38,11 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     There is no average of several columns: each has panels of its own.
     """
     probing = Results(job, given, averages=False)
-    numbers = probing.numbers()
-    ratios = [_ratios(number.system) for number in numbers]
+    ratios = [_ratios(number.system) for number in probing.numbers]
     low, high = [least for least, _ in ratios], [greatest for _, greatest in ratios]
-    write_levels(out / "figure4.csv", numbers, mask_ratio_low=low, mask_ratio_high=high)
+    write_levels(out / "figure4.csv", probing.numbers, mask_ratio_low=low, mask_ratio_high=high)
     write_contrasts(out / "figure4_contrasts.csv", probing.contrasts())
-    draw(probing, numbers, [out / f"figure4.{ending}" for ending in ("png", "svg", "pdf")])
+    draw(probing, [out / f"figure4.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 def _ratios(system: System) -> tuple[float | None, float | None]:
@@ -60,9 +59,9 @@ def _fixed(number: Number) -> float | None:
     return low if low == high else None
 
 
-def draw(probing: Results, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
+def draw(probing: Results, paths: Sequence[Path]) -> None:
     """A panel for each corpus and column; what was trained on no corpus is a line in each."""
-    shown, corpora, columns = AccuracyPanels(probing, numbers), probing.corpora, probing.columns
+    shown, corpora, columns = AccuracyPanels(probing), probing.corpora, probing.columns
     fixed = sorted({ratio for n in shown.trained if (ratio := _fixed(n)) is not None})
     drawn = list(dict.fromkeys(n.method_key for n in shown.trained if _fixed(n) is None))
     # methods without a ratio of their own stand side by side behind 100 %

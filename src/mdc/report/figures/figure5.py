@@ -141,21 +141,21 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     tell different ones, or two corpora the same.
     """
     sizes = Sizes(job, given)
-    numbers, trends = sizes.numbers(), sizes.trends()
-    seen = [sizes.training(number.system, "samples_seen") for number in numbers]
-    write_levels(out / "figure5.csv", numbers, samples_seen=seen)
+    trends = sizes.trends()
+    seen = [sizes.training(number.system, "samples_seen") for number in sizes.numbers]
+    write_levels(out / "figure5.csv", sizes.numbers, samples_seen=seen)
     write_contrasts(
         out / "figure5_contrasts.csv",
         [trend.line for trend in trends],
         intercept=[trend.intercept for trend in trends],
         residual_sd=[trend.residual_sd for trend in trends],
     )
-    draw(sizes, numbers, trends, [out / f"figure5.{ending}" for ending in ("png", "svg", "pdf")])
+    draw(sizes, trends, [out / f"figure5.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def draw(sizes: Sizes, numbers: Sequence[Number], trends: Sequence[Trend], paths: Sequence[Path]) -> None:
+def draw(sizes: Sizes, trends: Sequence[Trend], paths: Sequence[Path]) -> None:
     """A panel for each column: every method over the pairs with its line; what was trained on no corpus is a line across."""
-    shown, across = AccuracyPanels(sizes, numbers), min(2, len(sizes.columns))
+    shown, across = AccuracyPanels(sizes), min(2, len(sizes.columns))
     rows = math.ceil(len(sizes.columns) / across)
     with drawing(WIDTH if across > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
         axes = figure.subplots(rows, across, squeeze=False).ravel()

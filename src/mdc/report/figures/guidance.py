@@ -5,7 +5,7 @@ Guidance trades one for the other, so kinds of guidance are compared at equal CI
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
@@ -37,25 +37,22 @@ SHOWN = {
 
 _Y = "CLIPScore"
 _EQUAL = "CIDEr"
-#: (system, label of a metric) → its number
-By = Mapping[tuple[str, str], Number]
 
 
 def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
     found = Captioned(job, given)
-    by = {(number.system.key, number.label): number for number in found.numbers()}
     scales = {
         key: (curve.key, scale) for curve in job.curves for key, scale in zip(curve.systems, curve.scales, strict=True)
     }
     # floors are no points of a curve
-    lines = [number for number in by.values() if number.system.key in scales]
+    lines = [number for number in found.numbers if number.system.key in scales]
     curves, guidance = zip(*(scales[number.system.key] for number in lines), strict=True)
     write_levels(out / f"{job.artefact}.csv", lines, curve=curves, guidance=guidance)
     claims, spans, apart = _claims(job, found)
     low, high = [span[0] for span in spans], [span[1] for span in spans]
     write_contrasts(out / f"{job.artefact}_contrasts.csv", claims, cider_from=low, cider_to=high)
-    _draw(job, found, by, claims, apart, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, found, claims, apart, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 def _claims(job: GuidanceFigureJob, found: Captioned) -> tuple[list[Contrast], list[tuple[float, float]], list[str]]:
@@ -90,7 +87,6 @@ def _points(found: Captioned, system: str, seeds: int) -> Floats:
 def _draw(
     job: GuidanceFigureJob,
     found: Captioned,
-    by: By,
     claims: Sequence[Contrast],
     apart: Sequence[str],
     paths: Sequence[Path],
@@ -104,7 +100,7 @@ def _draw(
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
             for curve in job.curves if _Y in found.columns else ():
-                _curve(panel, curve, found.columns[key], by, styles[curve.key])
+                _curve(panel, curve, found, key, styles[curve.key])
             panel.set_xlabel(found.columns[key])
         panels[0].set_ylabel(_Y if _Y in found.columns else f"{_Y} is not available")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
@@ -115,8 +111,8 @@ def _draw(
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 
 
-def _curve(panel: Axes, curve: Curve, metric: str, by: By, style: tuple[str, str]) -> None:
-    x, y = ([by[key, name] for key in curve.systems] for name in (metric, _Y))
+def _curve(panel: Axes, curve: Curve, found: Captioned, metric: str, style: tuple[str, str]) -> None:
+    x, y = ([found.number(key, name) for key in curve.systems] for name in (metric, _Y))
     across, up = ([one.value for one in numbers] for numbers in (x, y))
     faint: dict[str, Any] = {"bars": 0.22, "markersize": 5}
     error_bars(panel, up, [(one.value, *one.ends) for one in x], style, across=True, **faint)

@@ -20,7 +20,7 @@ from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing, error_bars, line_handle
-from mdc.report.frame import Number, write_contrasts, write_levels
+from mdc.report.frame import write_contrasts, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
 
@@ -111,17 +111,15 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     UserError besides if the runs of a corpus have seen different numbers of pairs or samples, or two corpora the same.
     """
     found = Repetition(job, given)
-    numbers = found.numbers()
-    seen = [found.seen[n.system.corpus.key] if n.system.corpus else None for n in numbers]
+    seen = [found.seen[n.system.corpus.key] if n.system.corpus else None for n in found.numbers]
     more: Mapping[str, Sequence[Any]] = {
         "passes": [one.passes if one else None for one in seen],
         "samples_seen": [one.samples if one else None for one in seen],
     }
-    write_levels(out / "figure_repetition.csv", numbers, **more)
+    write_levels(out / "figure_repetition.csv", found.numbers, **more)
     write_contrasts(out / "figure_repetition_contrasts.csv", found.contrasts())
     write_csv(out / "figure_repetition_losses.csv", _loss_rows(found), _LOSSES)
-    paths = [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")]
-    draw(found, numbers, paths)
+    draw(found, [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
@@ -137,19 +135,20 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
     return rows
 
 
-def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
+def draw(found: Repetition, paths: Sequence[Path]) -> None:
     """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
-    shown, count = AccuracyPanels(found, numbers), len(found.measures)
+    shown, count = AccuracyPanels(found), len(found.measures)
     rows = math.ceil((count + 1) / 2)
     with drawing(WIDTH, 2.3 * rows + 1.6, paths) as figure:
         axes = figure.subplots(rows, 2, squeeze=False).ravel()
         for panel, measure in zip(axes, found.measures, strict=False):
-            by = {n.system.key: n for n in shown.axis(panel, found.name(measure))}
+            shown.axis(panel, found.name(measure))
             for (method, fresh), line in found.lines(found.job.systems).items():
-                points = [(found.samples(s), by[s.key].value) for s in line]
-                panel.plot(*zip(*points, strict=True), color=shown.styles[method][0], **_dashes(fresh))
-                for system in line:
-                    shown.point(panel, found.samples(system), by[system.key])
+                points = [(found.samples(s), found.number(s.key, measure)) for s in line]
+                at, values = [x for x, _ in points], [number.value for _, number in points]
+                panel.plot(at, values, color=shown.styles[method][0], **_dashes(fresh))
+                for point in points:
+                    shown.point(panel, *point)
         count += _losses(axes[count], found, shown.styles)
         for panel in axes[:count]:
             _samples_axis(panel, found)

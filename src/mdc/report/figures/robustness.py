@@ -7,7 +7,7 @@ none, and keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle, product
 from pathlib import Path
@@ -20,7 +20,7 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Side, decided, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
@@ -44,19 +44,18 @@ _TRUE = "true"
 def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
     found = Captioned(job, given)
-    by = {(number.system.key, number.label): number for number in found.numbers()}
     # an untouched image is the beginning of every kind's curve
     lines = [
-        (by[key, label], curve.kind, place, curve.key)
+        (found.number(key, column), curve.kind, place, curve.key)
         for curve in job.curves
         for place, key in enumerate(curve.systems)
-        for label in found.columns.values()
+        for column in found.columns
     ]
     numbers, kinds, places, keys = zip(*lines, strict=True)
     write_levels(out / f"{job.artefact}.csv", numbers, distortion=kinds, strength=places, curve=keys)
     claims = _claims(job, found)
     write_contrasts(out / f"{job.artefact}_contrasts.csv", claims)
-    _draw(job, found, by, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, found, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 def _claims(job: RobustnessFigureJob, found: Captioned) -> list[Contrast]:
@@ -106,13 +105,7 @@ def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
     return whole.of(share, worst, control)
 
 
-def _draw(
-    job: RobustnessFigureJob,
-    found: Captioned,
-    by: Mapping[tuple[str, str], Number],
-    claims: Sequence[Contrast],
-    paths: Sequence[Path],
-) -> None:
+def _draw(job: RobustnessFigureJob, found: Captioned, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
     kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
     rows = [key for key in dict.fromkeys((job.primary_column, _TRUE)) if key in found.columns]
     rows = rows or list(found.columns)[:1]  # where neither is available
@@ -128,7 +121,7 @@ def _draw(
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
                 for curve in (one for one in job.curves if one.kind == kind):
-                    numbers = [by[system, found.columns[key]] for system in curve.systems]
+                    numbers = [found.number(system, key) for system in curve.systems]
                     points = [(number.value, *number.ends) for number in numbers]
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}
                     place = alike[curve.method, curve.backbone].index(curve.key)

@@ -18,14 +18,13 @@ from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mar
 _NAMED = 3  # controls that a heading names
 
 
-def rows(found: Results, numbers: Sequence[Number], systems: Sequence[System], block: str | None = None) -> list[Row]:
+def rows(found: Results, systems: Sequence[System], block: str | None = None) -> list[Row]:
     """A row for each of ``systems`` with its levels, best and second best of them marked. ``block``: what they stand
     together in, by default their dataset and backbone."""
-    cells = {(n.system.key, n.column): number_cell(n) for n in numbers}
     lines = []
     for system in systems:
         labels = names(system)
-        levels = tuple(cells[system.key, found.key(measure)] for measure in found.measures)
+        levels = tuple(number_cell(found.number(system.key, measure)) for measure in found.measures)
         where = "/".join(labels[:2]) if block is None else block
         lines.append(Row(labels, levels, where, system.reference, system.ranked))
     return mark_rows(lines)
@@ -180,17 +179,17 @@ def _minus(probing: Results, pair: Pair) -> tuple[str, str, str]:
 
 def write(
     found: Results,
-    numbers: Sequence[Number],
     shown: Sequence[Table],
     out: Path,
     everything: Table | None = None,
+    numbers: Sequence[Number] | None = None,
     /,
     **more: Sequence[Any],
 ) -> None:
     """The files of a table: the pages, ``everything`` in the paper's layout (by default the first that is ``shown``), the
-    levels with the columns of ``more``, and the differences."""
+    levels or other ``numbers`` with the columns of ``more``, and the differences."""
     name = found.job.artefact
     write_csv(everything or shown[0], out / f"{name}.csv", {"scale": words.scale_column(found.job)})
-    write_levels(out / f"{name}_long.csv", numbers, **more)
+    write_levels(out / f"{name}_long.csv", found.numbers if numbers is None else numbers, **more)
     write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
     write_pages(shown, out, name)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
-from mdc.report.frame import Number
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
@@ -37,13 +35,11 @@ _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption tha
 def make(job: ProbingJob, given: Given, out: Path) -> None:
     """Write the artefact's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
     probing = Results(job, given)
-    numbers = probing.numbers()
-    comparisons.write(probing, numbers, [main_table(probing, numbers), *comparisons.tables(probing)], out)
+    comparisons.write(probing, [main_table(probing), *comparisons.tables(probing)], out)
 
 
-def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
+def main_table(probing: Results) -> Table:
     """A row a name of systems; one without a corpus shows its numbers under every corpus."""
-    found = {(n.system.key, n.label): n for n in numbers}
     by_name: dict[str, dict[str | None, System]] = {}
     for system in probing.job.systems:
         row = by_name.setdefault(words.method(system), {})
@@ -55,7 +51,7 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
     for name, systems in by_name.items():
         first = next(iter(systems.values()))
         cells = tuple(
-            number_cell(found[system.key, probing.name(measure)]) if system else Cell(None)
+            number_cell(probing.number(system.key, measure)) if system else Cell(None)
             for system in (systems.get(corpus, systems.get(None)) for corpus in probing.corpora)
             for measure in probing.measures
         )
@@ -76,6 +72,6 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
         footnotes=(
             *([_NOTES[job.artefact]] if job.artefact in _NOTES else []),
             "In each column: best in bold, second best underlined (after rounding).",
-            *probing.notes(numbers),
+            *probing.notes(),
         ),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from mdc.plan.jobs.shown import ProbingJob, System, ZeroShotTableJob
 from mdc.report import words
-from mdc.report.frame import AVERAGE, Number, dataset
+from mdc.report.frame import AVERAGE, dataset
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
@@ -35,16 +35,15 @@ _SHOWN_ZERO_SHOT = {"own": "Zero-shot", "debiased": "Zero-shot, debiased"}
 def make(job: ProbingJob, given: Given, out: Path) -> None:
     """Write the table's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
     found = Results(job, given)
-    numbers = found.numbers()
     by_head: dict[str, list[System]] = {}
     for system in job.systems:
         by_head.setdefault(system.estimator, []).append(system)
     zero_shot = _zero_shot(job, given)
-    shown = [_main(found, numbers, by_head, zero_shot)]
+    shown = [_main(found, by_head, zero_shot)]
     if AVERAGE in found.measures:
-        shown += [_probes(found, numbers, head, systems) for head, systems in by_head.items()]
-    numbers += zero_shot.numbers() if zero_shot else []
-    comparisons.write(found, numbers, [*shown, *comparisons.gains(found), *comparisons.tables(found)], out)
+        shown += [_probes(found, head, systems) for head, systems in by_head.items()]
+    numbers = [*found.numbers, *(zero_shot.numbers if zero_shot else [])]
+    comparisons.write(found, [*shown, *comparisons.gains(found), *comparisons.tables(found)], out, None, numbers)
 
 
 def _zero_shot(job: ProbingJob, given: Given) -> ZeroShot | None:
@@ -56,9 +55,7 @@ def _zero_shot(job: ProbingJob, given: Given) -> ZeroShot | None:
     return ZeroShot(ZeroShotTableJob(**{name: asked[name] for name in ZeroShotTableJob.model_fields}), given)
 
 
-def _main(
-    found: Results, numbers: Sequence[Number], by_head: dict[str, list[System]], zero_shot: ZeroShot | None
-) -> Table:
+def _main(found: Results, by_head: dict[str, list[System]], zero_shot: ZeroShot | None) -> Table:
     """The mean over probes, or the one probe, a column each of ``by_head``; then that of what is found ``zero_shot``."""
     columns = [Column(_capital(head), note=found.metric[found.overall]) for head in by_head]
     more: dict[tuple[str, str, str], Cell] = {}
@@ -68,12 +65,9 @@ def _main(
         zero_shot_notes = [
             f"Zero-shot: the class whose caption scores highest, mean of {of}; its own table shows each."
         ]
-        by_key = {system.key: system for system in zero_shot.job.systems}
         columns += [Column(name, note="top-1") for name in _SHOWN_ZERO_SHOT.values()]
-        for n in zero_shot.numbers():
-            if n.column == zero_shot.key(zero_shot.overall):
-                more[n.dataset, n.method_key, by_key[n.system.key].shown] = number_cell(n)
-    cells = {n.system.key: number_cell(n) for n in numbers if n.column == found.key(found.overall)}
+        for s in zero_shot.job.systems:
+            more[dataset(s), s.method.key, s.shown] = number_cell(zero_shot.number(s.key, zero_shot.overall))
     rows: dict[tuple[str, ...], dict[str, System]] = {}
     for head, systems in by_head.items():
         for system in systems:
@@ -84,7 +78,10 @@ def _main(
         for (name, method), there in rows.items():
             if name == data:
                 one = next(iter(there.values()))
-                line = [cells[there[head].key] if head in there else Cell(None) for head in by_head]
+                line = [
+                    number_cell(found.number(there[head].key, found.overall)) if head in there else Cell(None)
+                    for head in by_head
+                ]
                 if zero_shot is not None:
                     line += [more.get((name, one.method.key, shown), Cell(None)) for shown in _SHOWN_ZERO_SHOT]
                 lines.append(Row((name, method), tuple(line), name, one.reference, one.ranked))
@@ -101,7 +98,7 @@ def _main(
         footnotes=(
             "In each column and dataset: best in bold, second best underlined (after rounding).",
             *zero_shot_notes,
-            *found.notes(numbers),
+            *found.notes(),
         ),
     )
 
@@ -117,11 +114,11 @@ def _beside(levels: list[Row], count: int, zero_shot: ZeroShot | None) -> list[R
     return found + [replace(row, cells=none * count + row.cells) for row in more if row.labels in ends]
 
 
-def _probes(found: Results, numbers: Sequence[Number], head: str, systems: Sequence[System]) -> Table:
+def _probes(found: Results, head: str, systems: Sequence[System]) -> Table:
     """Each probe by one head."""
     datasets = dict.fromkeys(map(dataset, systems))
     blocks = [[system for system in systems if dataset(system) == data] for data in datasets]
-    rows = [row for block in blocks for row in comparisons.rows(found, numbers, block)]
+    rows = [row for block in blocks for row in comparisons.rows(found, block)]
     title, caption = f"{_capital(head)}, probe by probe", ("Per cent on each probe's test items.",)
     return comparisons.level_table(found, title, caption, [*rows, *comparisons.levels(found)], group=_capital(head))
 

@@ -23,7 +23,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     # there is no average: what is claimed is of the first answer to an image
     found = Retrieval(job.model_copy(update={"primary_column": "text_1"}), given, averages=False)
-    body = [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)]
+    body = [*comparisons.rows(found, job.systems, ""), *comparisons.levels(found)]
     main = comparisons.level_table(
         found,
         f"Retrieval by score among {job.pairs} held-out pairs",
@@ -40,7 +40,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
             f"{score_rows.alpha_notes(found)}.",
             *_too_long(found),
-            *found.notes(found.numbers()),
+            *found.notes(),
         ),
     )
     score_rows.write(found, [main, *comparisons.tables(found)], out)

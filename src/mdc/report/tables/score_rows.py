@@ -43,9 +43,9 @@ def alpha_notes(found: Choices | Retrieval) -> str:
 
 def write(found: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
     """The files that these tables have: all rows in the paper's layout and tidy, the comparisons, and the pages."""
-    systems, numbers = found.job.systems, found.numbers()
+    systems = found.job.systems
     told = {s.key: (s.weights or "", "token" if s.per_token else "caption", s.shown) for s in systems}
-    rows = zip(systems, comparisons.rows(found, numbers, systems), strict=True)
+    rows = zip(systems, comparisons.rows(found, systems), strict=True)
     everything = Table(
         title=shown[0].title,
         caption=(),
@@ -54,6 +54,7 @@ def write(found: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Pa
         rows=tuple(Row((*row.labels, system.estimator, *told[system.key]), row.cells) for system, row in rows),
     )
     more = {
-        head: [told[n.system.key][place] for n in numbers] for place, head in enumerate(("weights", "per", "shown"))
+        head: [told[n.system.key][place] for n in found.numbers]
+        for place, head in enumerate(("weights", "per", "shown"))
     }
-    comparisons.write(found, numbers, shown, out, everything, **more)
+    comparisons.write(found, shown, out, everything, **more)

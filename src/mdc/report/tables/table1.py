@@ -38,24 +38,22 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     UserError names the record that is missing, stale, of another scale, or does not match its items.
     """
     probing = Results(job, given)
-    numbers = probing.numbers()
     shown = [main_table(probing), *comparisons.gains(probing), *comparisons.tables(probing)]
-    comparisons.write(probing, numbers, shown, out)
+    comparisons.write(probing, shown, out)
     controls = ", ".join(probing.controls())
     table1_bars(
-        numbers,
+        probing.numbers,
         [out / "figure_table1.png", out / "figure_table1.svg"],
         title=f"Linear probing, scale {job.scale_label}: gain over the control ({controls})",
         label=f"points above the control, {words.percent(job.statistics.level)} interval",
     )
-    write_json(out / "table1_metrics.json", headline(numbers, probing.name(probing.overall)))
+    write_json(out / "table1_metrics.json", headline(probing.numbers, probing.name(probing.overall)))
 
 
 def main_table(probing: Results) -> Table:
     """The levels, with the control and chance beside them."""
-    numbers = probing.numbers()
     blocks = itertools.groupby(probing.job.systems, key=lambda s: (s.backbone.key, s.corpus and s.corpus.key))
-    rows = [row for _, block in blocks for row in comparisons.rows(probing, numbers, list(block))]
+    rows = [row for _, block in blocks for row in comparisons.rows(probing, list(block))]
     return comparisons.level_table(
         probing,
         "Table 1. Linear probing",
@@ -63,7 +61,7 @@ def main_table(probing: Results) -> Table:
         [*rows, *comparisons.levels(probing)],
         (
             "Within a dataset and backbone: best in bold, second best underlined (after rounding).",
-            *probing.notes(numbers),
+            *probing.notes(),
         ),
         "Linear probe",
     )

@@ -12,7 +12,7 @@ import numpy as np
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.report.csv_file import names, write_csv
-from mdc.report.frame import ESTIMATE, Cells, Number, system_cells
+from mdc.report.frame import ESTIMATE, Cells, system_cells
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
@@ -50,7 +50,7 @@ def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
 
 def _main(found: Choices) -> list[Table]:
     """The paper's rows and ours by sums, then by means a token, each with the rule that shorter wins and with chance."""
-    job, numbers = found.job, found.numbers()
+    job = found.job
     every = [system for system in job.systems if system.shown == "own"]
     shorter = [system for system in job.systems if system.shown == "shorter"]
     tables: list[Table] = []
@@ -58,13 +58,13 @@ def _main(found: Choices) -> list[Table]:
         for per_token in (False, True):
             of_kind = [s for s in every if s.weights in (weights, None)]
             own = [s for s in of_kind if s.per_token == per_token or not ESTIMATORS[s.estimator].nats]
-            below = [*comparisons.rows(found, numbers, shorter, "control"), *comparisons.levels(found)]
+            below = [*comparisons.rows(found, shorter, "control"), *comparisons.levels(found)]
             what = "per-token means" if per_token else "sums over a caption's tokens"
             notes = (
                 "Best in bold, second best underlined (after rounding).",
                 *score_rows.estimator_notes(every, job.samples),
                 *_set_notes(found),
-                *found.notes(numbers, own),
+                *found.notes(own),
             )
             tables.append(
                 comparisons.level_table(
@@ -74,7 +74,7 @@ def _main(found: Choices) -> list[Table]:
                         "Per cent of items whose right caption scores highest; a tie among k counts 1/k.",
                         found.level_words,
                     ),
-                    [*comparisons.rows(found, numbers, own, ""), *below],
+                    [*comparisons.rows(found, own, ""), *below],
                     ("Notes: those of the first table.",) if tables else notes,
                 )
             )
@@ -86,7 +86,7 @@ _WEIGHTS = {"last": "", "best": ", best validation checkpoint"}
 
 def _blind(found: Choices) -> Table:
     """Every model beside itself with other images, with none, and with its blind score taken off."""
-    job, numbers = found.job, found.numbers()
+    job = found.job
     grouped: dict[object, list[ScoredSystem]] = {}
     for s in job.systems:
         if s.shown != "shorter":
@@ -97,7 +97,7 @@ def _blind(found: Choices) -> Table:
         found,
         "What language alone can do",
         ("Each model, followed by its image-blind controls.", found.level_words),
-        [row for number, systems in blocks for row in comparisons.rows(found, numbers, systems, f"{number}")],
+        [row for number, systems in blocks for row in comparisons.rows(found, systems, f"{number}")],
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
@@ -121,7 +121,7 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     }
     left = {(kept, s.key, c.key): _left(found, s, c, kept) for kept in KEPT for s in own for c in job.columns}
     lines: list[Cells] = []
-    every: dict[tuple[str, str, str], Number] = {}
+    parts = {"all": found}
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
     heads: list[Column] = []
     for kept in KEPT:
@@ -133,15 +133,13 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
             and all(left[kept, s.key, c.key][1] for s in own)
         ]
         if kept == "all":
-            wanted, part = job.columns, found
+            wanted = job.columns
         elif wanted:
             pairs = [c.key for c in wanted if c.score is not None]
             alone["reported_separately"] = pairs if len(pairs) < len(wanted) else []
-            part = Choices(job.model_copy(update={**alone, "columns": wanted}), found.given, kept, found.store)
-        else:
-            continue
-        every |= {(kept, number.column, number.system.key): number for number in part.numbers()}
-        lines += [{**every[kept, c.key, s.key].cells(), "kept": kept} for c in wanted for s in own]
+            part = job.model_copy(update={**alone, "columns": wanted})
+            parts[kept] = Choices(part, found.given, kept, found.store)
+        lines += [{**parts[kept].number(s.key, c.key).cells(), "kept": kept} for c in wanted for s in own]
         for column in wanted if kept != "all" else ():
             for one in ("all", kept):
                 counts = [left[one, s.key, column.key][0] for s in own]
@@ -150,7 +148,7 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
                 heads.append(Column(KEPT[one], column.label, f"{most} items", name))
                 for system, count in zip(own, counts, strict=True):
                     note = "" if count == most else f"{count} items"
-                    cells[system.key].append(estimate_cell(every[one, column.key, system.key].found, note))
+                    cells[system.key].append(estimate_cell(parts[one].number(system.key, column.key).found, note))
     table = Table(
         title=f"With and without items that cannot be answered, {found.scale_text}",
         caption=(

@@ -102,20 +102,19 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     """
     found = Captioned(job, given)
     parts, choices, heading = found.parts_of, judged(job, given), words.heading(job)
-    numbers = found.numbers()
-    votes = [vote for one in choices for vote in _votes(found, {n.system.key: n for n in numbers}, one)]
-    every = [*numbers, *votes]
+    votes = [vote for one in choices for vote in _votes(found, one)]
+    every = [*found.numbers, *votes]
     contests = {vote.label: vote.label for vote in votes}
     there = {part: {key: label for key, label in of.items() if key in found.columns} for part, of in parts.items()}
     others = _OTHERS.get(job.artefact, ())
     main = _table(found, every, heading, parts["paper"] | contests, _main_notes(found, choices), others)
-    truth = [_table(found, numbers, "What of it is true", there["truth"], _TRUTH_NOTES)] if there["truth"] else []
+    truth = [_table(found, found.numbers, "What of it is true", there["truth"], _TRUTH_NOTES)] if there["truth"] else []
     over = OverDatasets(job, given, found, job.over) if job.over is not None else None
     shown = [
         main,
-        _table(found, numbers, "More metrics", there["more"], _more_notes(found)),
+        _table(found, found.numbers, "More metrics", there["more"], _more_notes(found)),
         *truth,
-        _table(found, numbers, "Length and description", there["words"], _WORD_NOTES, marked=False),
+        _table(found, found.numbers, "Length and description", there["words"], _WORD_NOTES, marked=False),
         *_objects(job, given, found),
         *([_contests(found, choices)] if choices else []),
         variety(found),
@@ -126,7 +125,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     columns = {key: label for key, label in found.all_columns.items() if key in parts["paper"] or key in found.columns}
     everything = _table(found, every, heading, columns | contests, (), others)
     more = {key: [getattr(number.system, key) for number in every] for key in _MORE}
-    comparisons.write(found, every, shown, out, everything, **more)
+    comparisons.write(found, shown, out, everything, every, **more)
     if over is not None:
         over.write(out / f"{job.artefact}_over.csv")
     head = ["scale", "dataset", "method", "seed", *SETS, "records"]
@@ -207,7 +206,7 @@ def _objects(job: CaptionTableJob, given: Given, found: Captioned) -> list[Table
     alone = {"contrasts": [], "primary": [], "primary_column": "CHAIRi", "contests": []}
     part = Captioned(job.model_copy(update={**alone, "systems": systems, "columns": columns}), given)
     title = "Objects that are not there (CHAIR)"
-    return [_table(part, part.numbers(), title, _CHAIR, (_CHAIR_NOTE,), marked=False)]
+    return [_table(part, part.numbers, title, _CHAIR, (_CHAIR_NOTE,), marked=False)]
 
 
 def _chair_notes(found: Captioned) -> dict[str, str]:
@@ -216,10 +215,10 @@ def _chair_notes(found: Captioned) -> dict[str, str]:
     return {key: str(one["note"]) for key, one in told.items() if one is not None}
 
 
-def _votes(found: Captioned, numbers: Mapping[str, Number], one: Judged) -> Iterator[Number]:
-    """How often each system was chosen in a contest, as lines beside those of its metrics, of which ``numbers`` has one."""
+def _votes(found: Captioned, one: Judged) -> Iterator[Number]:
+    """How often each system was chosen in a contest, as lines beside those of its metrics."""
     for name, share in one.share.items():
-        beside = numbers[f"{one.contest.dataset}/{name}"]
+        beside = found.number(f"{one.contest.dataset}/{name}", found.measures[-1])
         system = beside.system
         labels = beside.dataset, system.backbone.label, system.method.label, one.contest.label
         yield replace(

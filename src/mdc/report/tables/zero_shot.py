@@ -31,7 +31,7 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
         found,
         "Zero-shot classification by caption score",
         ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.", found.level_words),
-        [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)],
+        [*comparisons.rows(found, job.systems, ""), *comparisons.levels(found)],
         (
             "Best in bold, second best underlined (after rounding).",
             *score_rows.estimator_notes(job.systems, job.samples),
@@ -39,7 +39,7 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
             "(all, where there are fewer).",
             f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
             "probabilities as they are.",
-            *found.notes(found.numbers()),
+            *found.notes(),
         ),
     )
     score_rows.write(found, [main, *comparisons.tables(found)], out)
