@@ -17,6 +17,7 @@ from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import sha256_text
+from mdc.report.statistics.estimate import Estimate
 
 STATISTICS = {"level": 0.95, "margins": {"top-1": 2.0, "mAP": 2.0}, "power": 0.8, "bootstrap": 500}
 OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}
@@ -57,6 +58,12 @@ def make(job: Any, given: Mapping[str, Path], out: Path) -> Path:
 def read_rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def ends(found: Estimate) -> tuple[float, float]:
+    """Of an interval that is known."""
+    assert found.low is not None and found.high is not None
+    return found.low, found.high
 
 
 def page(path: Path) -> ElementTree.Element:

@@ -6,6 +6,7 @@ import html
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from data_samples import write_texts
 from positions_world import positions_world
 from probing_world import ConvergingWorld, ProbingWorld, RepeatedWorld
-from shown import STATISTICS, LoggedRuns, make, planned, read_rows, shown_job, shown_run
+from shown import make, planned, read_rows, shown_job
+from test_schedules import Project
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import UserError
@@ -40,18 +42,9 @@ def _probing(artefact: str) -> Callable[[Path], World]:
     return world
 
 
-def _logs(artefact: str, **fields: Any) -> Callable[[Path], World]:
-    def world(folder: Path) -> World:
-        made = LoggedRuns(folder)
-        for method, low in (("mdc_0_100", 0.0), ("mdc", 0.5)):
-            told = [(step, 2 + low + (step % 7) / 10, 1 + (step % 9) / 9, 40) for step in range(10, 410, 10)]
-            lines = [dict(zip(("step", "loss", "grad_norm", "tokens"), line, strict=True)) for line in told]
-            config = {"method": {"weight": "inverse_t", "normaliser": "valid_tokens"}}
-            config |= {"protocol": {"pretrain": {"least_t": 1e-3}}}
-            made.add(shown_run("a", method, 0, t_range=[low, 1.0], clip_norm=1.0), lines, **config)
-        return made.asked(artefact, **fields), made.given
-
-    return world
+def _logs(folder: Path, artefact: str) -> World:
+    made = Project(folder, (0,))
+    return made.job if artefact == "figure_schedules" else made.asked(artefact), made.given
 
 
 def _lengths(folder: Path) -> World:
@@ -71,12 +64,10 @@ def _planned(artefact: str) -> Callable[[Path], World]:
     return lambda folder: (planned("mini")[artefact], {})
 
 
-SCHEDULES = {"reference": "mdc", "primary": ["a/mdc_0_100"], "statistics": STATISTICS}
 WORLDS = {name: _probing(name) for name in ("table1", "table4", "figure4", "figure5")} | {
     "figure_repetition": lambda folder: _written(RepeatedWorld(), folder),
     "figure_convergence": lambda folder: _written(ConvergingWorld(), folder),
-    "figure_loss": _logs("figure_loss"),
-    "figure_schedules": _logs("figure_schedules", **SCHEDULES),
+    **{name: partial(_logs, artefact=name) for name in ("figure_loss", "figure_schedules")},
     "figure_position": positions_world,
     "figure3": _lengths,
     **{name: _planned(name) for name in ("table6", "table7", "table8", "table9")},

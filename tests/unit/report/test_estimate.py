@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from shown import ends
 
 from mdc.plan.records import UserError
-from mdc.report.statistics.estimate import Component, Estimate, effective_df, estimate, exact, half_width, over_seeds
+from mdc.report.statistics.estimate import Component, effective_df, estimate, exact, half_width, over_seeds
 from mdc.report.statistics.replicates import Items, Replicates, drawn
 
 
@@ -21,11 +22,6 @@ def of(values: np.ndarray, draws: int = 4000, of_group: int = 1, **more: object)
     ids = tuple(map(str, range(table.shape[1])))
     groups = tuple(f"g{place // of_group}" for place in range(table.shape[1]))
     return drawn({"x": [Items(ids, row, groups, **more) for row in table]}, draws)["x"]  # type: ignore[arg-type]
-
-
-def ends(found: Estimate) -> tuple[float, float]:
-    assert found.low is not None and found.high is not None
-    return found.low, found.high
 
 
 @pytest.mark.parametrize("values", [rng(1).random(400) < 0.7, rng(2).normal(3, 2, 400)])

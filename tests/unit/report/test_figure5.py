@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from probing_world import ProbingWorld
-from shown import STATISTICS, read_rows
+from shown import STATISTICS, ends, read_rows
 
 from mdc.plan.records import UserError
 from mdc.report.figures import accuracy_panels
 from mdc.report.figures.figure5 import Sizes, Trend
 from mdc.report.statistics.claims import holm
-from mdc.report.statistics.estimate import Estimate
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}
 LOGS = np.log2(list(PAIRS.values()))
@@ -37,12 +36,6 @@ def values(made: ProbingWorld, probe: str = "shape", method: str = "mdc") -> np.
 
 def trends(made: ProbingWorld, folder: Path) -> list[Trend]:
     return Sizes(made.job, made.write(folder)).trends()
-
-
-def ends(found: Estimate) -> tuple[float, float]:
-    """Of an interval that is known."""
-    assert found.low is not None and found.high is not None
-    return found.low, found.high
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from shown import ends
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.records import UserError
@@ -17,12 +18,6 @@ from mdc.report.statistics.claims import Claim, decide
 from mdc.report.statistics.estimate import Estimate
 
 LEAST = 1e-3
-
-
-def ends(found: Estimate) -> tuple[float, float]:
-    """Of an interval that is known."""
-    assert found.low is not None and found.high is not None
-    return found.low, found.high
 
 
 def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
