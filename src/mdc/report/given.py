@@ -87,6 +87,11 @@ def table_of(job: ArtefactJob, given: Given, name: str, file: str, columns: Sequ
     return found
 
 
+def as_rows(table: Table) -> list[dict[str, Any]]:
+    """A table row by row."""
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
 def read_table(
     job: ArtefactJob, given: Given, name: str, file: str, columns: Sequence[str], read: Callable[[Table], Read]
 ) -> Read:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
 from mdc.plan.records import UserError
-from mdc.report.given import Given, table_of
+from mdc.report.given import Given, as_rows, table_of
 from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.replicates import Items, drawn
 
@@ -35,13 +34,11 @@ class Judged:
     letter_p: float
 
 
-def judged(job: CaptionTableJob, given: Given) -> list[Judged]:
-    """Every contest; UserError if a record is missing, stale, or not that of its choices."""
-    return [_contest(job, given, contest) for contest in job.contests]
-
-
-def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judged:
-    seeds = [[r for r in _rows(job, given, name) if r["contest"] == contest.name] for name in contest.records]
+def judged(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judged:
+    """A contest's choices; UserError if a record is missing, stale, or not that of its choices."""
+    columns = ("contest", "image", "systems", "votes", "status")
+    tables = [table_of(job, given, name, "judged.parquet", columns) for name in contest.records]
+    seeds = [[row for row in as_rows(table) if row["contest"] == contest.name] for table in tables]
     answered = [{row["image"]: row for row in rows if row["votes"]} for rows in seeds]
     images = tuple(image for image in answered[0] if all(image in seed for seed in answered))
     if not images:
@@ -61,12 +58,6 @@ def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judge
     letters = dict(zip(ascii_uppercase, placed.sum(axis=0).tolist(), strict=False))
     answers = Counter(row["status"] for rows in seeds for row in rows)
     return Judged(contest, share, answers, letters, places_p(placed))
-
-
-def _rows(job: CaptionTableJob, given: Given, name: str) -> list[dict[str, Any]]:
-    columns = ("contest", "image", "systems", "votes", "status")
-    table = table_of(job, given, name, "judged.parquet", columns)
-    return [dict(zip(columns, row, strict=True)) for row in zip(*(table[column] for column in columns), strict=True)]
 
 
 def places_p(votes: NDArray[np.float64]) -> float:

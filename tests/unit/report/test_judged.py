@@ -40,10 +40,8 @@ def test_an_image_without_an_answer_with_some_seed_counts_for_no_system(tmp_path
         write_json(folder / "judged.json", record | {"outputs": outputs})
     contest = ShownContest(name="n", label="N", dataset="d", systems=["x", "y"], records=list(given))
     expected, statistics = dict.fromkeys(given, "h"), Statistics(**STATISTICS)
-    job: Any = SimpleNamespace(
-        contests=[contest], artefact="table3", scale="s", expected=expected, statistics=statistics
-    )
-    (found,) = judged(job, given)
+    job: Any = SimpleNamespace(artefact="table3", scale="s", expected=expected, statistics=statistics)
+    found = judged(job, given, contest)
     assert found.share["x"].n == 2 and found.answers == {"chosen": 6, "failed": 2}
     # of image a x is chosen with both seeds; of image c half of the first vote is its
     assert found.share["x"].value == pytest.approx(100 * (1 + 1 + 0.5 + 0) / 4)

@@ -21,7 +21,7 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, headline
-from mdc.report.given import Given, path_of, table_of
+from mdc.report.given import Given, as_rows, path_of, table_of
 from mdc.report.tables.render import write_page
 
 SHOWN = {
@@ -101,8 +101,7 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> 
 def _captions(job: CaptionFigureJob, system: ShownCaptions, given: Given) -> dict[str, Mapping[str, Any]]:
     """The captions of a system by image."""
     table = table_of(job, given, system.record, "captions.parquet", ("image", "system", "caption"))
-    rows = (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
-    return {row["image"]: row for row in rows if row["system"] == system.system}
+    return {row["image"]: row for row in as_rows(table) if row["system"] == system.system}
 
 
 def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[Path]) -> None:

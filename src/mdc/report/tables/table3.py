@@ -101,7 +101,8 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     UserError names the record that is missing, stale, of another scale, or does not match its captions.
     """
     found = Captioned(job, given)
-    parts, choices, heading = found.parts_of, judged(job, given), words.heading(job)
+    parts, heading = found.parts_of, words.heading(job)
+    choices = [judged(job, given, contest) for contest in job.contests]
     votes = [vote for one in choices for vote in _votes(found, one)]
     every = [*found.numbers, *votes]
     contests = {vote.label: vote.label for vote in votes}
