@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,22 +109,13 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: {str(error)[:200]}; make it again") from None
 
 
-@dataclass(frozen=True)
-class RunLog:
-    """A run's resolved configuration (a PretrainJob's JSON), its log's file and that file's lines that have a step."""
-
-    config: Mapping[str, Any]
-    path: Path
-    lines: list[dict[str, Any]]
-
-
-def run_log(job: ArtefactJob, given: Given, name: str) -> RunLog:
-    """The log beside the manifest of the run ``name``.
+def run_log(job: ArtefactJob, given: Given, name: str) -> tuple[Path, list[dict[str, Any]]]:
+    """The log beside the manifest of the run ``name``, and its lines that have a step.
 
     UserError besides (see :func:`record_of`) if the log holds no loss, or a step or a loss that is no number.
     """
-    record = record_of(job, given, name)
-    log = path_of(job, given, name).parent / "log.jsonl"
+    record_of(job, given, name)
+    log = path_of(job, given, name).with_name("log.jsonl")
     lines = read_json_lines(log)
     for line in lines:
         if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
@@ -133,4 +123,4 @@ def run_log(job: ArtefactJob, given: Given, name: str) -> RunLog:
     kept = [line for line in lines if "step" in line]
     if not any("loss" in line for line in kept):
         raise UserError(f"{log}: it holds no loss; retrain the run")
-    return RunLog(record["config"], log, kept)
+    return log, kept

@@ -78,7 +78,7 @@ def make(job: LossesJob, given: Given, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
     curves = []
     for run in job.runs:
-        lines = run_log(job, given, run.job).lines
+        _, lines = run_log(job, given, run.job)
         # of a step that was logged twice the last counts
         series = [{line["step"]: line[key] for line in lines if key in line} for key in ("loss", "validation_loss")]
         curves.append(Curve(run, *series))

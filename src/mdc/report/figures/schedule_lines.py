@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError
 from mdc.report.frame import LOG_RATIO, Contrast, Side, decided
-from mdc.report.given import Given, run_log
+from mdc.report.given import Given, record_of, run_log
 from mdc.report.statistics import steadiness
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.estimate import Estimate
@@ -46,14 +46,14 @@ class Track:
     @classmethod
     def of(cls, run: ShownRun, job: SchedulesJob, given: Given) -> Track:
         """As its log has it; UserError if a loss stands without its gradient norm."""
-        log = run_log(job, given, run.job)
-        lines = [line for line in log.lines if "loss" in line]
+        path, logged = run_log(job, given, run.job)
+        lines = [line for line in logged if "loss" in line]
         for line in lines:
             if not isinstance(line.get("grad_norm"), int | float):
-                raise UserError(f"{log.path}: step {line['step']} has no grad_norm; retrain the run")
+                raise UserError(f"{path}: step {line['step']} has no grad_norm; retrain the run")
         steps = np.array([line["step"] for line in lines])
         loss, norm = (np.array([line[key] for line in lines], dtype=np.float64) for key in ("loss", "grad_norm"))
-        return cls(run, steps, loss, norm, _expected(run, log.config, lines))
+        return cls(run, steps, loss, norm, _expected(run, record_of(job, given, run.job)["config"], lines))
 
     @property
     def method(self) -> str:
