@@ -31,9 +31,8 @@ def test_average_precision_is_scikit_learns(seed: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, 120) / levels - 0.3  # few levels: many ties
     target = rng.random(120) < 0.2
-    assert metrics.average_precision(scores, target) == pytest.approx(
-        average_precision_score(target, scores), abs=1e-12
-    )
+    found = metrics.mean_average_precision(scores[:, None], target[:, None])
+    assert found == pytest.approx(average_precision_score(target, scores), abs=1e-12)
 
 
 def test_mean_average_precision_leaves_out_columns_without_a_positive() -> None:
@@ -63,4 +62,4 @@ def test_what_has_no_answer_is_refused() -> None:
     with pytest.raises(UserError, match="must lie in 0 to 1"):
         metrics.per_item_top1([[0.0, 1.0]], [2])
     with pytest.raises(UserError, match="must be 0 or 1"):
-        metrics.average_precision([0.0, 1.0], [2, 0])
+        metrics.mean_average_precision([[0.0], [1.0]], [[2], [0]])

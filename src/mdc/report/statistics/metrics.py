@@ -44,54 +44,46 @@ def mean_per_class_accuracy(correct: ArrayLike, target: ArrayLike) -> float:
     return float((np.bincount(place, weights=c) / items).mean())
 
 
-def average_precision(scores: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> Any:
-    """Area under the precision-recall steps, sum of (R_n - R_{n-1}) P_n over the distinct scores, from the highest.
+def mean_average_precision(scores: ArrayLike, targets: ArrayLike, counts: ArrayLike | None = None) -> Any:
+    """Mean over the columns of ``scores`` (N, K) and ``targets`` (N, K) of 0 and 1 of their average precision: a float,
+    or (R,) with ``counts`` (R, N).
 
-    ``scores`` (N,), ``target`` (N,) of 0 and 1. Equals ``sklearn.metrics.average_precision_score``, ties included,
-    except that without a positive it is NaN, not 0. A float, or (R,) with ``counts`` (R, N).
+    Columns without a positive (in a resample: in that resample) are left out; NaN if none is left.
     """
-    s, t = np.asarray(scores), np.asarray(target)
-    if s.ndim != 1 or s.shape != t.shape or not len(s):
-        raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must be (N,) with (N,)")
+    s, t = np.asarray(scores), np.asarray(targets)
+    if s.ndim != 2 or s.shape != t.shape or not len(s):
+        raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must both be (N, K)")
     if np.isnan(s).any():
         raise UserError("scores: a score is not a number, so there is no order")
     if not np.isin(t, (0, 1)).all():
         raise UserError("targets: must be 0 or 1")
-    order = np.argsort(-s, kind="stable")
-    weights = _weights(counts, len(s))[:, order]
-    positives = np.flatnonzero(t[order])
+    weights = np.ones((1, len(s))) if counts is None else np.asarray(counts, dtype=np.float64)
+    if weights.ndim != 2 or weights.shape[1] != len(s):
+        raise UserError(f"counts: shape {weights.shape}, must be (R, {len(s)})")
+    columns = np.stack([_average_precision(s[:, k], t[:, k], weights) for k in range(s.shape[1])], axis=1)
+    result = _ratio(np.nansum(columns, axis=1), (~np.isnan(columns)).sum(axis=1).astype(np.float64))
+    return result if counts is not None else float(result[0])
+
+
+def _average_precision(scores: Floats, target: NDArray[np.int64], weights: Floats) -> Floats:
+    """Area (R,) under the precision-recall steps, sum of (R_n - R_{n-1}) P_n over the distinct scores, from the highest.
+
+    ``scores`` (N,), ``target`` (N,), ``weights`` (R, N). Equals ``sklearn.metrics.average_precision_score``, ties included,
+    except that without a positive it is NaN, not 0.
+    """
+    order = np.argsort(-scores, kind="stable")
+    weights = weights[:, order]
+    positives = np.flatnonzero(target[order])
     if not len(positives):
-        return np.full(len(weights), np.nan) if counts is not None else float("nan")
+        return np.full(len(weights), np.nan)
     # recall steps only where a positive enters, and tied items enter together, at the end of their run of equal scores
-    run_ends = np.flatnonzero(np.r_[np.diff(s[order]) != 0, True])
+    run_ends = np.flatnonzero(np.r_[np.diff(scores[order]) != 0, True])
     entry = run_ends[np.searchsorted(run_ends, positives)]
     last = np.r_[np.diff(entry) != 0, True]
     chosen = np.cumsum(weights, axis=1)[:, entry[last]]
     hits = np.cumsum(weights[:, positives], axis=1)[:, last]
     steps = np.diff(hits, axis=1, prepend=0.0)
-    result = _ratio((steps * _ratio(hits, chosen, empty=0.0)).sum(axis=1), hits[:, -1])
-    return result if counts is not None else float(result[0])
-
-
-def mean_average_precision(scores: ArrayLike, targets: ArrayLike, counts: ArrayLike | None = None) -> Any:
-    """Mean of :func:`average_precision` over the columns of ``scores`` (N, K) and ``targets`` (N, K).
-
-    Columns without a positive (in a resample: in that resample) are left out; NaN if none is left.
-    """
-    s, t = np.asarray(scores), np.asarray(targets)
-    if s.ndim != 2 or s.shape != t.shape:
-        raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must both be (N, K)")
-    weights = _weights(counts, len(s))
-    columns = np.stack([average_precision(s[:, k], t[:, k], weights) for k in range(s.shape[1])], axis=1)
-    result = _ratio(np.nansum(columns, axis=1), (~np.isnan(columns)).sum(axis=1).astype(np.float64))
-    return result if counts is not None else float(result[0])
-
-
-def _weights(counts: ArrayLike | None, items: int) -> Floats:
-    weights = np.ones((1, items)) if counts is None else np.asarray(counts, dtype=np.float64)
-    if weights.ndim != 2 or weights.shape[1] != items:
-        raise UserError(f"counts: shape {weights.shape}, must be (R, {items})")
-    return weights
+    return _ratio((steps * _ratio(hits, chosen, empty=0.0)).sum(axis=1), hits[:, -1])
 
 
 def _ratio(above: Floats, below: Floats, empty: float = np.nan) -> Floats:
