@@ -163,10 +163,9 @@ def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
 
 def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
     sizes = _scaled((one["parameters"] for one in counted.values()), ("", "thousand", "million", "billion"))
-    flop = _scaled((one["flop_per_pair"] for one in counted.values()), ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
-    whole = _scaled(
-        (one["flop_per_run"] for one in counted.values()),
-        ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"),
+    flop, whole = (
+        _scaled((one[key] for one in counted.values()), [f"{prefix}FLOP" for prefix in ("", *"kMGTPEZ")])
+        for key in ("flop_per_pair", "flop_per_run")
     )
     units = {"parameters": sizes, "encoder_parameters": sizes, "flop_per_pair": flop, "flop_per_run": whole}
     rows = [
