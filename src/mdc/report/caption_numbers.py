@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from mdc.plan.jobs.shown import System
 from mdc.plan.jobs.shown_captions import CaptionedSystem, CaptionTableJob
 from mdc.plan.records import UserError
 from mdc.report.given import Given, read_table, record_of, title
@@ -49,10 +51,14 @@ class Captioned(Results):
             for key in self.columns:
                 found = [self.of(name, system.system).items(key) for name in system.records]
                 self.items[system.key, key] = [items for items in found if items is not None]
-            self.trained[system.key] = self.told(system)[0].get("training")
         self.metric = dict(self.columns)
         self.unit = {key: UNITS.get(key, "per cent") for key in self.columns}
         self.chance = dict.fromkeys(self.columns)
+
+    def first(self, system: System) -> Mapping[str, Any]:
+        """See :class:`Results`: a record of captions is of several systems."""
+        assert isinstance(system, CaptionedSystem)
+        return self.told(system)[0]
 
     def margin(self, pair: Pair, measure: str) -> Replicates | None:
         """A tenth of what the second side has above the same captioner on other images; None if it has no such control."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -23,19 +23,17 @@ from mdc.report.statistics.replicates import Items, Replicates, as_records, draw
 #: two systems' keys, the first minus the second
 Pair = tuple[str, str]
 METRICS = {"top1": "top-1", "map": "mAP"}
-#: what a system's record may say of its training
-_Told = Mapping[str, Any] | None
 
 
 class Results:
     """A job's systems with their results; a measure is a column's key or ``AVERAGE``.
 
-    ``items``: of each system and column its test items, training by training. ``replicates``: of each system and
-    column, in per cent. ``trained``: what a system's first record holds about its training. ``metric``, ``unit``,
-    ``chance``, ``shortcut``, ``ceiling``: of each measure, what it is, its unit, and what guessing, the best known
-    shortcut and a perfect scorer reach (None if there is no guessing, none is known, or there is no limit).
-    ``shortcut_by``: of a column, what that shortcut looks at. ``overall``: the average, or the first column where there
-    is none. With ``averages`` the mean of several columns is a measure of its own.
+    ``record``: a job's record by its name. ``items``: of each system and column its test items, training by training.
+    ``replicates``: of each system and column, in per cent. ``metric``, ``unit``, ``chance``, ``shortcut``, ``ceiling``:
+    of each measure, what it is, its unit, and what guessing, the best known shortcut and a perfect scorer reach (None
+    if there is no guessing, none is known, or there is no limit). ``shortcut_by``: of a column, what that shortcut
+    looks at. ``overall``: the average, or the first column where there is none. With ``averages`` the mean of several
+    columns is a measure of its own.
     """
 
     def __init__(self, job: SystemsJob, given: Given, averages: bool = True) -> None:
@@ -50,8 +48,8 @@ class Results:
         self.overall = AVERAGE if averages else self.measures[0]
         self.primary_measure = self._primary_measure()
         self._labels_differ()
+        self.record = cache(partial(record_of, job, given))
         self.items: dict[tuple[str, str], list[Items]] = {}
-        self.trained: dict[str, _Told] = {}
         self.metric: dict[str, str] = {}
         self.chance: dict[str, float | None] = {}
         self.ceiling: dict[str, float | None] = {}
@@ -85,17 +83,17 @@ class Results:
         self.decisions = self._decisions()
 
     def read(self) -> None:
-        """Read the records: sets ``items``, ``trained``, ``metric`` and ``chance``. UserError if a record lacks a
-        column, its items are not those that it names, its values are not those of its items, or two were measured with
-        other chance levels."""
-        told = {name: self._probe(name) for name in dict.fromkeys(name for s in self.job.systems for name in s.records)}
+        """Read the records: sets ``items``, ``metric`` and ``chance``. UserError if a record lacks a column, its items
+        are not those that it names, its values are not those of its items, or two were measured with other chance
+        levels."""
+        items = {
+            name: self._probe(name) for name in dict.fromkeys(name for s in self.job.systems for name in s.records)
+        }
         for system in self.job.systems:
             for column in self.columns:
-                self.items[system.key, column] = [told[name][1][column] for name in system.records]
-        self.training_of = {name: record.get("training") for name, (record, _) in told.items()}
-        self.trained = {s.key: self.training_of[s.records[0]] for s in self.job.systems}
+                self.items[system.key, column] = [items[name][column] for name in system.records]
         for column in self.columns:
-            results = {name: record["probes"][column] for name, (record, _) in told.items()}
+            results = {name: self.record(name)["probes"][column] for name in items}
             chances = {round(float(one["chance"]), 6): name for name, one in results.items()}
             if len(chances) > 1:
                 said = ", ".join(f"{name} with {chance:g}" for chance, name in chances.items())
@@ -106,8 +104,8 @@ class Results:
             if (found := best_shortcut(first)) is not None:
                 self.shortcut[column], self.shortcut_by[column] = 100 * found[0], found[1]
 
-    def _probe(self, name: str) -> tuple[dict[str, Any], dict[str, Items]]:
-        record, path = record_of(self.job, self.given, name), path_of(self.job, self.given, name)
+    def _probe(self, name: str) -> dict[str, Items]:
+        record, path = self.record(name), path_of(self.job, self.given, name)
         try:
             _Probed.model_validate(record)
         except ValidationError as error:
@@ -126,7 +124,7 @@ class Results:
                     f"{name} on {column}: the record says {said['value']:.3f} over {said['n']} items, its items give "
                     f"{value:.3f} over {items[column].n}; probe this encoder again"
                 )
-        return record, items
+        return items
 
     def _averaged(self, of: Mapping[str, float | None]) -> float | None:
         """The mean over the columns of the average; None if one has none."""
@@ -250,9 +248,13 @@ class Results:
 
     # what systems have
 
+    def first(self, system: System) -> Mapping[str, Any]:
+        """What its first record says of it."""
+        return self.record(system.records[0])
+
     def training(self, system: System, key: str) -> int | None:
-        """What its first record holds about its training (pairs, steps, samples_seen), None if nothing."""
-        told = self.trained[system.key]
+        """What that holds about its training (pairs, steps, samples_seen), None if nothing."""
+        told = self.first(system).get("training")
         return int(told[key]) if told else None
 
     def told_of(self, corpus: str, key: str, name: str) -> int:
@@ -261,7 +263,7 @@ class Results:
         found: dict[int, str] = {}
         here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
         for record in (record for system in here for record in system.records):
-            told = self.training_of[record]
+            told = self.record(record).get("training")
             if not told:
                 raise UserError(f"{self.title}: the record of {record} does not tell its {name}; probe it again")
             found.setdefault(int(told[key]), record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,9 @@ class Choices(Results):
                 self.items[system.key, column.key] = [
                     self._items(system, seed, column, alpha) for seed, alpha in enumerate(self.alpha[system.key])
                 ]
-            self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
         first = self.job.systems[0].records[0]
-        sets, scored = self.store.record(first)["sets"], self.store.scores(first)
+        sets, scored = self.record(first)["sets"], self.store.scores(first)
         for column in self.job.columns:
             if column.score is not None:
                 self.chance[column.key] = PAIR_CHANCE[column.score]
@@ -174,7 +173,6 @@ class Store:
 
     def __init__(self, job: ChoiceTableJob | RetrievalTableJob, given: Given) -> None:
         self.job, self.given = job, given
-        self.record = cache(partial(record_of, job, given))
         self.scores = cache(self._scores)
         self.matrix = cache(self._matrix)
 
@@ -188,7 +186,8 @@ class Store:
         return found
 
     def _matrix(self, name: str, estimator: str) -> Matrix:
-        return read_matrix(file_of(self.job, self.given, name, "matrix.safetensors"), self.record(name), estimator)
+        file = file_of(self.job, self.given, name, "matrix.safetensors")
+        return read_matrix(file, record_of(self.job, self.given, name), estimator)
 
     def alphas(self, system: ScoredSystem) -> list[float | None]:
         """Of each seed the α of a row that takes a blind score off, None of any other row."""
@@ -207,7 +206,7 @@ class Retrieval(Results):
 
     def read(self) -> None:
         """See :class:`Results`."""
-        self.store = store = Store(self.job, self.given)
+        store = Store(self.job, self.given)
         self.alpha = {system.key: store.alphas(system) for system in self.job.systems}
         for system in self.job.systems:
             made = [
@@ -216,7 +215,6 @@ class Retrieval(Results):
             ]
             for column in self.columns:
                 self.items[system.key, column] = [one[column] for one in made]
-            self.trained[system.key] = store.record(system.records[0]).get("training")
         self.metric = {column.key: "recall" for column in self.job.columns}
         right = store.matrix(self.job.systems[0].records[0], self.job.systems[0].estimator).same
         level = np.zeros(right.shape)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from mdc.plan.jobs.shown import ScoredSystem, ZeroShotTableJob
 from mdc.plan.records import UserError
-from mdc.report.given import Table, path_of, read_table, record_of
+from mdc.report.given import Table, path_of, read_table
 from mdc.report.results import METRICS, Results
 from mdc.report.statistics.replicates import Items, rows_of
 
@@ -24,23 +23,22 @@ class ZeroShot(Results):
 
     def read(self) -> None:
         """See :class:`Results`."""
-        self.record = cache(self._record)
+        self._items_of = cache(self._classified)
         for system in self.job.systems:
             for column in self.columns:
                 self.items[system.key, column] = [self._of(system, name, column) for name in system.records]
-            self.trained[system.key] = self.record(system.records[0])[0].get("training")
-        told = self.record(self.job.systems[0].records[0])[0]["probes"]
+        told = self.first(self.job.systems[0])["probes"]
         for column in self.columns:
             self.metric[column] = METRICS["top1"]
             self.chance[column], self.shortcut[column] = told[column]["chance"], told[column]["most_frequent"]
             self.shortcut_by[column] = "the most frequent class"
 
-    def _record(self, name: str) -> tuple[dict[str, Any], dict[tuple[str, str, str], Items]]:
-        """The record of the job ``name``, and its items by (probe, estimator, ``own`` or ``debiased``), each right or not.
+    def _classified(self, name: str) -> dict[tuple[str, str, str], Items]:
+        """The items of the job ``name`` by (probe, estimator, ``own`` or ``debiased``), each right or not.
 
-        UserError if it lacks a probe, or its items are not those that it names.
+        UserError if its record lacks a probe, or its items are not those that it names.
         """
-        record, path = record_of(self.job, self.given, name), path_of(self.job, self.given, name)
+        record, path = self.record(name), path_of(self.job, self.given, name)
         if missing := [probe for probe in self.columns if probe not in record["probes"]]:
             raise UserError(f"{path}: the record of {name} lacks {missing[0]}; make it again")
 
@@ -63,11 +61,11 @@ class ZeroShot(Results):
             return found
 
         columns = ("probe", "estimator", "item", *_VALUES.values())
-        return record, read_table(self.job, self.given, name, "items.parquet", columns, items_of)
+        return read_table(self.job, self.given, name, "items.parquet", columns, items_of)
 
     def _of(self, system: ScoredSystem, name: str, column: str) -> Items:
         key = column, system.estimator, system.shown
-        items = self.record(name)[1]
+        items = self._items_of(name)
         if key not in items:
             raise UserError(f"{path_of(self.job, self.given, name)}: has no {' '.join(key)}; make it again")
         return items[key]

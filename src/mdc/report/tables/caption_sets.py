@@ -34,7 +34,7 @@ def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
 
 def models(found: Captioned) -> Table:
     """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
-    systems = [(system, found.told(system)[0]) for system in found.job.systems if not system.blind]
+    systems = [(system, found.first(system)) for system in found.job.systems if not system.blind]
     known = [(system, told) for system, told in systems if told.get("parameters") is not None]
     most = max((told["parameters"]["trained"] for _, told in known), default=0)
     unit, size = ("million", 1e6) if most >= 1e7 else ("thousand", 1e3)

@@ -49,8 +49,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
 def _too_long(found: Retrieval) -> list[str]:
     """How many held-out pairs were passed over, since their captions are longer than the context; a run's are its corpus's."""
     told = {
-        system.corpus.label if system.corpus else system.method.label: found.store.record(name)["too_long"]
+        system.corpus.label if system.corpus else system.method.label: found.first(system)["too_long"]
         for system in found.job.systems
-        for name in system.records[:1]
     }
     return [f"{label}: {count} pairs passed over, longer than the context." for label, count in told.items() if count]

@@ -176,7 +176,7 @@ def _too_long(found: Choices, name: str) -> list[str]:
     """How many items of a set were left out of which rows, since they are longer than the model's context."""
     rows: dict[int, list[str]] = {}
     for system in found.job.systems:
-        told = found.store.record(system.records[0])["sets"].get(name)
+        told = found.first(system)["sets"].get(name)
         label = f"{system.corpus.label}, {system.method.label}" if system.corpus else system.method.label
         if told is not None and label not in rows.setdefault(told["too_long"], []):
             rows[told["too_long"]].append(label)
@@ -200,7 +200,7 @@ _PAIRS = (
 
 def _set_notes(found: Choices) -> list[str]:
     """How the sets were made, and what was left out or counted."""
-    job, record = found.job, found.store.record(found.job.systems[0].records[0])
+    job, record = found.job, found.first(found.job.systems[0])
     labels = {one.key: one.label for one in job.sets}
     notes = []
     for name, told in record["sets"].items():

@@ -25,7 +25,7 @@ SHOWN = {
 def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     found = ZeroShot(job, given)
-    record = found.record(job.systems[0].records[0])[0]
+    record = found.first(job.systems[0])
     captions = "; ".join(f"{label} {_said(record['probes'][key])}" for key, label in found.columns.items())
     main = comparisons.level_table(
         found,
