@@ -135,12 +135,11 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
     with drawing(3.55 * len(panels), (3.2 if kinds else 2.75) * len(corpora) + 1.3, paths) as figure:
         axes = figure.subplots(len(corpora), len(panels), squeeze=False)
         for row, corpus in zip(axes, corpora, strict=True):
-            for key, system in found.systems.items():
-                if system.corpus.label == corpus:
-                    _one(row, found, key, styles[system.method.key])
+            here = {key: styles[one.method.key] for key, one in found.systems.items() if one.corpus.label == corpus}
+            for key, style in here.items():
+                _one(row, found, key, style)
             if kinds:
-                here = [key for key, system in found.systems.items() if system.corpus.label == corpus]
-                _by_kind(row[4], found, {key: styles[found.systems[key].method.key] for key in here}, kinds)
+                _by_kind(row[4], found, here, kinds)
             for panel, (heading, label) in zip(row, panels, strict=True):
                 panel.set_title(f"{corpus}, {heading}" if panel is row[0] else heading)
                 panel.set_ylabel(label)
