@@ -59,13 +59,11 @@ def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[st
     write_text(path, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
 
 
-def table1_bars(
-    numbers: Sequence[Number], paths: Sequence[str | Path], title: str, label: str = "points above the control"
-) -> None:
+def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str) -> None:
     """Gain over the control with its interval: a dot for each method and benchmark, a panel for each corpus and backbone.
 
-    ``numbers`` are those of :class:`mdc.report.results.Results`; systems without a control are left out. ``paths`` end in
-    png, svg or pdf. ``label`` is that of the axis. UserError if no number has a gain.
+    ``numbers`` are those of :class:`mdc.report.results.Results`; systems without a control are left out. ``label`` is that
+    of the axis. UserError if no number has a gain.
     """
     trained = [number for number in numbers if number.gain is not None]
     if not trained:
@@ -194,20 +192,18 @@ def plain_logarithm(axis: Any) -> None:
 
 
 @contextmanager
-def drawing(width: float, height: float, paths: Sequence[str | Path]) -> Iterator[Figure]:
-    """A figure of so many inches, written to ``paths`` when the block ends well; no global state of pyplot."""
+def drawing(width: float, height: float, paths: Sequence[Path]) -> Iterator[Figure]:
+    """A figure of so many inches, written to ``paths``, which end in png, svg or pdf, when the block ends well; no global
+    state of pyplot."""
     import matplotlib.style
     from matplotlib.figure import Figure
 
     # what a writer would stamp into the file: no dates, so that equal input gives equal bytes
     stamps: dict[str, dict[str, None]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    for path in paths:
-        if Path(path).suffix not in stamps:
-            raise UserError(f"{path}: a figure ends in {', '.join(stamps)}")
     # matplotlib's own defaults first: a matplotlibrc of the user's must not change the figure
     with matplotlib.style.context(["default", STYLE]):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         for path in paths:
             with atomic_path(path) as temporary:
-                figure.savefig(temporary, metadata=stamps[Path(path).suffix])
+                figure.savefig(temporary, metadata=stamps[path.suffix])

@@ -140,11 +140,8 @@ def percent(share: float) -> str:
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
-def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[str | Path], title: str) -> None:
-    """The distributions over one another, a line at the context's end; a marker stands at each median.
-
-    ``paths`` end in png, svg or pdf; ``corpora`` are one or more.
-    """
+def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path], title: str) -> None:
+    """The distributions over one another, a line at the context's end; a marker stands at each median."""
     # to the longest captions but for a thousandth, and a little beyond the context, so that its end is seen
     last = max(context_length + 6, *(min(one.quantile(0.999), 2 * context_length) + 2 for one in corpora))
     with drawing(7.2, 3.3 + 0.19 * len(corpora), paths) as figure:

@@ -93,12 +93,12 @@ def make(job: LossesJob, given: Given, out: Path) -> None:
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
 
 
-def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> None:
+def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
     A method with one seed shows its raw loss faintly; with several, the line is their mean and the band reaches from the
     least to the largest of their running means. A family of methods has rows of its own, and in them a panel for each corpus
-    and backbone. ``paths`` end in png, svg or pdf.
+    and backbone.
     """
     families = {family: panels for family in _FAMILIES if (panels := _panels(curves, family))}
     columns = min(_COLUMNS, max(2, *map(len, families.values())))
