@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.plan.jobs.shown import PositionSystem, ScoredSystem, Statistics, System
+from mdc.plan.jobs.shown import ArtefactJob, PositionSystem, ScoredSystem, Statistics, System
 from mdc.report.csv_file import names, write_csv
 from mdc.report.statistics.claims import Claim, Decision, decide
 from mdc.report.statistics.estimate import Estimate
@@ -37,8 +37,8 @@ LEVELS = (
     *names("chance shortcut ceiling gain gain_low gain_high control pairs steps published run records control_records"),
 )
 #: of these what the fields of a level, of a claim and of its decision hold
-_OF_LEVEL = names("scale artefact column label metric unit chance shortcut ceiling pairs steps published")
-_OF_CLAIM = names("scale artefact kind condition column label metric unit records")
+_OF_LEVEL = names("column label metric unit chance shortcut ceiling pairs steps published")
+_OF_CLAIM = names("kind condition column label metric unit records")
 _OF_DECISION = names("p p_holm direction margin p_size p_size_holm size detectable")
 CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
@@ -46,6 +46,11 @@ CLAIMS = (
     *ESTIMATE,
     *("primary", *_OF_DECISION, "records"),
 )
+
+
+def job_cells(job: ArtefactJob) -> Cells:
+    """What all lines of a table's or figure's files begin with."""
+    return {"scale": job.scale, "artefact": job.artefact}
 
 
 def system_cells(system: System) -> Cells:
@@ -73,8 +78,6 @@ class Number:
     """A level of ``system`` on a ``column`` (its key; ``label``: as it is shown). ``pairs``, ``steps``: what it was
     trained on, and for how long. ``published``: the value that the paper prints, at scale ``paper`` alone."""
 
-    scale: str
-    artefact: str
     system: System
     column: str
     label: str
@@ -144,8 +147,6 @@ class Contrast:
     """``first`` minus ``second`` on a ``column``, under a ``condition`` where there are several. ``decision``: of a
     claim that was named beforehand. ``second`` is None where the first alone is held against 0."""
 
-    scale: str
-    artefact: str
     kind: Kind
     first: Side
     second: Side | None
@@ -215,17 +216,19 @@ def records_of(*systems: System | PositionSystem) -> str:
     return " ".join([*(record for system in systems for record in system.records), *chosen_on])
 
 
-def write_levels(path: str | Path, numbers: Sequence[Number], **more: Sequence[Any]) -> None:
+def write_levels(path: Path, job: ArtefactJob, numbers: Sequence[Number], **more: Sequence[Any]) -> None:
     """The csv file of ``numbers``, with the columns of ``more`` behind those of the schema."""
-    rows = [
-        {**number.cells(), **{key: values[place] for key, values in more.items()}}
-        for place, number in enumerate(numbers)
-    ]
-    write_csv(path, rows, (*LEVELS, *more))
+    write_csv(path, _rows(job, numbers, more), (*LEVELS, *more))
 
 
-def write_contrasts(path: str | Path, contrasts: Sequence[Contrast], **more: Sequence[Any]) -> None:
+def write_contrasts(path: Path, job: ArtefactJob, contrasts: Sequence[Contrast], **more: Sequence[Any]) -> None:
     """The csv file of ``contrasts``: what was claimed first."""
-    order = sorted(range(len(contrasts)), key=lambda place: contrasts[place].decision is None)
-    rows = [{**contrasts[place].cells(), **{key: values[place] for key, values in more.items()}} for place in order]
+    rows = sorted(_rows(job, contrasts, more), key=lambda row: not row["primary"])
     write_csv(path, rows, (*CLAIMS, *more))
+
+
+def _rows(job: ArtefactJob, lines: Sequence[Number | Contrast], more: Mapping[str, Sequence[Any]]) -> list[Cells]:
+    return [
+        {**job_cells(job), **line.cells(), **{key: values[place] for key, values in more.items()}}
+        for place, line in enumerate(lines)
+    ]

@@ -84,7 +84,7 @@ class OverDatasets:
                 plain = over_splits(values, 0.0, self.statistics.level)
                 lines.append(self._line(pair, measure))
                 more.append((int((values > 0).sum()), len(values), self.share, plain.low, plain.high))
-        write_contrasts(path, lines, **dict(zip(_MORE, zip(*more, strict=True), strict=True)))
+        write_contrasts(path, self.found.job, lines, **dict(zip(_MORE, zip(*more, strict=True), strict=True)))
 
     def _line(self, pair: tuple[str, str], measure: str) -> Contrast:
         """A pair over all splits."""

@@ -280,8 +280,6 @@ class Positions:
         systems = [self.systems[one] for one in (key, against) if one is not None]
         sides = [Side(one.key, one.corpus.label, self.job.backbone, one.method.label) for one in systems]
         return Contrast(
-            scale=self.job.scale,
-            artefact=self.job.artefact,
             kind=kind,
             first=sides[0],
             second=sides[1] if against else None,

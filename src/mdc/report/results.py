@@ -194,8 +194,6 @@ class Results:
         labels = dataset(system), system.backbone.label, system.method.label
         paper = self.job.scale == "paper" and system.corpus is not None
         return Number(
-            scale=self.job.scale,
-            artefact=self.job.artefact,
             system=system,
             column=self.key(measure),
             label=self.name(measure),
@@ -224,8 +222,6 @@ class Results:
         """A difference of two systems as a line; ``more``: its fields that the pair does not tell."""
         first, second = (self.systems[key] for key in pair)
         line = Contrast(
-            scale=self.job.scale,
-            artefact=self.job.artefact,
             kind=kind,
             first=Side.of(first),
             second=Side.of(second),

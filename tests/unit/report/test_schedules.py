@@ -20,7 +20,7 @@ from mdc.plan.records import UserError
 from mdc.report.csv_file import csv_text
 from mdc.report.figures import schedules
 from mdc.report.figures.schedule_lines import Track, measure
-from mdc.report.frame import CLAIMS
+from mdc.report.frame import CLAIMS, job_cells
 from mdc.report.statistics.claims import holm
 
 RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
@@ -78,7 +78,7 @@ class Project(LoggedRuns):
         """The lines of both csv files, without a drawing: the numbers, and their ratios to the reference."""
         lines = measure(self.tracks(), self.job)
         levels = schedules.levels(lines, self.job)
-        ratios = [line.ratio.cells() for line in lines if line.ratio]
+        ratios = [job_cells(self.job) | line.ratio.cells() for line in lines if line.ratio]
         texts = csv_text(levels, list(levels[0])), csv_text(ratios, CLAIMS)
         numbers, against = (list(csv.DictReader(io.StringIO(text))) for text in texts)
         return numbers, against

@@ -41,8 +41,8 @@ def make(job: ConvergenceJob, given: Given, out: Path) -> None:
         "share": [job.shares.get(n.system.key) for n in found.numbers],
         "samples_seen": [found.training(n.system, "samples_seen") for n in found.numbers],
     }
-    write_levels(out / "figure_convergence.csv", found.numbers, **more)
-    write_contrasts(out / "figure_convergence_contrasts.csv", found.contrasts())
+    write_levels(out / "figure_convergence.csv", job, found.numbers, **more)
+    write_contrasts(out / "figure_convergence_contrasts.csv", job, found.contrasts())
     draw(found, job.shares, [out / f"figure_convergence.{ending}" for ending in ("png", "svg", "pdf")])
 
 

@@ -40,8 +40,8 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     probing = Results(job, given, averages=False)
     ratios = [_ratios(number.system) for number in probing.numbers]
     low, high = [least for least, _ in ratios], [greatest for _, greatest in ratios]
-    write_levels(out / "figure4.csv", probing.numbers, mask_ratio_low=low, mask_ratio_high=high)
-    write_contrasts(out / "figure4_contrasts.csv", probing.contrasts())
+    write_levels(out / "figure4.csv", job, probing.numbers, mask_ratio_low=low, mask_ratio_high=high)
+    write_contrasts(out / "figure4_contrasts.csv", job, probing.contrasts())
     draw(probing, [out / f"figure4.{ending}" for ending in ("png", "svg", "pdf")])
 
 

@@ -119,8 +119,6 @@ class Sizes(Results):
         off = levels - intercept - slope * np.log2(pairs)
         free = len(levels) - 2  # two parameters are fitted
         line = Contrast(
-            scale=self.job.scale,
-            artefact=self.job.artefact,
             kind="slope",
             first=Side(first.method.key, "", first.backbone.label, first.method.label),
             second=None,
@@ -143,9 +141,10 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     sizes = Sizes(job, given)
     trends = sizes.trends()
     seen = [sizes.training(number.system, "samples_seen") for number in sizes.numbers]
-    write_levels(out / "figure5.csv", sizes.numbers, samples_seen=seen)
+    write_levels(out / "figure5.csv", job, sizes.numbers, samples_seen=seen)
     write_contrasts(
         out / "figure5_contrasts.csv",
+        job,
         [trend.line for trend in trends],
         intercept=[trend.intercept for trend in trends],
         residual_sd=[trend.residual_sd for trend in trends],

@@ -48,10 +48,10 @@ def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
     # floors are no points of a curve
     lines = [number for number in found.numbers if number.system.key in scales]
     curves, guidance = zip(*(scales[number.system.key] for number in lines), strict=True)
-    write_levels(out / f"{job.artefact}.csv", lines, curve=curves, guidance=guidance)
+    write_levels(out / f"{job.artefact}.csv", job, lines, curve=curves, guidance=guidance)
     claims, spans, apart = _claims(job, found)
     low, high = [span[0] for span in spans], [span[1] for span in spans]
-    write_contrasts(out / f"{job.artefact}_contrasts.csv", claims, cider_from=low, cider_to=high)
+    write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims, cider_from=low, cider_to=high)
     _draw(job, found, claims, apart, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 

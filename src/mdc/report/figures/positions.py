@@ -12,7 +12,7 @@ from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, records_of, write_contrasts
+from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, job_cells, records_of, write_contrasts
 from mdc.report.given import Given
 from mdc.report.positions import CONTEXTS, Positions
 from mdc.report.statistics.estimate import Estimate
@@ -63,7 +63,7 @@ def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
     found = Positions(job, given)
     claims = found.claims()
     write_csv(out / "figure_position.csv", _curve_lines(found), _CURVES)
-    write_contrasts(out / "figure_position_contrasts.csv", [*claims, *found.falls()])
+    write_contrasts(out / "figure_position_contrasts.csv", job, [*claims, *found.falls()])
     write_csv(out / "figure_position_gradients.csv", _gradient_lines(found), _GRADIENTS)
     write_csv(out / "figure_position_kinds.csv", _kind_lines(found), _KINDS)
     _draw(found, claims, [out / "figure_position.png", out / "figure_position.svg"])
@@ -75,8 +75,7 @@ def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
 def _line(found: Positions, key: str, value: Estimate, **more: Any) -> dict[str, Any]:
     system = found.systems[key]
     told: dict[str, Any] = {
-        "scale": found.job.scale,
-        "artefact": found.job.artefact,
+        **job_cells(found.job),
         "system": key,
         "records": records_of(system),
     }

@@ -116,8 +116,8 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
         "passes": [one.passes if one else None for one in seen],
         "samples_seen": [one.samples if one else None for one in seen],
     }
-    write_levels(out / "figure_repetition.csv", found.numbers, **more)
-    write_contrasts(out / "figure_repetition_contrasts.csv", found.contrasts())
+    write_levels(out / "figure_repetition.csv", job, found.numbers, **more)
+    write_contrasts(out / "figure_repetition_contrasts.csv", job, found.contrasts())
     write_csv(out / "figure_repetition_losses.csv", _loss_rows(found), _LOSSES)
     draw(found, [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")])
 

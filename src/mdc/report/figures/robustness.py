@@ -52,9 +52,9 @@ def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
         for column in found.columns
     ]
     numbers, kinds, places, keys = zip(*lines, strict=True)
-    write_levels(out / f"{job.artefact}.csv", numbers, distortion=kinds, strength=places, curve=keys)
+    write_levels(out / f"{job.artefact}.csv", job, numbers, distortion=kinds, strength=places, curve=keys)
     claims = _claims(job, found)
-    write_contrasts(out / f"{job.artefact}_contrasts.csv", claims)
+    write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims)
     _draw(job, found, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 

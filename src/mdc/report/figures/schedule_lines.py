@@ -189,8 +189,6 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
             others = [_named(track, contributions) for track in reference]
             found = steadiness.variation(own, power, how.bootstrap, how.level, others)
             ratio = Contrast(
-                scale=job.scale,
-                artefact=job.artefact,
                 kind="ratio",
                 first=_side(run),
                 second=_side(reference[0].run),

@@ -71,7 +71,7 @@ def make(job: SchedulesJob, given: Given, out: Path) -> None:
     tracks = [Track.of(run, job, given) for run in job.runs]
     lines = measure(tracks, job)
     write_csv(out / "figure_schedules.csv", levels(lines, job), _LEVELS)
-    write_contrasts(out / "figure_schedules_contrasts.csv", [line.ratio for line in lines if line.ratio])
+    write_contrasts(out / "figure_schedules_contrasts.csv", job, [line.ratio for line in lines if line.ratio])
     logs = ((one.run, {"step": one.steps, "loss": one.loss, "grad_norm": one.norm}) for one in tracks)
     write_logs(out / "figure_schedules_curves.csv", job.scale, logs)
     _draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])

@@ -190,6 +190,6 @@ def write(
     levels or other ``numbers`` with the columns of ``more``, and the differences."""
     name = found.job.artefact
     write_csv(everything or shown[0], out / f"{name}.csv", {"scale": words.scale_column(found.job)})
-    write_levels(out / f"{name}_long.csv", found.numbers if numbers is None else numbers, **more)
-    write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
+    write_levels(out / f"{name}_long.csv", found.job, found.numbers if numbers is None else numbers, **more)
+    write_contrasts(out / f"{name}_contrasts.csv", found.job, found.contrasts())
     write_pages(shown, out, name)

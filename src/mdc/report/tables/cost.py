@@ -66,7 +66,7 @@ def make(job: CostJob, given: Given, out: Path) -> None:
     record, leaves its time out."""
     counted = {system.key: _counted(job, given, system) for system in job.systems}
     numbers = [
-        _number(job, system, key, label, "count", counted[system.key][key], len(system.runs))
+        _number(system, key, label, "count", counted[system.key][key], len(system.runs))
         for system in job.systems
         for key, label in _COUNTED.items()
     ]
@@ -74,26 +74,22 @@ def make(job: CostJob, given: Given, out: Path) -> None:
         [took for system in systems if (took := _took(job, given, system))] for systems in (job.systems, job.written)
     )
     times = [
-        _number(
-            job, one.system, f"{one.of}_seconds", f"{one.of}-seconds per {what}", "seconds", one.value, one.seeds, one.n
-        )
+        _number(one.system, f"{one.of}_seconds", f"{one.of}-seconds per {what}", "seconds", one.value, one.seeds, one.n)
         for what, found in (("run", trained), ("caption", written))
         for one in found
     ]
     main = _operations(job, counted)
     write_csv(main, out / "table_cost.csv", {"scale": words.scale_column(job)})
-    write_levels(out / "table_cost_long.csv", numbers)
-    write_levels(out / "table_cost_measured.csv", times)
+    write_levels(out / "table_cost_long.csv", job, numbers)
+    write_levels(out / "table_cost_measured.csv", job, times)
     pages = [_measured(job, took, captions) for took, captions in ((trained, False), (written, True)) if took]
     write_pages([main, *pages], out, "table_cost")
 
 
-def _number(
-    job: CostJob, system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None
-) -> Number:
+def _number(system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None) -> Number:
     # nothing is known of how sure it is: counts are exact, and times of one machine say nothing of others
     found = Estimate(value, None, None, n or seeds, seeds, "seeds")
-    return Number(job.scale, job.artefact, system, key, label, "cost", unit, found)
+    return Number(system, key, label, "cost", unit, found)
 
 
 def _counted(job: CostJob, given: Given, system: System) -> dict[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.report.csv_file import names, write_csv
-from mdc.report.frame import ESTIMATE, Cells, system_cells
+from mdc.report.frame import ESTIMATE, Cells, job_cells, system_cells
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
@@ -139,7 +139,8 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
             alone["reported_separately"] = pairs if len(pairs) < len(wanted) else []
             part = job.model_copy(update={**alone, "columns": wanted})
             parts[kept] = Choices(part, found.given, kept, found.store)
-        lines += [{**parts[kept].number(s.key, c.key).cells(), "kept": kept} for c in wanted for s in own]
+        numbers = [parts[kept].number(s.key, c.key) for c in wanted for s in own]
+        lines += [{**job_cells(job), **number.cells(), "kept": kept} for number in numbers]
         for column in wanted if kept != "all" else ():
             for one in ("all", kept):
                 counts = [left[one, s.key, column.key][0] for s in own]
@@ -252,8 +253,7 @@ def _errors(found: Choices) -> Iterator[Cells]:
         score, error, tokens = map(np.concatenate, zip(*parts, strict=True))
         likelihood = not blind and system.estimator in ("likelihood", "monte_carlo", "parallel")
         yield {
-            "scale": found.job.scale,
-            "artefact": found.job.artefact,
+            **job_cells(found.job),
             **system_cells(system),
             "weights": system.weights or "",
             "shown": system.shown,
