@@ -18,7 +18,7 @@ from PIL import Image
 
 from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
 from mdc.data.formats.tar import TarWriter
-from mdc.data.shards import choices, corpus, probe_set, texts_job
+from mdc.data.shards import choice_set_job, corpus, probe_set_job, texts_job
 from mdc.data.shards.offsets import write_offsets
 from mdc.data.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
 from mdc.plan.config.choice_sources import ChoiceSource
@@ -133,11 +133,11 @@ def write_corpus(name: str, source: dict[str, Any], out: Path, folder: Path, **m
 
 
 def write_probe(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
-    return probe_set.write_probe(name, probe_of(source, folder), out, **more)
+    return probe_set_job.write_probe(name, probe_of(source, folder), out, **more)
 
 
 def write_choices(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
-    return choices.write_choices(name, choices_of(source, folder), out, **more)
+    return choice_set_job.write_choices(name, choices_of(source, folder), out, **more)
 
 
 def write_texts(name: str, source: dict[str, Any], out: Path, folder: Path, context_length: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus,
 
 from mdc.data.formats.tar import TarWriter, split_span
 from mdc.data.shards import index as shards
-from mdc.data.shards.duplicates import duplicate_share
+from mdc.data.shards.caption_statistics import duplicate_share
 from mdc.data.shards.index import keys_of
 from mdc.data.shards.offsets import write_offsets
 from mdc.models.text import clip_pieces

@@ -14,8 +14,8 @@ from mdc.data.scenes.choice_shortcuts import choice_shortcuts
 from mdc.data.scenes.drawing import ROW, draw_scene
 from mdc.data.scenes.shortcuts import ADDED_UP, probe_shortcuts
 from mdc.data.scenes.world import PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of, third
-from mdc.data.shards.choices import write_choices
-from mdc.data.shards.probe_set import write_probe
+from mdc.data.shards.choice_set_job import write_choices
+from mdc.data.shards.probe_set_job import write_probe
 from mdc.data.sources.source import open_choices, open_probe
 
 Scenes = list[tuple[Scene, int]]

@@ -208,15 +208,13 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
 def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
     """The writers know no kind, and a kind no other that it is not built on."""
     named = {f"mdc.data.sources.{name}" for name in ("source", "cleaned")}
-    for module in ("corpus", "probe_set", "choices", "texts_job"):
+    writers = ("corpus", "probe_set_job", "choice_set_job", "texts_job")
+    for module in writers:
         found = set(closure(f"mdc.data.shards.{module}"))
         assert {name for name in found if name.startswith("mdc.data.sources.")} == {"mdc.data.sources.source"}
-        others = {
-            f"mdc.data.shards.{name}" for name in ("corpus", "probe_set", "choices", "texts_job") if name != module
-        }
-        assert not found & others
+        assert not found & {f"mdc.data.shards.{name}" for name in writers if name != module}
     assert not [name for name in closure("mdc.data.shards.writer") if name.startswith("mdc.data.sources.")]
-    assert "mdc.data.shards.caption_statistics" not in closure("mdc.data.shards.probe_set")
+    assert "mdc.data.shards.caption_statistics" not in closure("mdc.data.shards.probe_set_job")
     kinds = {module for which in (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS) for module in which.values()}
     built_on = {
         # a mirror's tars and parquet files

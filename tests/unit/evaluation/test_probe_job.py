@@ -20,7 +20,7 @@ from PIL import Image
 
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.loader.labelled import labelled_batches
-from mdc.data.shards import probe_set
+from mdc.data.shards import probe_set_job
 from mdc.data.sources.source import Source
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.encode import ImageEncoder, untrained_encoder
@@ -262,7 +262,7 @@ class _Noise(Source[RawSample]):
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("noise")
-    probe_set.write_probe("light", _Noise(), folder)
+    probe_set_job.write_probe("light", _Noise(), folder)
     return folder / "index.json"
 
 

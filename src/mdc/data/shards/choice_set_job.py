@@ -1,15 +1,83 @@
-"""The job ``mdc choice-set``: a source of images with right and wrong captions as webdataset shards with a manifest."""
+"""The job ``mdc choice-set``: images with one right caption and some wrong ones as webdataset shards with an ``index.json``."""
 
 from __future__ import annotations
 
-from mdc.data.shards.choices import write_choices
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.samples import ChoiceSample
+from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, sharding, source_of
-from mdc.data.sources.source import open_choices
+from mdc.data.shards.writer import canonical, write_splits
+from mdc.data.sources.source import Source, open_choices
+from mdc.models.text import clip_pieces
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
+from mdc.plan.records import write_json
+
+SPLIT = "test"  # a choice set is there to be scored, never to be trained on
 
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.ChoiceSetJob`."""
     write_choices(call.job.name, open_choices(source_of(call), data_folder()), call.out, **sharding(call))
     note(call)
+
+
+def write_choices(
+    name: str,
+    source: Source[ChoiceSample],
+    out_dir: str | Path,
+    *,
+    samples_per_shard: int = 4000,
+    max_skipped: float = 0.05,
+) -> dict[str, Any]:
+    """Write a choice set into ``out_dir`` and return its index (also in ``out_dir/index.json``); errors as for corpora.
+
+    A sample's record has "options", "answer" (0, the first), "group", "id", "image" (what its image is called in all sets
+    that show it), "box" where the image is to be cropped, and "truth" where it is known.
+    The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
+    option has the right caption's own BPE tokens ("same_as_answer": "any", and by the option's place): a perturbation that
+    changed nothing, which no model can tell apart.
+    ``chance`` is the share that guessing gets right: the mean of 1 / number of options, a tie among k counting 1 / k.
+    """
+    sizes: Counter[int] = Counter()
+    groups: Counter[str] = Counter()
+    same: Counter[str] = Counter()
+    pieces: set[int] = set()
+
+    def files(split: str, sample: ChoiceSample) -> list[tuple[str, bytes]]:
+        sizes[len(sample.options)] += 1
+        groups[sample.group] += 1
+        right, *wrong = (clip_pieces(text) for text in sample.options)
+        pieces.update(piece for option in (right, *wrong) for piece in option)
+        same.update(str(place) for place, option in enumerate(wrong, start=1) if option == right)
+        same["any"] += right in wrong
+        record: dict[str, Any] = {
+            "options": list(sample.options),
+            "answer": 0,
+            "group": sample.group,
+            "id": sample.id,
+            "image": sample.image_name or sample.key,
+        }
+        if sample.truth is not None:
+            record["truth"] = sample.truth
+        if sample.box is not None:
+            record["box"] = list(sample.box)
+        return [("json", canonical(record))]
+
+    index: dict[str, Any] = {"kind": "choices", "name": name, "source": source.config, **source.facts}
+    streams = {SPLIT: partial(source.samples, SPLIT)}
+    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    total = sum(sizes.values())
+    index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
+    index["chance"] = sum(count / size for size, count in sizes.items()) / total
+    index["groups"] = dict(sorted(groups.items()))
+    index["pieces"] = sorted(pieces)
+    index["same_as_answer"] = dict(sorted(same.items()))
+    if found := source.shortcuts():
+        index["shortcuts"] = [vars(one) for one in found]
+    write_json(Path(out_dir) / INDEX, index)
+    return index

@@ -1,15 +1,85 @@
-"""The job ``mdc probe-set``: a source of labelled images as webdataset shards with a manifest."""
+"""The job ``mdc probe-set``: labelled images as webdataset shards with an ``index.json`` that names and counts the classes."""
 
 from __future__ import annotations
 
-from mdc.data.shards.probe_set import write_probe
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdc.data.formats.samples import RawSample
+from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, sharding, source_of
-from mdc.data.sources.source import open_probe
+from mdc.data.shards.writer import canonical, write_splits
+from mdc.data.sources.source import Source, open_probe
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
+from mdc.plan.records import UserError, write_json
 
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.ProbeSetJob`."""
     write_probe(call.job.name, open_probe(source_of(call), data_folder()), call.out, **sharding(call))
     note(call)
+
+
+def write_probe(
+    name: str,
+    source: Source[RawSample],
+    out_dir: str | Path,
+    *,
+    samples_per_shard: int = 4000,
+    max_skipped: float = 0.05,
+    splits: Sequence[str] = ("train", "test"),
+) -> dict[str, Any]:
+    """Write a probe set into ``out_dir`` and return its index; errors as in ``write_corpus``.
+
+    ``chance`` is what no image can give: the share of the commonest test class ("single", top-1), or the mean share
+    of positives over classes that have one ("multi", mean average precision of constant scores).
+    """
+    classes, task = source.classes, source.task
+    counts = {split: np.zeros(len(classes), dtype=np.int64) for split in splits}
+
+    def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
+        if sample.labels is not None:
+            counts[split] += np.asarray(sample.labels)
+            record: dict[str, Any] = {"labels": list(sample.labels)}
+        else:
+            assert sample.label is not None
+            counts[split][sample.label] += 1
+            record = {"label": sample.label}
+        if sample.truth is not None:
+            record["truth"] = sample.truth
+        return [("json", canonical(record))]
+
+    index: dict[str, Any] = {"kind": "probe", "name": name, "source": source.config, **source.facts}
+    index |= {"task": task, "classes": classes}
+    streams = {split: partial(source.samples, split) for split in splits}
+    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    if source.labelled_by_people:
+        _labels_can_be_learnt(name, classes, counts)
+    last = splits[-1]
+    total = index["splits"][last]["samples"]
+    shares = counts[last] / total
+    if not shares.any():
+        raise UserError(f"{name}: no image of split {last} shows any of the {len(classes)} classes")
+    index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
+    index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
+    if found := source.shortcuts():
+        index["shortcuts"] = [vars(one) for one in found]
+    write_json(Path(out_dir) / INDEX, index)
+    return index
+
+
+def _labels_can_be_learnt(name: str, classes: list[str], counts: dict[str, np.ndarray]) -> None:
+    """UserError if there is one class only, or if a class occurs in one split and not in another."""
+    present = {split: set(np.flatnonzero(found).tolist()) for split, found in counts.items()}
+    everywhere = set().union(*present.values())
+    for split, found in present.items():
+        if missing := sorted(everywhere - found):
+            named = ", ".join(classes[label] for label in missing[:5])
+            raise UserError(f"{name}: split {split} has no image of {len(missing)} classes that another has: {named}")
+    if len(everywhere) < 2:
+        raise UserError(f"{name}: all images are of one class ({classes[min(everywhere)]}); a probe needs two at least")
