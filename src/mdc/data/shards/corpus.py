@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,9 +75,5 @@ def corpus_index(
             "duplicate_share": statistics["train"].duplicate_shares(),
         },
         "train_pieces": sorted(statistics["train"].seen),
-        "pieces": sorted(_all(counted.pieces for counted in statistics.values())),
+        "pieces": sorted(set[int]().union(*(counted.pieces for counted in statistics.values()))),
     }
-
-
-def _all(sets: Iterable[set[int]]) -> set[int]:
-    return set().union(*sets)

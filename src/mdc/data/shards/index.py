@@ -84,11 +84,20 @@ class _Captions(_Part):
     ]
 
 
-class _CorpusIndex(_Part):
-    kind: Literal["corpus"]
+class _Index(_Part):
     name: str
     splits: dict[str, _Split]
     skipped: dict[str, Count]
+
+    def need(self, *splits: str) -> None:
+        """ValueError unless these splits have samples."""
+        for split in splits:
+            if split not in self.splits or not self.splits[split].samples:
+                raise ValueError(f"splits: {split} is missing or empty")
+
+
+class _CorpusIndex(_Index):
+    kind: Literal["corpus"]
     captions: _Captions
     pieces: list[Annotated[int, Field(ge=0, lt=CLIP_SOT)]]
 
@@ -99,36 +108,27 @@ class _CorpusIndex(_Part):
         return self
 
 
-class _ProbeIndex(_Part):
+class _ProbeIndex(_Index):
     kind: Literal["probe"]
-    name: str
     task: Literal["single", "multi"]
     classes: Annotated[list[str], Field(min_length=2)]
     chance: Annotated[float, Field(ge=0, le=1)]
-    splits: dict[str, _Split]
-    skipped: dict[str, Count]
 
     @model_validator(mode="after")
     def _has_both(self) -> Self:
-        for split in ("train", "test"):
-            if split not in self.splits or not self.splits[split].samples:
-                raise ValueError(f"splits: {split} is missing or empty")
+        self.need("train", "test")
         return self
 
 
-class _ChoiceIndex(_Part):
+class _ChoiceIndex(_Index):
     kind: Literal["choices"]
-    name: str
     chance: Annotated[float, Field(gt=0, lt=1)]
     options: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Count]
     groups: dict[str, Count]
-    splits: dict[str, _Split]
-    skipped: dict[str, Count]
 
     @model_validator(mode="after")
     def _counts(self) -> Self:
-        if "test" not in self.splits or not self.splits["test"].samples:
-            raise ValueError("splits: test is missing or empty")
+        self.need("test")
         for name, counts in (("options", self.options), ("groups", self.groups)):
             if sum(counts.values()) != self.splits["test"].samples:
                 raise ValueError(f"{name}: the counts do not add up to the samples of test")

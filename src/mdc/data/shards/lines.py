@@ -33,7 +33,8 @@ class SourceTar(NamedTuple):
         return data_folder() / self.name
 
     def line(self) -> bytes:
-        return _line({"bytes": self.size, "sha256": self.sha256, "tar": self.name})
+        told = {"bytes": self.size, "sha256": self.sha256, "tar": self.name}
+        return json.dumps(told, separators=(",", ":")).encode() + b"\n"
 
     def check(self, shard: Path) -> None:
         """UserError unless the tar is there, of this size."""
@@ -97,7 +98,3 @@ def source_tar(shard: Path) -> SourceTar:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{shard}: does not begin with the tar of its images ({error}); rebuild the set") from None
     return found
-
-
-def _line(told: dict[str, Any]) -> bytes:
-    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode() + b"\n"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,7 +79,7 @@ def write_parts(
     seals = {number: [source.seal(number), tar_name(source, number)] for number in numbers}
     done = {number: entry for number in numbers if (entry := memory.whole(number, seals[number])) is not None}
     missing = [number for number in numbers if number not in done]
-    make = _Making(source, tuple(splits), folder, context_length)
+    make = partial(_anew, source, tuple(splits), folder, context_length)
     with progress(total=len(numbers), desc=folder.name, unit="part", initial=len(done)) as bar:
         for number, entry in _made(make, missing, processes):
             memory.keep(number, seals[number], entry)
@@ -100,18 +101,9 @@ def read_parts(path: Path) -> dict[str, Any]:
     return index
 
 
-@dataclass(frozen=True)
-class _Making:
-    """What a process needs to make any of the parts."""
-
-    source: InParts
-    splits: tuple[str, ...]
-    folder: Path
-    context_length: int
-
-    def __call__(self, part: int) -> dict[str, Any]:
-        remove_part(self.folder, part)
-        return write_part(self.source, part, self.splits, self.folder, self.context_length)
+def _anew(source: InParts, splits: Sequence[str], folder: Path, context_length: int, part: int) -> dict[str, Any]:
+    remove_part(folder, part)
+    return write_part(source, part, splits, folder, context_length)
 
 
 def _made(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mdc.data.shards.index import INDEX
@@ -33,4 +32,4 @@ def splits_of(source: Mapping[str, Any]) -> tuple[str, ...]:
 
 def note(call: Call) -> None:
     """Write the record of the set that now lies in the job's folder."""
-    write_made(call, [Path(call.out) / INDEX])
+    write_made(call, [call.out / INDEX])

@@ -13,14 +13,15 @@ from mdc.data.formats.captions import clean_caption, clean_captions
 from mdc.data.formats.samples import Skipped, skipped_list
 from mdc.data.shards.caption_statistics import UNIT, CaptionLengths
 from mdc.data.shards.index import INDEX
-from mdc.data.shards.set_job import source_of
+from mdc.data.shards.set_job import note, source_of
+from mdc.data.shards.writer import SKIPPED, begin, described
 from mdc.data.sources.source import Source, open_texts
 from mdc.models.text import clip_pieces
 from mdc.plan.data_folder import data_folder
-from mdc.plan.jobs.call import Call, write_made
-from mdc.plan.records import UserError, clear_leftovers, sha256_file, write_json
+from mdc.plan.jobs.call import Call
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError, write_json
 
-SKIPPED = "skipped.jsonl"
 SPLIT = "all"
 
 
@@ -28,7 +29,7 @@ def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.TextsJob`."""
     source = open_texts(source_of(call), data_folder())
     write_texts(call.job.name, source, call.out, call.job.protocol.context_length)
-    write_made(call, [call.out / INDEX])
+    note(call)
 
 
 def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, context_length: int) -> dict[str, Any]:
@@ -38,10 +39,7 @@ def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, conte
     UserError if there is no caption at all.
     """
     out = Path(out_dir)
-    out.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(out)
-    for old in (INDEX, SKIPPED):
-        (out / old).unlink(missing_ok=True)
+    begin(out)
     with skipped_list(out / SKIPPED) as skipped:
         lengths = _count_lengths(source, context_length, skipped)
     summary = lengths.summary()
@@ -50,16 +48,13 @@ def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, conte
     index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config, "skipped": dict(skipped.counts)}
     index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
     if skipped.counts:
-        listed = out / SKIPPED
-        index["skipped_list"] = {"file": SKIPPED, "bytes": listed.stat().st_size, "sha256": sha256_file(listed)}
+        index["skipped_list"] = described(out / SKIPPED)
     write_json(out / INDEX, index)
     return index
 
 
 def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skipped) -> CaptionLengths:
     """The lengths of a source's captions in CLIP pieces; a row without a caption is added to ``skipped``."""
-    from mdc.plan.progress import progress
-
     found = CaptionLengths(context_length)
     mode, most = source.config["caption_mode"], source.config["max_pieces"]
     rows = progress(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows")

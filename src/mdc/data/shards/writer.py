@@ -21,6 +21,7 @@ from mdc.data.shards.index import INDEX, keys_of, shard_list
 from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
 from mdc.data.shards.shard_file import key_hash, new_shard
+from mdc.plan.progress import progress
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 
 Sample = TypeVar("Sample", bound=RawSample)
@@ -126,7 +127,7 @@ def _each_split(
         shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes, images))
         splits[split] = split_of(shards)
         no_key_twice(name, split, hashes, out_dir, shards)
-        here = np.frombuffer(images, dtype=np.uint64) if images else np.empty(0, dtype=np.uint64)
+        here = np.array(images, dtype=np.uint64)
         for earlier, there in before.items():
             if len(places := np.flatnonzero(np.isin(here, there))):
                 first = next(islice(_keys(out_dir, shards), int(places[0]), None))
@@ -151,9 +152,7 @@ def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
 
 def no_key_twice(name: str, split: str, hashes: array[int], folder: Path, shards: Iterable[dict[str, Any]]) -> None:
     """UserError if a key repeats; ``hashes``: 64 bits of each key's hash of the split, whose ``shards`` ``folder`` has."""
-    if not hashes:
-        return
-    found, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
+    found, counts = np.unique(np.array(hashes, dtype=np.uint64), return_counts=True)
     repeated = set(found[counts > 1].tolist())
     if not repeated:
         return
@@ -174,8 +173,6 @@ def _write_shards(
     images: array[int],
 ) -> Iterator[dict[str, Any]]:
     """One description for each shard; ``hashes`` and ``images`` take 64 bits of every key's and image's hash."""
-    from mdc.plan.progress import progress
-
     rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
     number = 0
     while (first := next(rest, None)) is not None:
