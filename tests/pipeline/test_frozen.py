@@ -16,7 +16,7 @@ from tampering import put
 
 from mdc.data.formats.images import center_resize, decode
 from mdc.data.loader.batches import CaptionBatches
-from mdc.data.loader.stored import open_stored
+from mdc.data.loader.stored import Stored
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.runs import open_run
 from mdc.models.towers import read_tower
@@ -45,7 +45,7 @@ def test_stored_tokens_are_those_of_the_runs_encoder(r: Path) -> None:
     encoder = run.load().encoder.eval()
     corpus = r / "data/corpora/alt/index.json"
     for split in ("train", "val"):
-        stored = open_stored(r / ENCODED / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split)
+        stored = Stored(r / ENCODED / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split)
         reader = ShardReader(corpus, split)
         numbers = [0, len(reader) - 1, len(reader) // 2, 41 % len(reader)]  # 40 samples a shard
         images = [center_resize(decode(reader.read(n)[1]), 48) for n in numbers]
@@ -63,7 +63,7 @@ def test_a_run_on_stored_tokens_is_the_run_on_its_images(r: Path) -> None:
     model = run.load().eval()
     corpus = r / "data/corpora/alt/index.json"
     index = read_index(corpus, verify="auto", kind="corpus")
-    stored = open_stored(r / ENCODED / "encoded.json", index, "train")
+    stored = Stored(r / ENCODED / "encoded.json", index, "train")
     options = {"image_size": 48, "batch_size": 8, "seed": 0, "steps": 2, "context_length": 77}
     crops = {"crop_scale": (0.9, 1.0), "crop_ratio": (0.75, 4 / 3)}
     with_images = CaptionBatches(corpus, "train", run.vocabulary, **options, **crops).batch(1)
@@ -162,7 +162,7 @@ def _identity(r: Path, out: Path) -> str:
 def test_tokens_of_other_shards_are_refused(r: Path) -> None:
     index = read_index(r / "data/corpora/half/index.json", verify="auto", kind="corpus")
     with pytest.raises(UserError, match="was made of other shards than half, split train, has"):
-        open_stored(r / ENCODED / "encoded.json", index, "train")
+        Stored(r / ENCODED / "encoded.json", index, "train")
 
 
 @pytest.mark.usefixtures("own_copy")
@@ -181,7 +181,7 @@ def test_damaged_tokens_are_one_line(r: Path, damage: str) -> None:
         file.unlink()
         np.save(file, np.zeros((24, 16, 31), dtype=np.float16))
     with pytest.raises(UserError, match=r"train-000001\.npy: (nothing can be read|holds float16)"):
-        open_stored(r / ENCODED / "encoded.json", index, "train")
+        Stored(r / ENCODED / "encoded.json", index, "train")
 
 
 @pytest.mark.usefixtures("own_copy")

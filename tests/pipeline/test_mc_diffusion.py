@@ -19,7 +19,7 @@ from small_project import config as config_of
 
 from mdc.app.cli import main as mdc
 from mdc.data.loader.central import central
-from mdc.data.loader.stored import open_stored
+from mdc.data.loader.stored import Stored
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.encoders.codes import CodesEncoder
 from mdc.models.runs import open_run
@@ -146,7 +146,7 @@ def test_stored_codes_are_those_of_each_image_alone(r: Path) -> None:
     """So they do not depend on the batch; what a captioner reads of them are the codebook's vectors."""
     tower, corpus = _tower(r), r / "data/corpora/described/index.json"
     for split in ("train", "val"):
-        stored = open_stored(r / CODES / "image_tokens.json", read_index(corpus, verify="auto", kind="corpus"), split)
+        stored = Stored(r / CODES / "image_tokens.json", read_index(corpus, verify="auto", kind="corpus"), split)
         reader = ShardReader(corpus, split)
         array = np.load(r / CODES / f"{split}-000000.npy")
         assert array.dtype == np.uint16 and array.shape == (len(reader), 36)
@@ -190,7 +190,7 @@ def test_damaged_codes_are_one_line(r: Path, damage: np.ndarray | None, said: st
     if damage is not None:
         np.save(file, damage)
     with pytest.raises(UserError, match=said):
-        open_stored(r / CODES / "image_tokens.json", index, "train").of([0])
+        Stored(r / CODES / "image_tokens.json", index, "train").of([0])
 
 
 def test_vectors_before_codes_are_of_the_same_encoder(r: Path) -> None:

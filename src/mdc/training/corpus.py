@@ -12,7 +12,7 @@ import torch
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.batches import CaptionBatches, validation_batches
 from mdc.data.loader.draws import FewMasks, MoreDraws
-from mdc.data.loader.stored import Stored, open_stored
+from mdc.data.loader.stored import Stored
 from mdc.data.shards.index import read_index
 from mdc.models.reads import count_of_tokens
 from mdc.models.text import Vocabulary
@@ -159,7 +159,7 @@ class Corpus:
         )
 
     def _tokens(self, split: str) -> Stored | None:
-        return open_stored(self.encoded, self.index, split) if self.encoded is not None else None
+        return Stored(self.encoded, self.index, split) if self.encoded is not None else None
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from PIL import Image
 
 from mdc.data.formats.images import ImageError, center_resize, decode
 from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader
 from mdc.plan.records import UserError
+
+_Image = TypeVar("_Image")
 
 
 def central(
@@ -24,7 +25,7 @@ def central(
     read = []
     for index, image in zip(indices, images, strict=True):
         key, data, record = reader.read(index)
-        pixels = center_resize(decoded(data, key, reader), image_size)
+        pixels = center_resize(decoded(data, key, reader, decode), image_size)
         image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
         read.append((key, record))
     return images, read
@@ -44,8 +45,8 @@ def _images(reader: ShardReader, image_size: int, indices: range) -> torch.Tenso
     return central(reader, indices, image_size)[0]
 
 
-def decoded(data: bytes, key: str, reader: ShardReader) -> Image.Image:
-    """The image of a sample; UserError, which names it, if there is none."""
+def decoded(data: bytes, key: str, reader: ShardReader, decode: Callable[[bytes], _Image]) -> _Image:
+    """The image of a sample by ``decode``; UserError, which names it, if there is none."""
     try:
         return decode(data)
     except ImageError as error:

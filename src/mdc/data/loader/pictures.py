@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mdc.data.formats.images import ImageError
 from mdc.data.formats.pixels import decode_pixels
+from mdc.data.loader.central import decoded
 from mdc.data.shards.index import ShardReader
-from mdc.plan.records import UserError
 
 KEPT = 1 << 28  # bytes of pixels of one process: 256 MiB
 
@@ -41,16 +40,13 @@ class Pictures:
         All are read before the first is decoded.
         """
         missing = {number: self.reader.read(number) for number in numbers if number not in self._kept}
-        found = {number: self._decoded(*sample) for number, sample in missing.items()}
+        found = {
+            number: Sample(key, decoded(data, key, self.reader, decode_pixels), record)
+            for number, (key, data, record) in missing.items()
+        }
         for number, sample in found.items():
             size = sample.pixels.numel()
             if size <= self.room:
                 self.room -= size
                 self._kept[number] = sample
         return [found[number] if number in found else self._kept[number] for number in numbers]
-
-    def _decoded(self, key: str, data: bytes, record: dict[str, Any]) -> Sample:
-        try:
-            return Sample(key, decode_pixels(data), record)
-        except ImageError as error:
-            raise UserError(f"{self.reader.index['name']}, split {self.reader.split}: image of {key} {error}") from None

@@ -20,12 +20,14 @@ from mdc.plan.records import UserError, read_json
 
 
 class Stored:
-    """The arrays of one ``split``. ``manifest``: what names them; ``index``: of the corpus that they must be of.
+    """The arrays of one ``split``. ``manifest``: what names them, of ``mdc encode-corpus`` or ``mdc image-tokens``; ``index``: of
+    the corpus that they must be of.
 
     UserError if they are of other shards than ``index`` names, or if one is missing or of another shape.
     """
 
-    def __init__(self, manifest: Path, index: Mapping[str, Any], split: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, manifest: Path, index: Mapping[str, Any], split: str) -> None:
+        told = read_json(manifest)
         listed = told.get("splits", {}).get(split)
         shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
         if listed is None or [one["shard_sha256"] for one in listed] != shards:
@@ -61,11 +63,6 @@ class Stored:
             raise UserError(
                 f"{self.files[0].parent}: codes above the codebook's {len(self._codebook)}; rebuild the image tokens"
             ) from None
-
-
-def open_stored(manifest: Path, index: Mapping[str, Any], split: str) -> Stored:
-    """What was made of one ``split``, as its ``manifest`` (of ``mdc encode-corpus`` or ``mdc image-tokens``) names it."""
-    return Stored(manifest, index, split, read_json(manifest))
 
 
 def _array(file: Path) -> np.ndarray:
