@@ -86,10 +86,15 @@ def files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in files if not is_clutter(name))
 
 
-def size_and_time(path: Path) -> list[Any]:
-    """What changes when somebody changes a file: [name, bytes, time of change]."""
+def size_and_time(path: Path) -> list[int]:
+    """What changes when somebody changes a file: [bytes, time of change in ns]."""
     status = path.stat()
-    return [path.name, status.st_size, status.st_mtime_ns]
+    return [status.st_size, status.st_mtime_ns]
+
+
+def named_seal(path: Path) -> list[Any]:
+    """The same behind the file's name."""
+    return [path.name, *size_and_time(path)]
 
 
 def is_image_name(path: Path) -> bool:

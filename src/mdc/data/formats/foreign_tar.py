@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +26,15 @@ class TarSample(NamedTuple):
     key: str
     files: dict[str, tuple[int, int]]
     tar: BinaryIO
+
+    def add(self, member: tarfile.TarInfo) -> None:
+        """Note where one more file lies. UserError if there is one of its name."""
+        ending = member.name[len(self.key) + 1 :].lower()
+        if ending in self.files:
+            raise UserError(
+                f"{self.tar.name}: duplicate member {member.name!r}; each file of a sample needs a unique name"
+            )
+        self.files[ending] = member.offset_data, member.size
 
     def read(self, ending: str) -> bytes | None:
         """The content of a file, as long as the next sample was not asked for; None if it is larger than ``MAX_FILE``. UserError
@@ -56,7 +65,7 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
         for key, members in groupby(_members(path, tar), lambda member: sample_key(member.name)):
             sample = TarSample(key, {}, file)
             for member in members:
-                sample.files[_new_ending(path, member, key, sample.files)] = (member.offset_data, member.size)
+                sample.add(member)
             yield sample
 
 
@@ -66,8 +75,7 @@ def samples_by_key(path: Path) -> Iterator[TarSample]:
     with _readable(path) as (file, tar):
         for member in _members(path, tar):
             key = sample_key(member.name)
-            sample = found.setdefault(key, TarSample(key, {}, file))
-            sample.files[_new_ending(path, member, key, sample.files)] = (member.offset_data, member.size)
+            found.setdefault(key, TarSample(key, {}, file)).add(member)
         yield from (found[key] for key in sorted(found))
 
 
@@ -117,13 +125,6 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         tar = tarfile.open(fileobj=tar.fileobj, mode="r:")  # noqa: SIM115  (the file is the caller's)
         if tar.firstmember is None:  # type: ignore[attr-defined]
             raise tarfile.ReadError(f"what follows its end-of-archive marker at byte {begin} is not a tar")
-
-
-def _new_ending(path: Path, member: tarfile.TarInfo, key: str, files: Container[str]) -> str:
-    ending = member.name[len(key) + 1 :].lower()
-    if ending in files:
-        raise UserError(f"{path}: duplicate member {member.name!r}; each file of a sample needs a unique name")
-    return ending
 
 
 def _allowed(path: Path, member: tarfile.TarInfo) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin
@@ -17,6 +17,9 @@ Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
 MAX_ASPECT = 200  # longer to shorter side; the shorter side is scaled to the model's, and the longer one with it
+
+QUALITY = 95  # of the JPEG that a larger image becomes
+_DRAFT = 2  # a JPEG may be decoded at a fraction of its size, but not below so many times the wanted one
 
 #: the formats that are read, with the file endings that Pillow gives them; the first is what a shard calls it. Pillow knows
 #: thirty more, and starts Ghostscript for PostScript
@@ -56,6 +59,28 @@ class ImageError(ValueError):
         self.reason = reason
 
 
+class Decoded(NamedTuple):
+    """``image``: upright RGB. ``size``: (width, height) of the whole, upright. ``plain``: the bytes are a JPEG that shows the
+    same (RGB, one picture, not rotated). ``form``: Pillow's name of their format ("JPEG", "PNG", …)."""
+
+    image: Image.Image
+    size: tuple[int, int]
+    plain: bool
+    form: str
+
+    @property
+    def smaller(self) -> bool:
+        """Whether the image is smaller than the whole."""
+        return self.image.size != self.size
+
+    def jpeg(self, quality: int = QUALITY) -> bytes:
+        """The image as a JPEG without metadata."""
+        self.image.info.clear()  # Pillow would write a GIF's or PNG's comment, and a JPEG holds 64 kB of it
+        buffer = io.BytesIO()
+        self.image.save(buffer, "JPEG", quality=quality)
+        return buffer.getvalue()
+
+
 def decode(data: bytes) -> Image.Image:
     """Encoded bytes to an upright RGB image; of several frames or pages the first is taken.
 
@@ -64,24 +89,37 @@ def decode(data: bytes) -> Image.Image:
     for bytes that cannot be decoded in full or were cut off, for pixels of no known range (32-bit, floating-point), for images
     of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
-    return decode_at_least(data, None)[0]
+    return _decoded(data, None).image
 
 
 def image_format(data: bytes) -> str:
     """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``decode``."""
-    return decode_at_least(data, None)[3]
+    return _decoded(data, None).form
 
 
-def decode_at_least(
-    data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT
-) -> tuple[Image.Image, tuple[int, int], bool, str]:
-    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``
-    (None: the whole).
+def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
+    """Encoded bytes, decoded once and in full, with a shorter side of ``shorter`` pixels at most and the same aspect, as
+    img2dataset does with keep_ratio and only if they are bigger.
 
-    This takes a fraction of the time for large photos. Returns the image, its full size (width, height; upright), whether
-    the bytes are a plain JPEG that shows the same (RGB, one picture, not rotated), and the format as ``image_format``. Limits
-    may be narrower than the module's.
+    ImageError as in ``decode``, with limits that may be narrower than the module's.
     """
+    found = _decoded(data, _DRAFT * shorter, max_pixels, max_aspect)
+    least = min(found.size)
+    if least <= shorter:
+        return found
+    width, height = (max(shorter, round(side * shorter / least)) for side in found.size)
+    return found._replace(image=found.image.resize((width, height), Image.Resampling.BICUBIC))
+
+
+def at_most(data: bytes, shorter: int) -> tuple[bytes, str]:
+    """(encoded bytes, extension): of an image that is small enough its own bytes, of others an RGB JPEG. Errors as ``decode``."""
+    found = smaller(data, shorter)
+    return (found.jpeg(), "jpg") if found.smaller else (data, ENDINGS[found.form][0])
+
+
+def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
+    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``
+    (None: the whole), which takes a fraction of the time for large photos."""
     try:
         image = _opened(data, max_pixels, max_aspect)
         form = str(image.format)
@@ -97,7 +135,7 @@ def decode_at_least(
             orientation = 1 if shown is image else image.getexif().get(_ORIENTATION, 1)
             size = size[::-1] if orientation in _ON_ITS_SIDE else size
             plain = plain and orientation == 1
-        return _to_rgb(shown), size, plain, form
+        return Decoded(_to_rgb(shown), size, plain, form)
     except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
         raise
     except Image.DecompressionBombError as error:

@@ -1,12 +1,16 @@
-"""The hash that ranks samples: the N lowest ranks are a random subset of size N, and smaller subsets lie in larger ones."""
+"""Hashes by which samples are told apart, held out and ranked: each depends on its own sample alone."""
 
 from __future__ import annotations
 
 import hashlib
 
 
+def hash64(content: bytes) -> int:
+    """64 bits of BLAKE2b."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+
+
 def rank_hash(seed: int, key: str) -> int:
-    """64 bits (BLAKE2b) that decide the rank of ``key``; they depend on no other key."""
+    """The rank of ``key``: the N lowest are a random subset of size N, and smaller subsets lie in larger ones."""
     # keys with broken surrogates are ranked too, before their rows are left out
-    text = f"{seed}\0{key}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
+    return hash64(f"{seed}\0{key}".encode("utf-8", "surrogatepass"))

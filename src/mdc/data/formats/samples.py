@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from mdc.data.formats.images import ENDINGS, ImageError, image_format
+from mdc.data.formats.images import ENDINGS, ImageError, at_most, image_format
 from mdc.data.formats.lfs import is_lfs_pointer
-from mdc.data.formats.smaller import at_most
+from mdc.data.formats.rank import hash64
 from mdc.data.formats.tar import MAX_FILE, Place
 from mdc.plan.records import atomic_path
 
@@ -136,7 +136,7 @@ Encoded = tuple[bytes, str]  # an image's bytes, and the extension of their form
 def read_image(image: object, image_size: int | None = None) -> Encoded:
     """Encoded bytes with their extension if they decode in full. LeftOut if they do not.
 
-    With ``image_size``, an image whose shorter side has more pixels is made smaller (:mod:`mdc.data.formats.smaller`).
+    With ``image_size``, an image whose shorter side has more pixels becomes a smaller JPEG.
     """
     if not isinstance(image, bytes) or not image:
         raise LeftOut("no image", "zero bytes" if image == b"" else "")
@@ -229,4 +229,4 @@ def safe_key(name: str) -> str:
 
 def held_out(name: str, share: float) -> bool:
     """Whether ``name`` falls into the held-out ``share``: a matter of its hash, so more data moves nothing across."""
-    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()) < share * 2**64
+    return hash64(name.encode("utf-8", "replace")) < share * 2**64

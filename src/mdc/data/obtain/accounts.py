@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.obtain.plan import LISTED_SHA256
 from mdc.data.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
@@ -171,4 +172,4 @@ def _hashes(folder: Path, shard: int) -> list[str]:
 
 def _seals(folder: Path, shard: int) -> dict[str, list[int]]:
     """Size and modification time of a shard's files: what tells that they are the ones that were checked."""
-    return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in shard_files(folder, shard)}
+    return {path.name: size_and_time(path) for path in shard_files(folder, shard)}

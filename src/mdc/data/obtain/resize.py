@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mdc.data.formats.images import ImageError
-from mdc.data.formats.smaller import smaller
+from mdc.data.formats.images import ImageError, smaller
 from mdc.data.obtain.reasons import LARGE_IMAGE, NARROW_IMAGE, NO_IMAGE, NO_MEMORY, SMALL_IMAGE, UNEXPECTED
 
 _REASONS = {"image too large": LARGE_IMAGE, "image too narrow": NARROW_IMAGE}
@@ -47,6 +46,6 @@ class Resize:
         width, height = found.size
         if min(width, height) < self.min_image_size:
             return None, None, None, None, None, SMALL_IMAGE
-        if not found.changed and found.plain and len(data) <= 3 * width * height + _METADATA:
+        if not found.smaller and found.plain and len(data) <= 3 * width * height + _METADATA:
             return data, width, height, width, height, None
         return found.jpeg(self.quality), *found.image.size, width, height, None

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from mdc.data.formats.folders import size_and_time
 from mdc.data.shards.index import Count, FileOf, Shard
 from mdc.data.shards.part import files_of, remove_part, tar_name, write_part
 from mdc.data.sources.cleaned import InParts
@@ -172,8 +173,4 @@ class _Memory:
         return sorted(part for part in known if part not in wanted and part % group.groups == group.group)
 
     def _times(self, entry: Mapping[str, Any]) -> dict[str, list[int]]:
-        found = {}
-        for file in files_of(entry):
-            status = (self.folder / file["file"]).stat()
-            found[file["file"]] = [status.st_size, status.st_mtime_ns]
-        return found
+        return {file["file"]: size_and_time(self.folder / file["file"]) for file in files_of(entry)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mdc.data.formats.rank import hash64
 from mdc.data.formats.samples import RawSample
 from mdc.data.formats.tar import TarWriter
 from mdc.data.shards.lines import SourceTar, sample_line
@@ -39,7 +39,7 @@ class NewShard:
             for extension, content in ((sample.extension, sample.image), *beside):
                 self._tar.add(f"{sample.key}.{extension}", content)
         self.keys.append(key_hash(sample.key))
-        self.images.append(_hash(sample.image))
+        self.images.append(hash64(sample.image))
         self.bounds.append(self._file.tell())
 
     def close(self) -> None:
@@ -62,8 +62,4 @@ def new_shard(path: Path, source: SourceTar | None = None) -> Iterator[NewShard]
 
 def key_hash(key: str) -> int:
     """64 bits that tell whether keys repeat."""
-    return _hash(key.encode())
-
-
-def _hash(content: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+    return hash64(key.encode())
