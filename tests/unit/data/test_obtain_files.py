@@ -45,7 +45,8 @@ def running() -> Iterator[Server]:
 
 
 @pytest.fixture
-def server(running: Server) -> Server:
+def server(running: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    monkeypatch.setattr(files_module, "PAUSE", 0)
     running.pages.clear()
     running.asked.clear()
     return running
@@ -57,7 +58,7 @@ def remote(server: Server, page: Page, **facts: Any) -> RemoteFile:
 
 
 def get(file: RemoteFile, folder: Path) -> dict[str, Any]:
-    return fetch(file, folder / file.name, timeout=5, pause=0)
+    return fetch(file, folder / file.name)
 
 
 def left(folder: Path) -> list[str]:
@@ -100,7 +101,7 @@ def test_a_part_of_another_version_is_not_gone_on_with(server: Server, tmp_path:
     assert get(remote(server, Page(BODY, etag='"new"')), tmp_path)["sha256"] == SHA256
     # nor one of which the server never said which version it was
     with pytest.raises(UserError, match="connection lost"):
-        fetch(remote(server, Page(bytes(300_000), cuts=[20_000] * 4, etag=None)), tmp_path / "b", pause=0)
+        fetch(remote(server, Page(bytes(300_000), cuts=[20_000] * 4, etag=None)), tmp_path / "b")
     assert all(asked is None for _, asked in server.asked[-4:])
 
 
@@ -337,10 +338,12 @@ def test_the_job_obtains_files_and_writes_its_record(
 
 
 def test_the_job_takes_parts(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REGISTRY, "small", small_entry(server))
-    record = run_job(tmp_path, monkeypatch, parts=[])
-    assert [file["file"] for file in record["files"]] == ["archives/set.tgz"] and len(record["checks"]) == 6
-    with pytest.raises(UserError, match=r"datasets\.small\.parts: b: allowed: list"):
+    entry, more = small_entry(server), RemoteFile("more.json", server.url("/list.json"), part="more")
+    monkeypatch.setitem(REGISTRY, "small", replace(entry, files=(*entry.files, more)))
+    record = run_job(tmp_path, monkeypatch, parts=["more"])
+    assert [file["file"] for file in record["files"]] == ["archives/set.tgz", "more.json"]
+    assert len(record["checks"]) == 6
+    with pytest.raises(UserError, match=r"datasets\.small\.parts: no part is named 'b'; allowed: list, more"):
         run_job(tmp_path, monkeypatch, parts=["b"])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError
-from mdc.plan.registry.entry import Check, RegistryEntry, Way
+from mdc.plan.registry.entry import Check, RegistryEntry
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,16 @@ class Finding:
         return self.trouble if self.found is None else str(self.found)
 
 
-def run_checks(entry: RegistryEntry, folder: Path, way: Way, parts: Sequence[str] | None = None) -> list[Finding]:
+def run_checks(entry: RegistryEntry, folder: Path, way: str, parts: Sequence[str] | None = None) -> list[Finding]:
     """All checks of ``entry`` for data obtained by ``way`` at ``folder``; ``parts`` leaves out what was not asked for."""
-    wanted = entry.parts if parts is None else parts
-    checks = [check for check in entry.checks if check.of == way and (not check.part or check.part in wanted)]
-    bar = progress(checks, desc=f"{entry.label}: checks", leave=False)
+    bar = progress(checks_of(entry, way, parts), desc=f"{entry.label}: checks", leave=False)
     return [look(check, folder) for check in bar]
+
+
+def checks_of(entry: RegistryEntry, way: str, parts: Sequence[str] | None = None) -> list[Check]:
+    """What ``run_checks`` looks at."""
+    wanted = entry.parts if parts is None else parts
+    return [check for check in entry.checks if check.of == way and (not check.part or check.part in wanted)]
 
 
 def look(check: Check, folder: Path) -> Finding:

@@ -35,23 +35,22 @@ def fetch_list(entry: RegistryEntry, folder: Path) -> list[dict[str, Any]]:
     return [{"file": needed, **_verified(RemoteFile(needed, ""), folder / needed)[0]} for needed in there]
 
 
-def obtain_file(file: RemoteFile, folder: Path, *, timeout: float = TIMEOUT, pause: float = PAUSE) -> dict[str, Any]:
+def obtain_file(file: RemoteFile, folder: Path) -> dict[str, Any]:
     """Have ``file`` in ``folder``, unpacked if it is an archive; what a record says of it.
 
     An archive that was unpacked, and whose files are all there, is neither fetched nor unpacked again.
     """
     if file.unpack is None:
         place = f"{file.into}/{file.name}" if file.into else file.name
-        return {"file": place, **fetch(file, folder / place, timeout=timeout, pause=pause)}
+        return {"file": place, **fetch(file, folder / place)}
     place = f"{ARCHIVES}/{file.name}"
     record = noted(file, folder)
     if record is None:
-        told = fetch(file, folder / place, timeout=timeout, pause=pause)
-        record = unpack_beside(file, folder / place, folder, told)
+        record = unpack_beside(file, folder / place, folder, fetch(file, folder / place))
     return {"file": place, **record}
 
 
-def fetch(file: RemoteFile, target: Path, *, timeout: float = TIMEOUT, pause: float = PAUSE) -> dict[str, Any]:
+def fetch(file: RemoteFile, target: Path) -> dict[str, Any]:
     """``{"bytes", "sha256"}`` of ``file`` at ``target``, fetched unless it is there.
 
     The target is written only once size and checksums are what was published. UserError if they are not, for a file that
@@ -66,13 +65,13 @@ def fetch(file: RemoteFile, target: Path, *, timeout: float = TIMEOUT, pause: fl
     part = Part(target.with_name(f".{target.name}.part"))
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            fetch_part(file.url, part, file.bytes, timeout)
+            fetch_part(file.url, part, file.bytes, TIMEOUT)
             break
         except BrokenOff as error:
             if attempt == ATTEMPTS:
                 kept = f"{part.size} bytes kept; rerun to resume" if part.size else "nothing was received"
                 raise UserError(f"{file.name}: download from {file.url} failed: {error}; {kept}") from None
-            time.sleep(pause * 2 ** (attempt - 1))
+            time.sleep(PAUSE * 2 ** (attempt - 1))
     told, wrong = _verified(file, part.path)
     if wrong:
         part.remove()

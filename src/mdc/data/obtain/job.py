@@ -14,18 +14,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc.data.obtain.checks import demand, run_checks
-from mdc.plan.config.data import DownloadRuntime
+from mdc.plan.config.data import Dataset, DownloadRuntime, check_obtainable, origin_of
 from mdc.plan.config.problems import first_problem
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, write_made
 from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, read_json, write_json
 from mdc.plan.registry.datasets import REGISTRY, find
-from mdc.plan.registry.entry import RegistryEntry, Way
+from mdc.plan.registry.entry import RegistryEntry
 
 RECORD = "obtained.json"
 _DOING = "is filling this folder"
-WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
 
 
 def main(call: Call) -> None:
@@ -35,11 +34,8 @@ def main(call: Call) -> None:
         config = with_runtime(config, call.runtime)
     found = obtain(config, data_folder())
     packages = found.pop("versions", {})  # that a way uses besides
-    told = {"kind": "obtained", **head(call), "from": way(config)}
-    if clash := sorted(set(told) & set(found)):
-        raise AssertionError(f"a way of obtaining may not write {clash}")
     written = call.out / RECORD
-    write_json(written, told | found)
+    write_json(written, {"kind": "obtained", **head(call), "from": way(config), **found})
     write_made(call, [written], packages)
 
 
@@ -53,54 +49,34 @@ def with_runtime(config: dict[str, Any], runtime: Path | None) -> dict[str, Any]
     """The configuration of a job that downloads from URLs, with how it is to proceed. UserError if nobody says so."""
     if runtime is None:
         raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
-    return {**config, "download": config["download"] | _runtime(runtime)}
-
-
-def _runtime(path: Path) -> dict[str, Any]:
     try:
-        return DownloadRuntime.model_validate(read_json(path)).model_dump(mode="json")
+        told = DownloadRuntime.model_validate(read_json(runtime))
     except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error)}") from None
+        raise UserError(f"{runtime}: {first_problem(error)}") from None
+    return {**config, "download": config["download"] | told.model_dump(mode="json")}
 
 
-def way(config: Mapping[str, Any]) -> Way:
-    """Where the dataset comes from. UserError if it cannot be obtained so."""
-    name, dataset = config["name"], config["dataset"]
-    entry = REGISTRY.get(name)
-    asked = dataset.get("from")
-    if asked is not None and asked not in WAYS:
-        raise UserError(f"data.datasets.{name}.from: {asked}: allowed: {', '.join(WAYS)}")
-    own_list = bool((dataset.get("list") or {}).get("path"))
-    own_mirror = bool(dataset.get("mirror"))
-    if entry is None and not (asked == "urls" and own_list) and not (asked == "mirror" and own_mirror):
-        raise UserError(
-            f"data.datasets.{name}: none of the registry's ({', '.join(REGISTRY)}); a dataset of your own needs "
-            "from: urls and list.path, or from: mirror and mirror"
-        )
-    if entry is not None and entry.origin == "embedded":
-        raise UserError(f"data.datasets.{name}: there is nothing to obtain; {entry.note.rstrip('.').lower()}")
-    chosen: Way = asked or (entry.ways[0] if entry else "urls")
-    own = (chosen == "urls" and own_list) or (chosen == "mirror" and own_mirror)
-    if entry is not None and chosen not in entry.ways and not own:
-        raise UserError(f"data.datasets.{name}.from: {chosen}: allowed for it: {', '.join(entry.ways)}")
-    return chosen
+def way(config: Mapping[str, Any]) -> str:
+    """Where the dataset comes from: urls, mirror or files. UserError if it cannot be obtained so."""
+    dataset = Dataset.model_validate(config["dataset"])
+    try:
+        check_obtainable(config["name"], dataset)
+    except ValueError as error:
+        raise UserError(f"data.{error}") from None
+    return origin_of(config["name"], dataset)
 
 
 def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
     """Bring the dataset to ``data_dir``/path; what ``obtained.json`` says about it besides its head."""
     chosen, entry = way(config), REGISTRY.get(config["name"])
     folder = data_dir / config["dataset"]["path"]
-    if chosen == "urls":
-        return _from_urls(config, entry, data_dir, folder)
     if chosen == "files":
         return _from_files(config, folder)
-    from mdc.data.obtain.mirror import from_mirror
+    if chosen == "mirror":
+        from mdc.data.obtain.mirror import from_mirror
 
-    with locked(folder, doing=_DOING):
-        return from_mirror(config, entry, folder)
-
-
-def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
+        with locked(folder, doing=_DOING):
+            return from_mirror(config, entry, folder)
     from mdc.data.obtain.urls import obtain as obtain_urls
 
     config, listed = with_list(config, entry, folder)
@@ -155,15 +131,9 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts that ``datasets.<name>.parts`` asks for, all by default. UserError for one that there is not."""
+    """The parts that ``datasets.<name>.parts`` asks for, all by default."""
     asked = dataset.get("parts")
-    if asked is None:
-        return entry.parts
-    for part in asked:
-        if part not in entry.parts:
-            allowed = ", ".join(entry.parts) or "it has no parts"
-            raise UserError(f"data.datasets.{entry.name}.parts: {part}: allowed: {allowed}")
-    return tuple(part for part in entry.parts if part in asked)
+    return entry.parts if asked is None else tuple(part for part in entry.parts if part in asked)
 
 
 def own_copy(entry: RegistryEntry, folder: Path) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.sizes import size
-from mdc.data.obtain.checks import Finding, demand, run_checks
+from mdc.data.obtain.checks import Finding, checks_of, demand, run_checks
 from mdc.data.obtain.job import chosen_parts, own_copy, way
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
-from mdc.plan.registry.entry import RegistryEntry, Way
+from mdc.plan.registry.entry import RegistryEntry
 
 Datasets = Mapping[str, Mapping[str, Any]]
 
@@ -109,13 +109,16 @@ def main_check(args: argparse.Namespace) -> None:
     demand(entry.name, folder, findings)
 
 
-def _findings(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path, chosen: Way) -> list[Finding]:
-    if (chosen == "urls" and (dataset.get("list") or {}).get("path")) or (chosen == "mirror" and dataset.get("mirror")):
-        return []  # not the registry's files
-    return run_checks(entry, folder, chosen, chosen_parts(entry, dataset))
+def _findings(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path, chosen: str) -> list[Finding]:
+    return [] if _own(dataset, chosen) else run_checks(entry, folder, chosen, chosen_parts(entry, dataset))
 
 
-def _from(entry: RegistryEntry | None, chosen: Way | None) -> str:
+def _own(dataset: Mapping[str, Any], chosen: str) -> bool:
+    """Whether its files are not the registry's."""
+    return bool({"urls": (dataset.get("list") or {}).get("path"), "mirror": dataset.get("mirror")}.get(chosen))
+
+
+def _from(entry: RegistryEntry | None, chosen: str | None) -> str:
     """How the scale has it, or how it can be had."""
     ways = (chosen,) if chosen else entry.ways if entry else ()
     own = entry is not None and entry.origin == "own copy"
@@ -128,7 +131,7 @@ def _told(finding: Finding) -> str:
     return f"found {finding.shown}, expected {finding.expected}"
 
 
-def _about(entry: RegistryEntry, folder: Path, chosen: Way) -> list[str]:
+def _about(entry: RegistryEntry, folder: Path, chosen: str) -> list[str]:
     facts = [
         ("place", f"{folder} (from: {chosen})"),
         ("source", entry.url),
@@ -149,17 +152,11 @@ def _embedded(entry: RegistryEntry | None) -> bool:
     return entry is not None and entry.origin == "embedded"
 
 
-def _there(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Path, chosen: Way) -> str:
+def _there(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Path, chosen: str) -> str:
     """A quick look: whether something lies wherever a check will look."""
-    own = (chosen == "urls" and (dataset.get("list") or {}).get("path")) or (
-        chosen == "mirror" and dataset.get("mirror")
-    )
-    parts = chosen_parts(entry, dataset) if entry else ()
-    patterns = [
-        check.path
-        for check in (entry.checks if entry and not own else ())
-        if check.of == chosen and (not check.part or check.part in parts)
-    ]
+    own = _own(dataset, chosen)
+    checks = checks_of(entry, chosen, chosen_parts(entry, dataset)) if entry and not own else []
+    patterns = [check.path for check in checks]
     if chosen == "urls":
         patterns.append("shards/*.tar")
     if chosen == "mirror" and own:

@@ -238,7 +238,7 @@ class Data(Strict):
     @model_validator(mode="after")
     def _datasets(self) -> Self:
         for name, dataset in self.datasets.items():
-            _obtainable(name, dataset)
+            check_obtainable(name, dataset)
             if self.download is None and origin_of(name, dataset) == "urls":
                 raise ValueError(f"datasets.{name} is fetched by its URLs: data.download must say how")
         return self
@@ -289,7 +289,8 @@ def origin_of(name: str, dataset: Dataset) -> str:
     return entry.ways[0] if entry is not None and entry.ways and dataset.list is None else "urls"
 
 
-def _obtainable(name: str, dataset: Dataset) -> None:
+def check_obtainable(name: str, dataset: Dataset) -> None:
+    """ValueError if a dataset cannot be obtained as ``origin_of`` says."""
     entry, origin = REGISTRY.get(name), origin_of(name, dataset)
     if dataset.list is not None and dataset.list.revision is not None and (entry is None or entry.list_mirror is None):
         raise ValueError(f"datasets.{name}.list.revision: the registry has no list on the hub for it; give list.path")
