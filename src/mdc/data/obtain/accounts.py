@@ -78,7 +78,7 @@ def take_account(
     digest = hashlib.sha256()
     for row in rows.to_pylist():
         good = row["status"] == "success"
-        reason = "" if good else reason_of(row["error_message"] or "no word")
+        reason = "" if good else reason_of(row["error_message"] or "")
         told[reason] += 1
         if good and row.get(LISTED_SHA256):
             listed["compared"] += 1

@@ -136,11 +136,11 @@ def _same_pairs(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any
 
 
 def _is_whole(folder: Path, plan: Mapping[str, Any]) -> bool:
-    def there(shard: int, part: Mapping[str, Any]) -> bool:
-        path = part_file(folder, shard)
-        return path.is_file() and path.stat().st_size == part["bytes"]
+    return all(_size(part_file(folder, shard)) == part["bytes"] for shard, part in enumerate(plan["parts"]))
 
-    return all(there(shard, part) for shard, part in enumerate(plan["parts"]))
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -158,8 +158,7 @@ def _write_parts(
         columns |= {"url": table["url"], "caption": table["caption"]}
         planned = pyarrow.table(columns | ({LISTED_SHA256: table["hash"]} if hashed else {}))
         path, part = part_file(folder, shard), {"rows": planned.num_rows, "sha256": rows_digest(planned)}
-        size = path.stat().st_size if path.is_file() else 0
-        if {**part, "bytes": size} not in known[shard : shard + 1]:
+        if {**part, "bytes": _size(path)} not in known[shard : shard + 1]:
             with atomic_path(path) as temporary:
                 # texts hardly repeat
                 pyarrow.parquet.write_table(planned, temporary, compression="lz4", use_dictionary=False)

@@ -67,15 +67,8 @@ class Failure(Exception):
         return reason in _TRANSIENT or (reason.startswith("HTTP ") and int(reason[5:]) in _TRANSIENT_STATUS)
 
 
-def http_status(status: int) -> Failure:
-    """The failure that an HTTP status other than success is."""
-    return Failure(f"HTTP {status}")
-
-
-def reason_of(message: str | None) -> str:
-    """The reason that a shard's error message stands for; "" for none."""
-    if not message:
-        return ""
+def reason_of(message: str) -> str:
+    """The reason that a shard's error message stands for."""
     if message == _BY_IMG2DATASET:
         return ROBOTS
     return message if message in _OUTCOME or _is_status(message) else UNEXPECTED

@@ -12,7 +12,7 @@ import fnmatch
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,17 @@ from mdc.data.obtain.crew import download
 from mdc.data.obtain.orders import DISK, NETWORK, present
 from mdc.data.obtain.plan import PLAN, make_plan
 from mdc.data.obtain.reasons import NOT_CHOSEN, OBTAINED
-from mdc.data.obtain.transfers.addresses import networks
 from mdc.data.obtain.url_list import Columns, columns_of, list_files
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
+from mdc.plan.registry.entry import RegistryEntry
 
 _DOING = "is downloading into this folder"
 _ROUNDS = 2  # a shard that failed is tried once more, when all others are done
 
 
-def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+def obtain(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
     """Download what is not there yet, and return the account of the whole: a part of ``obtained.json``.
 
     ``config`` has ``dataset`` {path, list, subset} and ``download``; ``entry`` is the registry's, or None for a list of the
@@ -40,12 +40,10 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
     list or a folder that does not fit, a full disk, and shards that could not be completed. ``repeats`` and ``listed_sha256``
     refuse nothing: see :mod:`mdc.data.obtain.accounts`.
     """
-    settings = config["download"]
-    networks(settings["allow_addresses"])  # a wrong one is told before anything is read
-    folder = Path(data_dir) / config["dataset"]["path"]
+    folder = data_dir / config["dataset"]["path"]
     with locked(folder, doing=_DOING):
-        plan = _planned(config, entry, Path(data_dir))
-        found = summary(_shards(folder, plan, settings, range(len(plan["parts"])), folder))
+        plan = _planned(config, entry, data_dir)
+        found = summary(_shards(folder, plan, config["download"], range(len(plan["parts"])), folder))
         found["repeats"] = repeated_images(folder, len(plan["parts"]))
     _tell(folder, plan, found)
     return {
@@ -64,10 +62,10 @@ def package_versions() -> dict[str, str]:
     return {name: metadata.version(name) for name in ("img2dataset", "webdataset")}
 
 
-def make_the_plan(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+def make_the_plan(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
     """Fix what will be asked for, and nothing more; the plan's record. Errors as ``obtain``."""
-    with locked(Path(data_dir) / config["dataset"]["path"], doing=_DOING):
-        return _planned(config, entry, Path(data_dir))
+    with locked(data_dir / config["dataset"]["path"], doing=_DOING):
+        return _planned(config, entry, data_dir)
 
 
 def download_group(
@@ -78,24 +76,22 @@ def download_group(
     Other groups may do the same beside it, also on other machines; nobody may download the whole meanwhile. UserError if
     the list was planned anew, and for all that ``obtain`` tells.
     """
-    settings = config["download"]
-    networks(settings["allow_addresses"])
-    folder = Path(data_dir) / config["dataset"]["path"]
+    folder = data_dir / config["dataset"]["path"]
     own = folder / "groups" / f"{group}-of-{groups}"
     with locked(folder, doing=_DOING, shared=True), locked(own, doing="is downloading this group"):
         place = folder / "plan" / PLAN
         if not place.is_file() or sha256_file(place) != plan_sha256:
             raise UserError(f"{place}: missing or rebuilt since this job was planned; plan the dataset again")
         plan = read_json(place)
-        return summary(_shards(folder, plan, settings, range(group, len(plan["parts"]), groups), own))
+        return summary(_shards(folder, plan, config["download"], range(group, len(plan["parts"]), groups), own))
 
 
-def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+def _planned(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
     dataset = config["dataset"]
     folder = data_dir / dataset["path"]
     columns, place = _list_of(dataset, entry, folder, data_dir)
     files = [file for file in list_files(place, columns) if not _is_own(file, folder)]
-    if not (dataset.get("list") or {}).get("path"):
+    if entry is not None and not (dataset.get("list") or {}).get("path"):
         files = _published(files, place, entry)
     if not files:
         raise UserError(f"{place}: contains no list besides what was downloaded; put the list there, or set list.path")
@@ -105,14 +101,14 @@ def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str,
         raise UserError(_cannot_write(folder, str(error.strerror or error), "complete shards will be kept")) from None
 
 
-def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Path) -> tuple[Columns, Path]:
+def _list_of(
+    dataset: Mapping[str, Any], entry: RegistryEntry | None, folder: Path, data_dir: Path
+) -> tuple[Columns, Path]:
     """The list's columns and place: as the scale says, otherwise as the registry does."""
     described = dataset.get("list")
     if described is None:
-        known = getattr(entry, "list_columns", None)
-        if known is None:
-            raise UserError(f"dataset {dataset['path']}: no list of URLs is known for it; give its list: in the scale")
-        described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
+        assert entry is not None and entry.list_columns is not None, "only such a dataset needs no list in the scale"
+        described = asdict(entry.list_columns)
     path = described.get("path")
     return columns_of(described), folder / "list" if path is None else data_dir / path
 
@@ -122,18 +118,17 @@ def _is_own(file: Path, folder: Path) -> bool:
     return any(file.is_relative_to(folder / name) for name in ("plan", "shards", "accounts", "groups"))
 
 
-def _published(files: list[Path], place: Path, entry: Any) -> list[Path]:
+def _published(files: list[Path], place: Path, entry: RegistryEntry) -> list[Path]:
     """Those of the files in ``place`` that are the registry's list: a validation split may lie beside it."""
-    names = [*getattr(entry, "needs", ()), *(f"{one.into}/{one.name}" for one in getattr(entry, "list_files", ()))]
+    names = [*entry.needs, *(f"{one.into}/{one.name}" for one in entry.list_files)]
     patterns = [name.removeprefix("list/") for name in names]
-    mirror = getattr(entry, "list_mirror", None)
-    patterns += mirror.patterns if mirror is not None else ()
+    patterns += entry.list_mirror.patterns if entry.list_mirror is not None else ()
     wanted = [file for file in files if any(fnmatch.fnmatch(str(file.relative_to(place)), one) for one in patterns)]
-    if patterns and not wanted:
+    if not wanted:
         raise UserError(
             f"{place}: contains none of the registry's files ({', '.join(patterns)}); put them there, or set list.path"
         )
-    return wanted if patterns else files
+    return wanted
 
 
 def _shards(

@@ -91,7 +91,7 @@ def fetch(url: str, headers: Mapping[str, str], limits: Limits) -> addinfourl:
                         url = _joined(url, target)
                         continue
                     if not 200 <= answer.status < 300:
-                        raise why.http_status(answer.status)
+                        raise Failure(f"HTTP {answer.status}")
                     return addinfourl(io.BytesIO(_body(answer, limits.max_bytes)), answer.headers, url, answer.status)
     except Failure:
         raise
