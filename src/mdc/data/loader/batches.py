@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,9 @@ class CaptionBatches:
         # Every ``world``-th place, so that each rank's times cover their range: of contiguous parts the last would mask the most.
         self._local = np.arange(rank, batch_size, world)
         shown = len(self) * len(self._local) / max(workers, 1)  # by each process that prepares batches
-        self._texts = _Texts(vocabulary, context_length, least_tokens, _captions_kept(len(self.reader), shown))
+        # none where a process meets few captions again, or where they would push each other out before that
+        kept = _TEXT_CACHE if len(self.reader) < shown and len(self.reader) <= _TEXT_CACHE else 0
+        self._texts = _Texts(vocabulary, context_length, least_tokens, kept)
         # of several workers each meets a sample seldom again
         again = workers == 0 and steps - start_step > self.steps_per_epoch
         self._pictures = Pictures(self.reader, KEPT if again else 0)
@@ -204,28 +206,18 @@ class _Row:
     draws: np.ndarray
 
 
-def _captions_kept(samples: int, shown: float) -> int:
-    """Of how many captions a process keeps the ids that is ``shown`` so many samples of a corpus: none where it meets few of
-    them again, or where they would push each other out before that."""
-    return _TEXT_CACHE if samples < shown and samples <= _TEXT_CACHE else 0
-
-
 class _Texts:
     """Draws, tokens and their collation, the same for training and validation. ``kept``: captions whose ids are kept."""
 
     def __init__(self, vocabulary: Vocabulary, context_length: int, least_tokens: int = 0, kept: int = 0) -> None:
         self.vocabulary, self.context_length, self.least_tokens = vocabulary, context_length, least_tokens
         self.kept = kept
-        self._ids = self._reader_of_ids()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_ids"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._ids = self._reader_of_ids()
-
-    def _reader_of_ids(self) -> Callable[[str], tuple[list[int], int]]:
+    @cached_property
+    def _ids(self) -> Callable[[str], tuple[list[int], int]]:
         return lru_cache(self.kept)(self._encode) if self.kept else self._encode
 
     def _encode(self, caption: str) -> tuple[list[int], int]:

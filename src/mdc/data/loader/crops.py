@@ -42,10 +42,9 @@ class Crops:
     def __init__(self, reader: ShardReader, image_size: int, kept: Kept | None = None) -> None:
         self.reader, self.image_size = reader, image_size
         limit = kept.store.limit if kept is not None else None
-        fits = limit is None or 2 * len(reader) * 3 * image_size**2 <= limit
-        self._store = kept.store if kept is not None and fits else None
+        self._kept = kept if limit is None or 2 * len(reader) * 3 * image_size**2 <= limit else None
         shards = [shard["sha256"] for shard in reader.index["splits"][reader.split]["shards"]]
-        self._identity = {**(kept.identity if kept is not None else {}), "crops": image_size, "shards": shards}
+        self._identity = {"crops": image_size, "shards": shards}
 
     def pieces(self) -> list[range]:
         """The whole split, in order."""
@@ -53,10 +52,11 @@ class Crops:
 
     def __call__(self, numbers: range) -> LabelledBatch:
         """The samples of these numbers, one of ``pieces``. UserError names one that cannot be read."""
-        if self._store is None:
+        if self._kept is None:
             return self._decoded(numbers)
-        path = self._store.path({**self._identity, "first": numbers.start, "stop": numbers.stop})
-        found = _read(path) if self._store.used(path) else None
+        store, which = self._kept.store, {"first": numbers.start, "stop": numbers.stop}
+        path = store.path({**self._kept.identity, **self._identity, **which})
+        found = _read(path) if store.used(path) else None
         if found is None:
             found = self._decoded(numbers)
             _write(path, found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +68,7 @@ def write_choices(
         return [("json", canonical(record))]
 
     index: dict[str, Any] = {"kind": "choices", "name": name, "source": source.config, **source.facts}
-    streams = {SPLIT: partial(source.samples, SPLIT)}
-    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    index |= write_splits(name, source.samples, [SPLIT], files, Path(out_dir), samples_per_shard, max_skipped)
     total = sum(sizes.values())
     index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
     index["chance"] = sum(count / size for size, count in sizes.items()) / total

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ def write_corpus(
         statistics[split].add(sample.captions)
         return beside_image(sample)
 
-    streams = {split: partial(source.samples, split) for split in splits}
-    found = write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    found = write_splits(name, source.samples, splits, files, Path(out_dir), samples_per_shard, max_skipped)
     index = corpus_index(name, source, found, statistics)
     write_json(Path(out_dir) / INDEX, index)
     return index

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +55,7 @@ def write_probe(
 
     index: dict[str, Any] = {"kind": "probe", "name": name, "source": source.config, **source.facts}
     index |= {"task": task, "classes": classes}
-    streams = {split: partial(source.samples, split) for split in splits}
-    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    index |= write_splits(name, source.samples, splits, files, Path(out_dir), samples_per_shard, max_skipped)
     if source.labelled_by_people:
         _labels_can_be_learnt(name, classes, counts)
     last = splits[-1]

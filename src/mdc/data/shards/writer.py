@@ -20,7 +20,7 @@ from mdc.data.formats.samples import RawSample, Skipped, skipped_list
 from mdc.data.shards.index import INDEX, keys_of, shard_list
 from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
-from mdc.data.shards.shard_file import key_hash, new_shard
+from mdc.data.shards.shard_file import NewShard, key_hash, new_shard
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 
@@ -36,7 +36,8 @@ def canonical(record: dict[str, Any]) -> bytes:
 
 def write_splits(
     name: str,
-    streams: Mapping[str, Callable[[Skipped], Iterator[Sample]]],
+    samples: Callable[[str, Skipped], Iterator[Sample]],
+    splits: Iterable[str],
     files: Callable[[str, Sample], list[tuple[str, bytes]]],
     out_dir: Path,
     samples_per_shard: int,
@@ -45,13 +46,36 @@ def write_splits(
     """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index, and
     "repeated" where images of a split stand in an earlier one too, by their bytes: how many, and the key of the first.
 
-    ``files`` gives what stands beside the image, as (extension, content). Older ones are those that the folder's index
-    names, and those that are called as shards of these splits, with their offsets: a tar of somebody else's stays.
+    ``samples`` gives those of a split, ``files`` what stands beside the image, as (extension, content). Older ones are those
+    that the folder's index names, and those that are called as shards of these splits, with their offsets: a tar of somebody
+    else's stays.
     """
     older = begin(out_dir)
+    written: dict[str, Any] = {}
+    repeated: dict[str, Any] = {}
+    before: dict[str, np.ndarray] = {}
     with skipped_list(out_dir / SKIPPED) as skipped:
-        splits, repeated = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
-    return finish(name, out_dir, splits, skipped, max_skipped, older) | repeated
+        for split in splits:
+            skipped.split = split
+            keys, images, shards = array("Q"), array("Q"), list[dict[str, Any]]()
+            for shard in _write_shards(split, samples(split, skipped), files, out_dir, samples_per_shard):
+                keys.extend(shard.keys)
+                images.extend(shard.images)
+                shards.append(shard.entry)
+            written[split] = split_of(shards)
+            no_key_twice(name, split, keys, out_dir, shards)
+            here = np.array(images, dtype=np.uint64)
+            for earlier, there in before.items():
+                if len(places := np.flatnonzero(np.isin(here, there))):
+                    first = next(islice(_keys(out_dir, shards), int(places[0]), None))
+                    repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
+                    print(
+                        f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
+                        file=sys.stderr,
+                    )
+            before[split] = here
+    found = finish(name, out_dir, written, skipped, max_skipped, older)
+    return found | ({"repeated": repeated} if repeated else {})
 
 
 def begin(out_dir: Path) -> set[str]:
@@ -110,36 +134,6 @@ def _is_shard(name: str, splits: Collection[str]) -> bool:
     return split in splits and len(number) == 5 and number.isascii() and number.isdigit()
 
 
-def _each_split(
-    name: str,
-    streams: Mapping[str, Callable[[Skipped], Iterator[Sample]]],
-    files: Callable[[str, Sample], list[tuple[str, bytes]]],
-    out_dir: Path,
-    samples_per_shard: int,
-    skipped: Skipped,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    splits: dict[str, Any] = {}
-    repeated: dict[str, Any] = {}
-    before: dict[str, np.ndarray] = {}
-    for split, stream in streams.items():
-        hashes, images = array("Q"), array("Q")
-        skipped.split = split
-        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes, images))
-        splits[split] = split_of(shards)
-        no_key_twice(name, split, hashes, out_dir, shards)
-        here = np.array(images, dtype=np.uint64)
-        for earlier, there in before.items():
-            if len(places := np.flatnonzero(np.isin(here, there))):
-                first = next(islice(_keys(out_dir, shards), int(places[0]), None))
-                repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
-                print(
-                    f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
-                    file=sys.stderr,
-                )
-        before[split] = here
-    return splits, {"repeated": repeated} if repeated else {}
-
-
 def _keys(folder: Path, shards: Iterable[dict[str, Any]]) -> Iterator[str]:
     return (key for shard in shards for key in keys_of(folder, shard))
 
@@ -169,10 +163,8 @@ def _write_shards(
     files: Callable[[str, Sample], list[tuple[str, bytes]]],
     out_dir: Path,
     samples_per_shard: int,
-    hashes: array[int],
-    images: array[int],
-) -> Iterator[dict[str, Any]]:
-    """One description for each shard; ``hashes`` and ``images`` take 64 bits of every key's and image's hash."""
+) -> Iterator[NewShard]:
+    """The shards of a split, each when it is written."""
     rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
     number = 0
     while (first := next(rest, None)) is not None:
@@ -181,7 +173,5 @@ def _write_shards(
             while sample is not None:
                 shard.add(sample, files(split, sample))
                 sample = next(rest, None) if len(shard) < samples_per_shard else None
-        hashes.extend(shard.keys)
-        images.extend(shard.images)
-        yield shard.entry
+        yield shard
         number += 1
