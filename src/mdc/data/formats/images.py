@@ -252,10 +252,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def png(pixels: Pixels, level: int = 6) -> bytes:
+def png(pixels: Pixels) -> bytes:
     """(height, width) or (height, width, 3) uint8 as the bytes of a PNG, always the same."""
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=level)
+    Image.fromarray(pixels).save(buffer, "PNG", compress_level=6)
     return buffer.getvalue()
 
 

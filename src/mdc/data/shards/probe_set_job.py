@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from mdc.data.sources.source import Source, open_probe
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
 from mdc.plan.records import UserError, write_json
+
+SPLITS = ("train", "test")
 
 
 def main(call: Call) -> None:
@@ -31,7 +32,6 @@ def write_probe(
     *,
     samples_per_shard: int = 4000,
     max_skipped: float = 0.05,
-    splits: Sequence[str] = ("train", "test"),
 ) -> dict[str, Any]:
     """Write a probe set into ``out_dir`` and return its index; errors as in ``write_corpus``.
 
@@ -39,7 +39,7 @@ def write_probe(
     of positives over classes that have one ("multi", mean average precision of constant scores).
     """
     classes, task = source.classes, source.task
-    counts = {split: np.zeros(len(classes), dtype=np.int64) for split in splits}
+    counts = {split: np.zeros(len(classes), dtype=np.int64) for split in SPLITS}
 
     def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
         if sample.labels is not None:
@@ -55,14 +55,12 @@ def write_probe(
 
     index: dict[str, Any] = {"kind": "probe", "name": name, "source": source.config, **source.facts}
     index |= {"task": task, "classes": classes}
-    index |= write_splits(name, source.samples, splits, files, Path(out_dir), samples_per_shard, max_skipped)
+    index |= write_splits(name, source.samples, SPLITS, files, Path(out_dir), samples_per_shard, max_skipped)
     if source.labelled_by_people:
         _labels_can_be_learnt(name, classes, counts)
-    last = splits[-1]
-    total = index["splits"][last]["samples"]
-    shares = counts[last] / total
+    shares = counts["test"] / index["splits"]["test"]["samples"]
     if not shares.any():
-        raise UserError(f"{name}: no image of split {last} shows any of the {len(classes)} classes")
+        raise UserError(f"{name}: no image of split test shows any of the {len(classes)} classes")
     index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
     index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
     if found := source.shortcuts():
