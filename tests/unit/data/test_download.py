@@ -84,6 +84,13 @@ def config(**changes: Any) -> dict[str, Any]:
     return {"dataset": dataset, "download": {**DOWNLOAD, **changes}}
 
 
+def elsewhere(call: str, **environment: str) -> subprocess.Popen[str]:
+    """``call``, as Python, in a process of its own, which prints what it returns."""
+    imports = "import json; from pathlib import PosixPath; from mdc.data.obtain.urls import download_group, obtain"
+    command = [sys.executable, "-c", f"{imports}; print(json.dumps({call}))"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+
+
 def prepared(folder: Path, address: str) -> Path:
     (folder / "set/list").mkdir(parents=True)
     lines = [json.dumps(row) for row in rows(address)]
@@ -221,12 +228,7 @@ def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path
     plan = make_the_plan(config(), None, folder)
     assert not (folder / "set/shards").exists() and len(plan["parts"]) == 6
     sha256 = sha256_file(folder / "set/plan/plan.json")
-    code = (
-        "import json, pathlib, sys; from mdc.data.obtain.urls import download_group as g; "
-        "print(json.dumps(g(json.loads(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), 3)))"
-    )
-    command = [sys.executable, "-c", code, json.dumps(config()), str(folder), sha256]
-    running = [subprocess.Popen([*command, str(group)], stdout=subprocess.PIPE, text=True) for group in range(3)]
+    running = [elsewhere(f"download_group({config()}, {folder!r}, {sha256!r}, {group}, 3)") for group in range(3)]
     while not list((folder / "set").glob("accounts/*.json")):
         assert None in [one.poll() for one in running]
         time.sleep(0.01)
@@ -258,12 +260,7 @@ def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path) -> Non
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list((folder / "set/shards").iterdir())  # nothing half-written is left
 
-    code = (
-        "import json, pathlib, sys; from mdc.data.obtain.urls import obtain; "
-        "obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
-    )
-    command = [sys.executable, "-c", code, json.dumps(config()), str(folder)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)})
+    process = elsewhere(f"obtain({config()}, None, {folder!r})", TMPDIR=str(tmp_path))
     first = account_file(folder / "set", 0)
     while not first.exists():
         assert process.poll() is None
@@ -439,13 +436,8 @@ def test_a_process_that_dies_costs_its_shard_alone(whole: Whole, server: Server,
 def test_workers_of_spark_and_ray_download_the_same(whole: Whole, server: Server, tmp_path: Path, name: str) -> None:
     pytest.importorskip(name)
     folder = prepared(tmp_path, server.address)
-    code = (
-        "import json, pathlib, sys; from mdc.data.obtain.urls import obtain; "
-        "print(json.dumps(obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))))"
-    )
-    command = [sys.executable, "-c", code, json.dumps(config(distributor=name, processes=2)), str(folder)]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert json.loads(told.splitlines()[-1]) == whole[1]
+    process = elsewhere(f"obtain({config(distributor=name, processes=2)}, None, {folder!r})")
+    assert json.loads(process.communicate()[0].splitlines()[-1]) == whole[1] and not process.returncode
 
 
 def test_a_distributor_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@ that is not the one that was read."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -24,7 +23,7 @@ from made_in_parts import group_of, join, samples_of
 from mdc.data.formats.samples import held_out, safe_key
 from mdc.data.shards import part
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.data.shards.lines import name_below, parse_line, sample_line
+from mdc.data.shards.lines import name_below, parse_line, sample_line, source_tar
 from mdc.data.shards.offsets import write_offsets
 from mdc.models.text import Vocabulary
 from mdc.plan.records import UserError, sha256_file, write_json
@@ -251,15 +250,11 @@ HEADS += [{**HEAD, "bytes": "5"}, {**HEAD, "sha256": None}, {"tar": "w/0.tar"}, 
 
 
 @pytest.mark.parametrize("head", HEADS, ids=str)
-def test_lines_lead_to_no_other_place(data: Path, tmp_path: Path, head: Any) -> None:
-    folder = corpus(data, tmp_path / "r")
-    shard = tmp_path / "r/parts/d/train-00000.jsonl"
-    _, *rest = shard.read_bytes().splitlines(keepends=True)
-    line = json.dumps(head).encode()
-    _edited(folder, shard, b"".join([line, b"\n", *rest]))
-    for attempt in (lambda: ShardReader(folder, "train").read(0), lambda: read_index(folder, verify=True)):
-        with pytest.raises(UserError, match="does not begin with the tar of its images"):
-            attempt()
+def test_lines_lead_to_no_other_place(tmp_path: Path, head: Any) -> None:
+    shard = tmp_path / "train-00000.jsonl"
+    shard.write_text(json.dumps(head) + "\n")
+    with pytest.raises(UserError, match="does not begin with the tar of its images"):
+        source_tar(shard)
 
 
 def _edited(folder: Path, shard: Path, content: bytes) -> None:
@@ -293,16 +288,16 @@ LINES += [
 ]
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:60].decode())
-def test_a_line_that_is_none_is_told(data: Path, tmp_path: Path, line: bytes) -> None:
+def test_a_line_that_is_none_is_told(data: Path, tmp_path: Path) -> None:
     folder = corpus(data, tmp_path / "r")
     shard = tmp_path / "r/parts/d/train-00000.jsonl"
     first, _, *rest = shard.read_bytes().splitlines(keepends=True)
-    _edited(folder, shard, b"".join([first, line, b"\n", *rest]))
-    reader = ShardReader(folder, "train")
-    with pytest.raises(UserError, match=r"train-00000\.jsonl: sample 0 of train is corrupt"):
-        reader.read(0)
-    assert reader.read(1)[2] == {"captions": [json.loads(rest[0])["record"]["captions"][0]]}
+    for line in LINES:
+        _edited(folder, shard, b"".join([first, line, b"\n", *rest]))
+        reader = ShardReader(folder, "train")
+        with pytest.raises(UserError, match=r"train-00000\.jsonl: sample 0 of train is corrupt"):
+            reader.read(0)
+        assert reader.read(1)[2] == json.loads(rest[0])["record"]
 
 
 def test_a_line_is_read_as_it_was_written() -> None:
@@ -311,5 +306,4 @@ def test_a_line_is_read_as_it_was_written() -> None:
     assert parse_line(sample_line("k-1", place, record)) == ("k-1", place, json.loads(record))
     with pytest.raises(ValueError, match="not the line"):
         parse_line(sample_line("k", place, record) * 2)
-    buffer = io.BytesIO(sample_line("k", place, record))
-    assert buffer.readline() == buffer.getvalue()
+    assert sample_line("k", place, record).count(b"\n") == 1

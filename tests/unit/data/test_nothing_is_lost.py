@@ -28,11 +28,27 @@ from mdc.plan.records import UserError
 PARQUET: dict[str, Any] = {"kind": "parquet", "path": "p"}
 
 
-def _captions(source: dict[str, Any], split: str, folder: Path) -> list[str]:
+def _read(source: dict[str, Any], folder: Path, split: str = "train") -> tuple[list[str], dict[str, int]]:
+    """The captions of a split, and what is left out."""
     skipped = Skipped()
     found = [text for sample in iter_corpus(source, split, folder, skipped) for text in sample.captions]
-    assert not skipped.counts
+    return found, skipped.counts
+
+
+def _captions(source: dict[str, Any], split: str, folder: Path) -> list[str]:
+    found, left_out = _read(source, folder, split)
+    assert not left_out
     return found
+
+
+def _of_table(folder: Path, text: str) -> list[str]:
+    (folder / "t.csv").write_text(text, encoding="utf-8", newline="")
+    return _captions({"kind": "caption_table", "path": "t.csv"}, "train", folder)
+
+
+def _of_tar(folder: Path, files: dict[str, bytes]) -> list[str]:
+    (folder / "s.tar").write_bytes(_tar(files))
+    return _captions({"kind": "webdataset", "path": "s.tar"}, "train", folder)
 
 
 def _rows(**columns: Any) -> dict[str, Any]:
@@ -60,12 +76,12 @@ def test_a_word_that_means_no_split_is_named_before_the_work(tmp_path: Path) -> 
     )
     said = r"a\.parquet: column 'split': split 'restval' \(2 rows\) is not known; say which it is in source\.splits"
     with pytest.raises(UserError, match=said):
-        list(iter_corpus(PARQUET, "train", tmp_path, Skipped()))
+        _captions(PARQUET, "train", tmp_path)
     both = {**PARQUET, "splits": {"train": ["train", "restval"], "val": "val"}}
     assert _captions(both, "train", tmp_path) == ["one", "two", "three"]
     assert _captions({**PARQUET, "splits": {"train": "train", "unused": "restval"}}, "train", tmp_path) == ["one"]
     with pytest.raises(UserError, match="'restval'"):
-        list(iter_corpus({**PARQUET, "in_parts": True}, "train", tmp_path, Skipped()))
+        _captions({**PARQUET, "in_parts": True}, "train", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +107,7 @@ def test_hugging_faces_validation_files_are_read_and_a_file_of_no_split_is_named
     assert [_captions(source, split, tmp_path) for split in ("train", "val")] == [["one"], ["two"]]
     write_parquet(tmp_path / "p/more.parquet", _rows(caption=["three"]))
     with pytest.raises(UserError, match=r"more\.parquet: named after no split, as other files are"):
-        list(iter_corpus(source, "train", tmp_path, Skipped()))
+        _captions(source, "train", tmp_path)
 
 
 # columns
@@ -108,7 +124,7 @@ def test_no_column_of_captions_is_named_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"no column is called captions; name it in source\.caption_column: image, split, words"
     ):
-        list(iter_corpus(PARQUET, "train", tmp_path, Skipped()))
+        _captions(PARQUET, "train", tmp_path)
 
 
 def test_column_types_of_polars_and_arrow(tmp_path: Path) -> None:
@@ -155,15 +171,13 @@ def test_a_name_that_the_folder_writes_otherwise_is_found(tmp_path: Path, form: 
     (folder / unicodedata.normalize(form, "été.png")).write_bytes(encoded(1))
     for other in ("NFC", "NFD"):
         name = unicodedata.normalize(other, "père/été.png")
-        (tmp_path / "t.csv").write_text(f"image,caption\n{name},summer\n", encoding="utf-8")
-        assert _captions({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path) == ["summer"]
+        assert _of_table(tmp_path, f"image,caption\n{name},summer\n") == ["summer"]
 
 
 def test_names_as_windows_writes_them(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b.png").write_bytes(encoded(1))
-    (tmp_path / "t.csv").write_text("image,caption\r\na\\b.png,one\r\n.\\a\\b.png,two\r\n")
-    assert _captions({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path) == ["one", "two"]
+    assert _of_table(tmp_path, "image,caption\r\na\\b.png,one\r\n.\\a\\b.png,two\r\n") == ["one", "two"]
 
 
 # tars
@@ -191,8 +205,11 @@ def test_tars_that_were_joined_are_read_as_one(tmp_path: Path) -> None:
 
 def test_what_webdataset_passes_over_is_passed_over(tmp_path: Path) -> None:
     files = _sample("a", 0) | {"._a.jpg": b"x", "__MACOSX/a.jpg": b"x", "README": b"x", "__meta__/x.json": b"{}"}
-    (tmp_path / "s.tar").write_bytes(_tar(files | _sample("d/B", 1)))
-    assert _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path) == ["caption 0", "caption 1"]
+    assert _of_tar(tmp_path, files | _sample("d/B", 1)) == ["caption 0", "caption 1"]
+
+
+def test_only_the_first_folder_of_a_tar_is_about_it(tmp_path: Path) -> None:
+    assert _of_tar(tmp_path, _sample("__meta__/a", 0) | _sample("set/__x__/b", 1)) == ["caption 1"]
 
 
 def test_keys_that_begin_anew_in_each_shard(tmp_path: Path) -> None:
@@ -203,19 +220,13 @@ def test_keys_that_begin_anew_in_each_shard(tmp_path: Path) -> None:
     source = {"kind": "webdataset", "path": "w"}
     index = write_corpus("c", source, tmp_path / "out", tmp_path)
     assert index["splits"]["train"]["samples"] == 6
-    held = [len(list(iter_corpus({**source, "val_share": 0.5}, "val", tmp_path, Skipped())))]
-    assert 0 < held[0] < 6
+    assert 0 < len(_captions({**source, "val_share": 0.5}, "val", tmp_path)) < 6
 
 
 def test_captions_of_other_webdatasets(tmp_path: Path) -> None:
-    files = {
-        "a.jpg": encoded(0, kind="JPEG"),
-        "a.json": b'{"caption": "from json"}',
-        "b.jpg": encoded(1, kind="JPEG"),
-        "b.text": b"from text",
-    }
-    (tmp_path / "s.tar").write_bytes(_tar(files))
-    assert _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path) == ["from json", "from text"]
+    image = encoded(0, kind="JPEG")
+    files = {"a.jpg": image, "a.json": b'{"caption": "from json"}', "b.jpg": image, "b.text": b"from text"}
+    assert _of_tar(tmp_path, files) == ["from json", "from text"]
 
 
 def test_a_compressed_shard_is_named_before_the_work(tmp_path: Path) -> None:
@@ -224,20 +235,20 @@ def test_a_compressed_shard_is_named_before_the_work(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "w/1.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("b.txt"), io.BytesIO())
     with pytest.raises(UserError, match=r"1\.tar\.gz: a compressed tar"):
-        list(iter_corpus({"kind": "webdataset", "path": "w"}, "train", tmp_path, Skipped()))
+        _captions({"kind": "webdataset", "path": "w"}, "train", tmp_path)
 
 
 def test_a_download_that_was_copied_without_its_times(tmp_path: Path) -> None:
     folder = downloaded(tmp_path, 1)
     for path in (folder / "d/shards").iterdir():
         os.utime(path, (1, 1))
-    assert len(list(iter_corpus(SOURCE, "train", folder, Skipped()))) == CHOSEN - 2
+    assert len(_captions(SOURCE, "train", folder)) == CHOSEN - 2
     shard = folder / "d/shards/00000.tar"
     damaged = bytearray(shard.read_bytes())
     damaged[600] ^= 1
     shard.write_bytes(damaged)
     with pytest.raises(UserError, match="changed since"):
-        list(iter_corpus(SOURCE, "train", folder, Skipped()))
+        _captions(SOURCE, "train", folder)
 
 
 # folders of classes
@@ -315,9 +326,8 @@ def test_the_same_image_in_two_splits_is_counted_and_named(tmp_path: Path, capsy
 
 def test_files_of_a_sample_that_lie_apart_are_named(tmp_path: Path) -> None:
     files = _sample("a", 0) | _sample("b", 1)
-    (tmp_path / "s.tar").write_bytes(_tar({name: files[name] for name in sorted(files, key=lambda name: name[2:])}))
     with pytest.raises(UserError, match=r"s\.tar: the files of sample 'a' are not consecutive.*tar --sort=name"):
-        _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path)
+        _of_tar(tmp_path, {name: files[name] for name in sorted(files, key=lambda name: name[2:])})
 
 
 def test_endings_of_several_parts(tmp_path: Path) -> None:
@@ -331,10 +341,9 @@ def test_endings_of_several_parts(tmp_path: Path) -> None:
     }
     files |= {"b.ocr.txt": b"no", "c.jpg": image, "c.jsn": b'{"caption": "three"}', "v.1.jpg": image, "v.2.jpg": image}
     (tmp_path / "s.tar").write_bytes(_tar(files))
-    skipped = Skipped()
-    found = list(iter_corpus({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path, skipped))
-    assert [sample.captions for sample in found] == [("one",), ("two",), ("three",)]
-    assert skipped.counts == {"several images under one key (it ends at a name's first dot)": 1}
+    found, left_out = _read({"kind": "webdataset", "path": "s.tar"}, tmp_path)
+    assert found == ["one", "two", "three"]
+    assert left_out == {"several images under one key (it ends at a name's first dot)": 1}
 
 
 def test_shards_named_after_splits(tmp_path: Path) -> None:
@@ -351,15 +360,9 @@ def test_shards_named_after_splits(tmp_path: Path) -> None:
         _captions(source, "train", tmp_path)
 
 
-def test_only_the_first_folder_of_a_tar_is_about_it(tmp_path: Path) -> None:
-    (tmp_path / "s.tar").write_bytes(_tar(_sample("__meta__/a", 0) | _sample("set/__x__/b", 1)))
-    assert _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path) == ["caption 1"]
-
-
 @pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_texts_as_windows_writes_them(tmp_path: Path, coding: str) -> None:
-    (tmp_path / "s.tar").write_bytes(_tar({"a.jpg": encoded(0, kind="JPEG"), "a.txt": "a café".encode(coding)}))
-    assert _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path) == ["a café"]
+    assert _of_tar(tmp_path, {"a.jpg": encoded(0, kind="JPEG"), "a.txt": "a café".encode(coding)}) == ["a café"]
 
 
 @pytest.mark.parametrize(
@@ -383,10 +386,8 @@ def test_a_table_with_the_names_of_another_system(tmp_path: Path) -> None:
         (tmp_path / place).write_bytes(encoded(1))
     names = ("photos\\0.png", str(tmp_path / "d/photos/1.png"), "..\\0.png", str(tmp_path / "0.png"))
     (tmp_path / "d/t.csv").write_text("image,caption\n" + "".join(f"{name},a {n}\n" for n, name in enumerate(names)))
-    skipped = Skipped()
-    found = list(iter_corpus({"kind": "caption_table", "path": "d/t.csv"}, "train", tmp_path, skipped))
-    assert [sample.captions for sample in found] == [("a 0",), ("a 1",)]
-    assert skipped.counts == {"image outside the folder": 2}
+    found = _read({"kind": "caption_table", "path": "d/t.csv"}, tmp_path)
+    assert found == (["a 0", "a 1"], {"image outside the folder": 2})
 
 
 @pytest.mark.parametrize(
@@ -399,9 +400,8 @@ def test_a_table_with_the_names_of_another_system(tmp_path: Path) -> None:
     ],
 )
 def test_a_csv_of_another_program_is_named(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "t.csv").write_bytes(text.encode())
     with pytest.raises(UserError, match=rf"t\.csv.*{said}"):
-        _captions({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path)
+        _of_table(tmp_path, text)
 
 
 def test_parquet_files_of_other_tools(tmp_path: Path) -> None:
@@ -417,9 +417,7 @@ def test_parquet_files_of_other_tools(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="duplicate column 'caption'"):
         _captions({**source, "path": "twice.parquet"}, "train", tmp_path)
     write_parquet(tmp_path / "q.parquet", {"image": [{"bytes": None, "path": "0.png"}], "caption": ["a"]})
-    skipped = Skipped()
-    assert not list(iter_corpus({**source, "path": "q.parquet"}, "train", tmp_path, skipped))
-    assert skipped.counts == {"image is a path without bytes": 1}
+    assert _read({**source, "path": "q.parquet"}, tmp_path) == ([], {"image is a path without bytes": 1})
 
 
 def test_numbers_and_nothing_in_a_split_column(tmp_path: Path) -> None:
@@ -441,9 +439,7 @@ def test_git_lfs_pointers_are_named(tmp_path: Path) -> None:
             _captions({"kind": kind, "path": name}, "train", tmp_path)
     (tmp_path / "t.csv").write_text("image,caption\n0.png,one\n")
     (tmp_path / "0.png").write_bytes(pointer)
-    skipped = Skipped()
-    assert not list(iter_corpus({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path, skipped))
-    assert skipped.counts == {"image is a Git LFS pointer": 1}
+    assert _read({"kind": "caption_table", "path": "t.csv"}, tmp_path) == ([], {"image is a Git LFS pointer": 1})
 
 
 def test_a_compressed_tar_by_a_plain_name_is_named(tmp_path: Path) -> None:

@@ -103,14 +103,6 @@ def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:
     assert {split: index["splits"][split]["samples"] for split in SPLITS} == {"train": 8, "val": 4}
 
 
-def test_any_number_of_jobs_makes_the_same_bytes(tmp_path: Path) -> None:
-    written(tmp_path / "p")
-    for groups, processes in ((1, 1), (2, 2), (4, 1)):
-        joined(source(), tmp_path, tmp_path / str(groups), groups, processes)
-    first, second, third = (hashes(tmp_path / groups / "parts/d") for groups in ("1", "2", "4"))
-    assert first == second == third and len(first) > 8
-
-
 @pytest.mark.parametrize(
     ("keys", "later", "anew"),
     [

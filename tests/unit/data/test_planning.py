@@ -189,6 +189,12 @@ def test_a_subset_larger_than_the_list_is_told(tmp_path: Path, monkeypatch: pyte
     assert make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": different, "seed": 0}, SHAPE)["parts"]
 
 
+def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
+    with pytest.raises(UserError, match=r"none of the list's 1 rows is usable \(left out: 1 URL scheme\)"):
+        make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
+
+
 def test_the_number_of_rows_is_known_or_guessed(tmp_path: Path) -> None:
     files = written(tmp_path)
     assert [rows_about(file, COLUMNS["own"]) for file in files[::3]] == [160, 0]

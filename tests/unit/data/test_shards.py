@@ -168,7 +168,7 @@ def test_too_many_skipped_samples_stop_the_work_and_leave_no_index(tmp_path: Pat
 
 
 def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None:
-    index = corpus(tmp_path)
+    corpus(tmp_path)
     path = tmp_path / "train-00001.tar"
     data = bytearray(path.read_bytes())
     data[700] ^= 1
@@ -179,9 +179,6 @@ def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None
     path.unlink()
     with pytest.raises(UserError, match=r"train-00001\.tar.*missing"):
         shards.read_index(tmp_path, verify=True)
-    (tmp_path / "index.json").write_text(json.dumps(index | {"kind": "cake"}))
-    with pytest.raises(UserError, match="neither"):
-        shards.read_index(tmp_path)
 
 
 @pytest.mark.parametrize(

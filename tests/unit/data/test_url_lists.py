@@ -18,7 +18,6 @@ import pytest
 from read_table import read_table
 
 from mdc.data.obtain import url_list
-from mdc.data.obtain.plan import make_plan
 from mdc.data.obtain.reasons import Failure
 from mdc.data.obtain.transfers.web_url import web_url
 from mdc.data.obtain.url_list import Columns, good_rows, list_files
@@ -28,10 +27,6 @@ from mdc.plan.registry.datasets import REGISTRY
 
 HARD = ['say "hi"', "two  spaces", "emoji 🦆", "comma, semicolon; 'x'", "x" * 10_000]
 URLS = [f"http://a.example/{n}.jpg" for n in range(len(HARD))]
-SHAPE: dict[str, Any] = {
-    **{"image_size": 64, "rows_per_shard": 10, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
-    **{"max_aspect": 2.0, "quality": 95, "respect_robots": True},
-}
 
 
 def read(path: Path, columns: Columns) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
@@ -208,12 +203,6 @@ def test_batches_say_what_rows_say(form: str, tmp_path: Path, monkeypatch: pytes
         assert read(path, columns) == wanted, seed
         batched += bool(wanted[0])
     assert batched > 100
-
-
-def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
-    with pytest.raises(UserError, match=r"none of the list's 1 rows is usable \(left out: 1 URL scheme\)"):
-        make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
 
 
 def seen_by(
