@@ -31,27 +31,19 @@ LARGE_IMAGE, NARROW_IMAGE = "image too large", "image too narrow"
 NO_MEMORY = "image too large for the memory"
 UNEXPECTED = "unexpected failure"
 
-_OUTCOME = {
-    SCHEME: REFUSED,
-    BAD_URL: REFUSED,
-    ADDRESS: REFUSED,
-    LARGE_BODY: TOO_LARGE,
-    LARGE_IMAGE: TOO_LARGE,
-    NO_MEMORY: TOO_LARGE,
-    DEADLINE: TIMED_OUT,
-    TIME_OUT: TIMED_OUT,
-    ROBOTS: FORBIDDEN,
-    NO_IMAGE: CORRUPT,
-    EMPTY: CORRUPT,
-    UNEXPECTED: CORRUPT,
-    SMALL_IMAGE: TOO_SMALL,
-    NARROW_IMAGE: TOO_NARROW,
-    **dict.fromkeys(
-        (NO_HOST, NO_NAME_SERVER, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, CERTIFICATE, NO_TLS, NO_HTTP, REDIRECTS), DEAD
-    ),
+_REASONS = {
+    DEAD: (NO_HOST, NO_NAME_SERVER, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, CERTIFICATE, NO_TLS, NO_HTTP, REDIRECTS),
+    TIMED_OUT: (DEADLINE, TIME_OUT),
+    CORRUPT: (NO_IMAGE, EMPTY, UNEXPECTED),
+    TOO_SMALL: (SMALL_IMAGE,),
+    TOO_LARGE: (LARGE_BODY, LARGE_IMAGE, NO_MEMORY),
+    TOO_NARROW: (NARROW_IMAGE,),
+    FORBIDDEN: (ROBOTS,),
+    REFUSED: (SCHEME, BAD_URL, ADDRESS),
 }
+_OUTCOME = {reason: outcome for outcome, reasons in _REASONS.items() for reason in reasons}
 _BY_IMG2DATASET = "Use of image disallowed by X-Robots-Tag directive"
-_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TRANSIENT = frozenset({TIME_OUT, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, NO_NAME_SERVER})
 #: what all rows fail by where this machine is not connected; a host that refuses, or a name that does not exist, is an answer
 SILENCE = frozenset({UNREACHABLE, NO_NAME_SERVER})
@@ -64,7 +56,7 @@ class Failure(Exception):
     def transient(self) -> bool:
         """Whether asking again may help."""
         reason = str(self)
-        return reason in _TRANSIENT or (reason.startswith("HTTP ") and int(reason[5:]) in _TRANSIENT_STATUS)
+        return reason in _TRANSIENT or (reason.startswith("HTTP ") and int(reason[5:]) in TRANSIENT_STATUS)
 
 
 def reason_of(message: str) -> str:

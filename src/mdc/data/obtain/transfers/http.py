@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from mdc.data.obtain.reasons import TRANSIENT_STATUS
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, write_json
 
@@ -89,7 +90,7 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
             if str(have) == (told if size is None else str(size)):
                 return
             part.remove()
-        if error.code in (408, 416, 425, 429, 500, 502, 503, 504):
+        if error.code in TRANSIENT_STATUS | {416}:
             raise BrokenOff(f"HTTP {error.code}") from None
         raise UserError(f"{_shown(url)}: HTTP {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
