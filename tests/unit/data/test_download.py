@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import pickle
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import tar_of
+from confined import full_disk
 from data_samples import iter_corpus
 from PIL import Image
 from read_table import read_table
@@ -251,13 +251,9 @@ def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path
 def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path) -> None:
     folder = prepared(tmp_path, server.address)
     make_the_plan(config(), None, folder)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))  # of the processes that are started too
-    try:
-        with pytest.raises(UserError, match=r"set: cannot be written \(File too large; \d+ MiB free\); 0 of 6 shards"):
-            obtain(config(), None, folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    said = r"set: cannot be written \(File too large; \d+ MiB free\); 0 of 6 shards"
+    with pytest.raises(UserError, match=said), full_disk(50_000):  # of the processes that are started too
+        obtain(config(), None, folder)
     assert not list((folder / "set/shards").iterdir())  # nothing half-written is left
 
     process = elsewhere(f"obtain({config()}, None, {folder!r})", TMPDIR=str(tmp_path))
