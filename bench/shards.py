@@ -47,7 +47,7 @@ from mdc.models.text import clip_pieces
 clip_pieces("warm")
 if how == "parts":
     from mdc.plan.records import write_json
-    from mdc.data.shards.from_parts import join_parts
+    from mdc.data.shards.corpus_job import join_parts
     from mdc.data.shards.parts import Group, write_parts
     splits = ("train", "val")
 else:

@@ -19,8 +19,7 @@ from url_server import Server, image, serving
 
 from mdc.data.obtain.reasons import Failure, outcome_of, reason_of
 from mdc.data.obtain.transfers import guard
-from mdc.data.obtain.transfers.addresses import allowed, networks
-from mdc.data.obtain.transfers.guard import Limits, Opener, fetch
+from mdc.data.obtain.transfers.guard import Limits, Opener, allowed, fetch, networks
 
 HERE = networks(["127.0.0.0/8"])
 LIMITS = Limits(timeout=0.5, deadline=1.0, max_bytes=300_000, exceptions=HERE)

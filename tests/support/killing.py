@@ -56,7 +56,7 @@ def kill_after_operation(number: int) -> None:
 
     for name in ("fsync", "replace", "unlink"):
         setattr(os, name, ticking(getattr(os, name)))
-    for module in ("mdc.training.state", "mdc.models.weights", "mdc.evaluation.features", "mdc.data.loader.crops"):
+    for module in ("mdc.training.state", "mdc.models.weights", "mdc.evaluation.features", "mdc.data.loader.labelled"):
         part = importlib.import_module(module)
         part.save_file = torn(part.save_file)
 

@@ -8,7 +8,7 @@ from typing import Any
 from data_samples import corpus_of
 from obtained_pairs import SOURCE
 
-from mdc.data.shards.from_parts import join_parts
+from mdc.data.shards.corpus_job import join_parts
 from mdc.data.shards.index import ShardReader
 from mdc.data.shards.parts import Group, read_parts, write_parts
 from mdc.data.sources.cleaned import InParts

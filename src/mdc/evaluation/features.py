@@ -15,8 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mdc.data.loader.crops import Kept
-from mdc.data.loader.labelled import labelled_batches
+from mdc.data.loader.labelled import Kept, labelled_batches
 from mdc.plan.processes.store import Store
 from mdc.plan.progress import progress
 from mdc.plan.records import atomic_path

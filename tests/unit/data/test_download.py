@@ -39,8 +39,7 @@ from mdc.data.obtain.accounts import Incomplete, Silence, account_file, shard_fi
 from mdc.data.obtain.orders import Answer
 from mdc.data.obtain.plan import part_file, read_part
 from mdc.data.obtain.resize import Resize
-from mdc.data.obtain.transfers.addresses import networks
-from mdc.data.obtain.transfers.guard import Limits, Opener
+from mdc.data.obtain.transfers.guard import Limits, Opener, networks
 from mdc.data.obtain.urls import download_group, make_the_plan, obtain
 from mdc.plan.records import UserError, read_json, sha256_file
 

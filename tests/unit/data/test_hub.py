@@ -16,8 +16,7 @@ from scale_files import common_values
 from mdc.data.obtain import download_job, seals
 from mdc.data.obtain import job as job_module
 from mdc.data.obtain.files import fetch_list
-from mdc.data.obtain.hub import fetch_mirror, resolved
-from mdc.data.obtain.mirror import fetch_group, from_mirror
+from mdc.data.obtain.hub import fetch_group, fetch_mirror, from_mirror, resolved
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder

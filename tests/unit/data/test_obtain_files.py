@@ -23,7 +23,7 @@ from read_table import read_table
 from mdc.data.obtain import files as files_module
 from mdc.data.obtain import job as job_module
 from mdc.data.obtain.files import fetch, fetch_list, obtain_file
-from mdc.data.obtain.mirror import mirror_of
+from mdc.data.obtain.hub import mirror_of
 from mdc.data.obtain.show import main_check, main_list
 from mdc.data.obtain.transfers import http as http_module
 from mdc.plan.jobs.call import Call

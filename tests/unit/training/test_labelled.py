@@ -18,10 +18,9 @@ from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
 from mdc.data.formats.images import center_resize, decode
-from mdc.data.loader import central, crops
+from mdc.data.loader import central, labelled
 from mdc.data.loader.batch import LabelledBatch
-from mdc.data.loader.crops import Crops, Kept
-from mdc.data.loader.labelled import labelled_batches
+from mdc.data.loader.labelled import Crops, Kept, labelled_batches
 from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.features import FeatureCache
@@ -129,12 +128,12 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from mdc.evaluation.features import FeatureCache
-from mdc.data.loader import crops
+from mdc.data.loader import labelled
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.data.shards.index import read_index
 
-crops.PIECE = 10
+labelled.PIECE = 10
 
 class Stopped:
     def encode(self, images):
@@ -195,7 +194,7 @@ def decodings(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crops, "PIECE", 20)
+    monkeypatch.setattr(labelled, "PIECE", 20)
 
 
 def batches(probe_set: Path, batch_size: int, kept: Kept | None = None, image_size: int = 8) -> list[LabelledBatch]:

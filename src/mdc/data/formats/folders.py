@@ -86,15 +86,10 @@ def files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in files if not is_clutter(name))
 
 
-def size_and_time(path: Path) -> list[int]:
-    """What changes when somebody changes a file: [bytes, time of change in ns]."""
+def size_and_time(path: Path) -> list[Any]:
+    """What changes when somebody changes a file: [name, bytes, time of change]."""
     status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
-
-
-def named_seal(path: Path) -> list[Any]:
-    """The same behind the file's name."""
-    return [path.name, *size_and_time(path)]
+    return [path.name, status.st_size, status.st_mtime_ns]
 
 
 def is_image_name(path: Path) -> bool:

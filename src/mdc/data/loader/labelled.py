@@ -1,16 +1,38 @@
-"""Batches of a labelled set: the same bytes in the same order with any number of workers."""
+"""Batches of a labelled set: the same bytes in the same order with any number of workers.
+
+Its central crops are decoded once for all encoders of one image size. They are kept beside the features, in
+pieces of ``PIECE`` images. Each piece is written by whoever decodes it first, and read by the jobs of the other encoders, so
+every encoder's probe stays a job of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from mdc.data.loader.batch import LabelledBatch
-from mdc.data.loader.crops import Crops, Kept
+from mdc.data.loader.central import central
 from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader
+from mdc.plan.processes.store import Store
+from mdc.plan.records import atomic_path
+
+PIECE = 256  # images: 38 MB at 224 px
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where crops are kept, and under which ``identity``: what decides their pixels besides the shards and the size."""
+
+    store: Store
+    identity: Mapping[str, Any]
 
 
 def labelled_batches(
@@ -51,3 +73,57 @@ def _joined(batches: list[LabelledBatch]) -> LabelledBatch:
 
 def _part(batch: LabelledBatch, first: int, stop: int) -> LabelledBatch:
     return LabelledBatch(batch.images[first:stop], batch.keys[first:stop], batch.labels[first:stop])
+
+
+class Crops:
+    """From a range of numbers to the batch of these samples of a split; it may be sent to worker processes.
+
+    Crops that take more than half of the store's limit are not kept: they would drive out what they stand beside.
+    """
+
+    def __init__(self, reader: ShardReader, image_size: int, kept: Kept | None = None) -> None:
+        self.reader, self.image_size = reader, image_size
+        limit = kept.store.limit if kept is not None else None
+        self._kept = kept if limit is None or 2 * len(reader) * 3 * image_size**2 <= limit else None
+        shards = [shard["sha256"] for shard in reader.index["splits"][reader.split]["shards"]]
+        self._identity = {"crops": image_size, "shards": shards}
+
+    def pieces(self) -> list[range]:
+        """The whole split, in order."""
+        return [range(first, min(first + PIECE, len(self.reader))) for first in range(0, len(self.reader), PIECE)]
+
+    def __call__(self, numbers: range) -> LabelledBatch:
+        """The samples of these numbers, one of ``pieces``. UserError names one that cannot be read."""
+        if self._kept is None:
+            return self._decoded(numbers)
+        store, which = self._kept.store, {"first": numbers.start, "stop": numbers.stop}
+        path = store.path({**self._kept.identity, **self._identity, **which})
+        found = _read(path) if store.used(path) else None
+        if found is None:
+            found = self._decoded(numbers)
+            _write(path, found)
+        return found
+
+    def _decoded(self, numbers: range) -> LabelledBatch:
+        images, read = central(self.reader, numbers, self.image_size)
+        if "label" in read[0][1]:
+            labels = torch.tensor([record["label"] for _, record in read], dtype=torch.int64)
+        else:
+            labels = torch.tensor([record["labels"] for _, record in read], dtype=torch.float32)
+        return LabelledBatch(images, [key for key, _ in read], labels)
+
+
+def _write(path: Path, piece: LabelledBatch) -> None:
+    with atomic_path(path) as temporary:
+        tensors = {"images": piece.images, "labels": piece.labels}
+        save_file(tensors, str(temporary), metadata={"keys": json.dumps(piece.keys)})
+
+
+def _read(path: Path) -> LabelledBatch | None:
+    """None if the file is gone or damaged."""
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            keys = json.loads(file.metadata()["keys"])
+            return LabelledBatch(file.get_tensor("images"), keys, file.get_tensor("labels"))
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return None

@@ -172,4 +172,4 @@ def _hashes(folder: Path, shard: int) -> list[str]:
 
 def _seals(folder: Path, shard: int) -> dict[str, list[int]]:
     """Size and modification time of a shard's files: what tells that they are the ones that were checked."""
-    return {path.name: size_and_time(path) for path in shard_files(folder, shard)}
+    return {path.name: size_and_time(path)[1:] for path in shard_files(folder, shard)}

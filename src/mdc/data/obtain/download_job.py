@@ -28,7 +28,7 @@ def main(call: Call) -> None:
 
 
 def _mirrored(call: Call) -> tuple[dict[str, Any], dict[str, str]]:
-    from mdc.data.obtain.mirror import fetch_group
+    from mdc.data.obtain.hub import fetch_group
 
     job = call.job
     folder = data_folder() / job.dataset.path

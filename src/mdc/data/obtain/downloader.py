@@ -126,8 +126,7 @@ def guard(settings: Mapping[str, Any]) -> None:
     """Bound what ``urllib.request.urlopen`` does in this process."""
     import urllib.request
 
-    from mdc.data.obtain.transfers.addresses import networks
-    from mdc.data.obtain.transfers.guard import Limits, Opener
+    from mdc.data.obtain.transfers.guard import Limits, Opener, networks
 
     bounds = {name: settings[name] for name in ("timeout", "deadline", "max_bytes", "retries", "use_proxy")}
     urllib.request.install_opener(Opener(Limits(**bounds, exceptions=networks(settings["allow_addresses"]))))

@@ -73,7 +73,7 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
     if chosen == "files":
         return _from_files(config, folder)
     if chosen == "mirror":
-        from mdc.data.obtain.mirror import from_mirror
+        from mdc.data.obtain.hub import from_mirror
 
         with locked(folder, doing=_DOING):
             return from_mirror(config, entry, folder)

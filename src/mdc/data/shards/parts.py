@@ -173,4 +173,4 @@ class _Memory:
         return sorted(part for part in known if part not in wanted and part % group.groups == group.group)
 
     def _times(self, entry: Mapping[str, Any]) -> dict[str, list[int]]:
-        return {file["file"]: size_and_time(self.folder / file["file"]) for file in files_of(entry)}
+        return {file["file"]: size_and_time(self.folder / file["file"])[1:] for file in files_of(entry)}

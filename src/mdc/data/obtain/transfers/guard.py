@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import http.client
 import io
+import ipaddress
 import socket
 import ssl
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -25,8 +26,15 @@ from urllib.response import addinfourl
 
 from mdc.data.obtain import reasons as why
 from mdc.data.obtain.reasons import Failure
-from mdc.data.obtain.transfers.addresses import Network, allowed
 from mdc.data.obtain.transfers.web_url import web_url
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# IPv6 networks whose gateways pass on to the IPv4 address in the last 32 bits (RFC 6052)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# the IANA special registries, as Python's ipaddress has them
+_SPECIAL = ("private", "loopback", "link_local", "multicast", "reserved", "unspecified", "site_local")
 
 _REDIRECTS, _MOST_REDIRECTS = frozenset({301, 302, 303, 307, 308}), 10
 _PIECE = 1 << 16
@@ -53,6 +61,28 @@ class Limits:
     retries: int = 0
     exceptions: tuple[Network, ...] = ()  # networks that are allowed although they are not public
     use_proxy: bool = False
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks in CIDR notation ("127.0.0.1/32")."""
+    return tuple(map(ipaddress.ip_network, texts))
+
+
+def allowed(address: str, exceptions: Iterable[Network] = ()) -> bool:
+    """Whether a connection to ``address`` (numeric) is allowed: it is public, or in one of the ``exceptions``.
+
+    Not public are also IPv6 addresses that carry an IPv4 address in them which is not.
+    """
+    try:
+        found: Address = ipaddress.ip_address(address.partition("%")[0])  # without the interface
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        gateway = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None
+        found = found.ipv4_mapped or found.sixtofour or gateway or found
+    # `is_global` alone has let through different addresses in different versions of Python
+    public = found.is_global and not any(getattr(found, f"is_{kind}", False) for kind in _SPECIAL)
+    return public or any(found.version == network.version and found in network for network in exceptions)
 
 
 class Opener(urllib.request.OpenerDirector):

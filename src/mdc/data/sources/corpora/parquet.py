@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.data.formats.folders import named_seal
+from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import held_out
@@ -51,8 +51,8 @@ class ParquetCorpus(InParts):
         """The file, and what of the others decides its samples: how many rows they have, or, of a subset, all of them."""
         # both are read here, once, before processes begin that need them
         counted = self._firsts[part] if self.config["key_column"] is None else None
-        drawn = [self.config["pairs"], *map(named_seal, self._files)] if self._subset else None
-        return [named_seal(self._files[part]), counted, drawn]
+        drawn = [self.config["pairs"], *map(size_and_time, self._files)] if self._subset else None
+        return [size_and_time(self._files[part]), counted, drawn]
 
     def found(self, split: str) -> Iterator[Found]:
         numbers: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name, decoded_text
-from mdc.data.formats.folders import files_below, named_seal, needed
+from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
 from mdc.data.formats.reading import Found, Reader
 from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, held_out, read_image, safe_key, texts_of
@@ -52,7 +52,7 @@ class Webdataset(InParts):
         return list(self._shards)
 
     def seal(self, part: int) -> Any:
-        return named_seal(self._shards[part][1])
+        return size_and_time(self._shards[part][1])
 
     def tar(self, part: int) -> Path:
         return self._shards[part][1]
