@@ -28,11 +28,11 @@ def main_list(args: argparse.Namespace) -> None:
         return
     heads = ("name", "used for", "items", "size", "from", "there", "licence")
     table = [tuple(str(row["shown"][head]) for head in heads) for row in rows]
-    print("\n".join(aligned(heads, table)))
+    print("\n".join(aligned([heads, *table])))
     places = [(row["name"], row["place"]) for row in rows if row["place"]]
     if places:
         print("\nThis scale's datasets lie at:")
-        print("\n".join(f"  {line}" for line in aligned((), places)))
+        print("\n".join(f"  {line}" for line in aligned(places)))
     else:
         print("\nThis scale names no dataset of these.")
 
@@ -105,7 +105,7 @@ def main_check(args: argparse.Namespace) -> None:
         print(json.dumps(told, indent=1, ensure_ascii=False))
     else:
         lines = [("good" if f.good else "BAD", f.check.title, _told(f)) for f in findings]
-        print("\n".join(f"  {line}" for line in aligned((), lines)) or "  nothing is checked of a list of your own")
+        print("\n".join(f"  {line}" for line in aligned(lines)) or "  nothing is checked of a list of your own")
     demand(entry.name, folder, findings)
 
 
@@ -173,8 +173,7 @@ def _items(entry: RegistryEntry | None) -> str:
     return ", ".join(f"{split} {count:,}" for split, count in entry.items.items())
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """``rows`` in columns that are as wide as their widest text, two spaces apart; ``heads`` first, if there are any."""
-    table = [tuple(heads), *map(tuple, rows)] if heads else list(map(tuple, rows))
-    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))] if table else []
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """``rows`` in columns that are as wide as their widest text, two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
