@@ -7,8 +7,7 @@ one Philox stream named by (seed, epoch, sample).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from mdc.data.shards.index import ShardReader, token_hash
 from mdc.models.text import Vocabulary
 from mdc.plan.records import UserError
 
+_Read = tuple[str, dict[str, Any]]  # a sample's key and record
 _AT_ONCE = 32  # samples that are read before the first of them is decoded
 _TEXT_CACHE = 1 << 16  # captions whose ids may be kept: tokenising costs as much as decoding a small image
 
@@ -112,8 +112,9 @@ class CaptionBatches:
         epoch, position = divmod(step, self.steps_per_epoch)
         places = position * self.batch_size + self._local
         indices: list[int] = self._order(places, epoch).tolist()
-        images, rows = self._shown(indices, epoch)
-        found = self._texts.collate(images, rows, torch.from_numpy(self._local))
+        draws = self._texts.draws(sample_rng(self.seed, epoch, index) for index in indices)
+        images, read = self._shown(indices, draws)
+        found = self._texts.collate(images, read, draws, torch.from_numpy(self._local))
         return found if self._more is None else self._more.of_training(found, self.seed, epoch, indices)
 
     def _order(self, places: np.ndarray, epoch: int) -> np.ndarray:
@@ -121,28 +122,21 @@ class CaptionBatches:
             return self._blocks.at(places, self.seed, epoch)
         return shuffled(places, len(self.reader), self.seed, epoch)
 
-    def _shown(self, indices: list[int], epoch: int) -> tuple[torch.Tensor, list[_Row]]:
-        """The images of some samples, or the tokens in their place, and the rest of them."""
-        rows: list[_Row] = []
+    def _shown(self, indices: list[int], draws: np.ndarray) -> tuple[torch.Tensor, list[_Read]]:
+        """The images of some samples, or the tokens in their place, and the rest of them. One kind of work after the other:
+        changing between them image by image costs a tenth more, because each finds the processor's caches cold."""
         if self._tokens is not None:
-            for index in indices:
-                key, _, record = self.reader.read(index)
-                rows.append(_Row(key, record, self._texts.draws(sample_rng(self.seed, epoch, index))))
-            return self._tokens.of(indices), rows
+            return self._tokens.of(indices), [(key, record) for key, _, record in map(self.reader.read, indices)]
         images = torch.empty((len(indices), 3, self.image_size, self.image_size), dtype=torch.uint8)
-        for part in range(0, len(indices), _AT_ONCE):
-            rows += self._samples(indices[part : part + _AT_ONCE], epoch, images[part : part + _AT_ONCE])
-        return images, rows
-
-    def _samples(self, indices: list[int], epoch: int, images: torch.Tensor) -> list[_Row]:
-        """A few samples; their pixels go into ``images`` (n, 3, S, S). One kind of work after the other: changing
-        between them image by image costs a tenth more, because each finds the processor's caches cold."""
-        draws = [self._texts.draws(sample_rng(self.seed, epoch, index)) for index in indices]
-        crops = [drawn[2 : 2 + CROP_DRAWS].tolist() for drawn in draws]
-        read = self._pictures.read(indices)
-        for one, crop, image in zip(read, crops, images, strict=True):
-            image.copy_(random_resized_crop(one.pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
-        return [_Row(one.key, one.record, drawn) for one, drawn in zip(read, draws, strict=True)]
+        crops = draws[:, 2 : 2 + CROP_DRAWS].tolist()
+        read: list[_Read] = []
+        for first in range(0, len(indices), _AT_ONCE):
+            few = slice(first, first + _AT_ONCE)
+            pictures = self._pictures.read(indices[few])
+            for one, crop, image in zip(pictures, crops[few], images[few], strict=True):
+                image.copy_(random_resized_crop(one.pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
+            read += [(one.key, one.record) for one in pictures]
+        return images, read
 
 
 def validation_batches(
@@ -186,24 +180,14 @@ def _held_out(
         images, read = central(reader, indices, image_size)
     else:
         images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
-    draws = [texts.draws(sample_rng(0, 0, index, VALIDATION)) for index in indices]
-    rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
-    found = texts.collate(images, rows, torch.arange(len(rows)))
+    draws = texts.draws(sample_rng(0, 0, index, VALIDATION) for index in indices)
+    found = texts.collate(images, read, draws, torch.arange(len(read)))
     return found if more is None else more.of_validation(found, indices)
 
 
 def _runs(total: int, size: int, rank: int, world: int) -> Iterator[range]:
     """Ranges of ``size`` that cover range(total), every ``world``-th of them from the ``rank``-th on."""
     return (range(first, min(first + size, total)) for first in range(rank * size, total, world * size))
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One sample on its way into a batch, without its image."""
-
-    key: str
-    record: dict[str, Any]
-    draws: np.ndarray
 
 
 class _Texts:
@@ -224,26 +208,26 @@ class _Texts:
         ids = self.vocabulary.encode(caption, self.context_length)
         return ids, token_hash(ids)
 
-    def draws(self, rng: np.random.Generator) -> np.ndarray:
-        """float32 (2 + CROP_DRAWS + context_length,) in [0, 1)."""
-        return rng.random(2 + CROP_DRAWS + self.context_length, dtype=np.float32)
+    def draws(self, streams: Iterable[np.random.Generator]) -> np.ndarray:
+        """float32 (B, 2 + CROP_DRAWS + context_length) in [0, 1)."""
+        count = 2 + CROP_DRAWS + self.context_length
+        return np.stack([stream.random(count, dtype=np.float32) for stream in streams])
 
-    def collate(self, images: torch.Tensor, rows: list[_Row], place: torch.Tensor) -> CaptionBatch:
-        """The batch of ``images`` (B, 3, S, S), or of tokens, and B rows, which stand at ``place`` (B,) of the global batch."""
+    def collate(self, images: torch.Tensor, read: list[_Read], draws: np.ndarray, place: torch.Tensor) -> CaptionBatch:
+        """The batch of ``images`` (B, 3, S, S), or of tokens, and B samples that stand at ``place`` (B,) of the global batch."""
         encoded = []
-        for row in rows:
-            captions = row.record["captions"]
-            encoded.append(self._ids(captions[int(float(row.draws[0]) * len(captions))]))
+        for (_, record), drawn in zip(read, draws[:, 0].tolist(), strict=True):
+            captions = record["captions"]
+            encoded.append(self._ids(captions[int(drawn * len(captions))]))
         lengths = [len(ids) for ids, _ in encoded]
         width = min(-(-max(*lengths, self.least_tokens) // 8) * 8, self.context_length)
-        tokens = np.full((len(rows), width), self.vocabulary.eot, dtype=np.int64)
+        tokens = np.full((len(read), width), self.vocabulary.eot, dtype=np.int64)
         for row_tokens, (ids, _) in zip(tokens, encoded, strict=True):
             row_tokens[: len(ids)] = ids
-        draws = np.stack([row.draws for row in rows])
         first = 2 + CROP_DRAWS
         return CaptionBatch(
             images=images,
-            keys=[row.key for row in rows],
+            keys=[key for key, _ in read],
             tokens=torch.from_numpy(tokens),
             lengths=torch.tensor(lengths, dtype=torch.int64),
             jitter=torch.from_numpy(draws[:, 1].copy()),
