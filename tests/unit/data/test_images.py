@@ -239,14 +239,7 @@ def test_whatever_one_image_does_its_row_is_counted(
 
     data = _KINDS["PNG"][0]()
     monkeypatch.setattr(Image.Image, "save", fail)
-    assert resize.Resize(8, 95, 1, 1 << 20, 20)(io.BytesIO(data)) == (
-        None,
-        None,
-        None,
-        None,
-        None,
-        reason,
-    )
+    assert resize.Resize(8, 95, 1, 1 << 20, 20)(io.BytesIO(data)) == (*[None] * 5, reason)
 
 
 def test_too_little_memory_is_no_fault_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,18 +83,17 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
     found, counts = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
     assert [row[0] for row in found] == [0] and counts == {**Counter(lines.values()), "": len(lines)}
     (tmp_path / "a.csv").write_text('url,caption\nhttp://a.example/1,"open\nhttp://a.example/2,x\n')
-    with pytest.raises(UserError, match=r"a\.csv, line 3: .*; unclosed quote"):
-        read(tmp_path / "a.csv", Columns("url", "caption"))
-    with pytest.raises(UserError, match="has no column 'text'; it has url, caption"):
-        read(tmp_path / "a.csv", Columns("url", "text"))
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(UserError, match="not a readable parquet file"):
-        read(tmp_path / "a.parquet", Columns("url", "caption"))
-    with pytest.raises(UserError, match="no such file or folder; put the list of URLs there"):
-        read(tmp_path / "none.tsv", Columns(1, 0))
-    (tmp_path / "list.txt").write_text("x")
-    with pytest.raises(UserError, match=r"unknown file extension; set list\.format to tsv, csv, jsonl or parquet"):
-        read(tmp_path / "list.txt", Columns(1, 0))
+    for name in ("a.parquet", "list.txt"):
+        (tmp_path / name).write_bytes(b"PAR1 no")
+    for name, caption, said in (
+        ("a.csv", "caption", r"a\.csv, line 3: .*; unclosed quote"),
+        ("a.csv", "text", "has no column 'text'; it has url, caption"),
+        ("a.parquet", "caption", "not a readable parquet file"),
+        ("none.tsv", "caption", "no such file or folder; put the list of URLs there"),
+        ("list.txt", "caption", r"unknown file extension; set list\.format to tsv, csv, jsonl or parquet"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read(tmp_path / name, Columns("url", caption))
 
 
 @pytest.mark.parametrize(("text", "fit"), read_table(__file__, "urls"))
