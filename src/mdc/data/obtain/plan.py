@@ -86,7 +86,8 @@ def make_plan(
         if old := "rank" not in there["asked"]:
             del wanted["rank"]
         _same_pairs(folder, there, wanted)
-        if there["asked"] == wanted and _is_whole(folder, there):
+        whole = (_size(part_file(folder, shard)) == part["bytes"] for shard, part in enumerate(there["parts"]))
+        if there["asked"] == wanted and all(whole):
             shutil.rmtree(place / "reading", ignore_errors=True)  # of a run that was killed right before
             return there
         if old:
@@ -133,10 +134,6 @@ def _same_pairs(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any
             f"{folder}: contains a subset of {before['pairs']} pairs, {now['pairs']} are requested; keep the "
             f"larger and set pairs: {now['pairs']} in the corpus's source, or {mend}"
         )
-
-
-def _is_whole(folder: Path, plan: Mapping[str, Any]) -> bool:
-    return all(_size(part_file(folder, shard)) == part["bytes"] for shard, part in enumerate(plan["parts"]))
 
 
 def _size(path: Path) -> int:

@@ -97,7 +97,8 @@ def main_check(args: argparse.Namespace) -> None:
     if not folder.is_dir():
         own_copy(entry, folder)
         raise UserError(f"{folder}: no such folder; obtain {entry.name} first, or set MDC_DATA")
-    findings = _findings(entry, dataset, folder, chosen)
+    parts = chosen_parts(entry, dataset)
+    findings = [] if _own(dataset, chosen) else run_checks(entry, folder, chosen, parts)
     if as_json:
         told = [
             {"check": f.check.title, "found": f.found, "expected": f.check.expected, "good": f.good} for f in findings
@@ -107,10 +108,6 @@ def main_check(args: argparse.Namespace) -> None:
         lines = [("good" if f.good else "BAD", f.check.title, _told(f)) for f in findings]
         print("\n".join(f"  {line}" for line in aligned(lines)) or "  nothing is checked of a list of your own")
     demand(entry.name, folder, findings)
-
-
-def _findings(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path, chosen: str) -> list[Finding]:
-    return [] if _own(dataset, chosen) else run_checks(entry, folder, chosen, chosen_parts(entry, dataset))
 
 
 def _own(dataset: Mapping[str, Any], chosen: str) -> bool:

@@ -75,7 +75,9 @@ def join_parts(
             if "skipped_list" in entry:
                 with (folder / entry["skipped_list"]["file"]).open(encoding="utf-8") as lines:
                     skipped.join(lines)
-    _forget_own(out_dir)
+    for pattern in ("captions-*.safetensors", "skipped-*.jsonl"):  # of a part written here; it is in the index now
+        for path in out_dir.glob(pattern):
+            path.unlink()
     for split, listed in shards.items():
         no_key_twice(name, split, keys[split], out_dir, listed)
     found = finish(
@@ -102,10 +104,3 @@ def _placed(shard: dict[str, Any], prefix: str) -> dict[str, Any]:
     """A shard as the corpus's index names it."""
     offsets = {**shard["offsets"], "file": prefix + shard["offsets"]["file"]}
     return {**shard, "file": prefix + shard["file"], "offsets": offsets}
-
-
-def _forget_own(out_dir: Path) -> None:
-    """What a part that this corpus wrote itself told is in the index now."""
-    for pattern in ("captions-*.safetensors", "skipped-*.jsonl"):
-        for path in out_dir.glob(pattern):
-            path.unlink()
