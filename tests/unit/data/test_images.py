@@ -113,7 +113,7 @@ def test_normalise_equals_torchvision_for_both_layouts() -> None:
 
 _PLAIN = Image.fromarray((np.indices((24, 32)).sum(0)[..., None] * np.array([4, 3, 2])).astype(np.uint8))
 _GREY = np.asarray(_PLAIN.convert("L"))
-_16 = _GREY.astype(np.uint16) * 257
+_16 = _GREY.astype(np.uint16) * 256 + 77  # of which the high byte is kept
 
 
 def _saved(image: Image.Image, form: str, **options: object) -> bytes:
