@@ -37,6 +37,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def png(width: int, height: int, *before: bytes) -> bytes:
+    """A PNG without its pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = b"".join(before) + chunk(b"IDAT", zlib.compress(b"", 9))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body + chunk(b"IEND", b"")

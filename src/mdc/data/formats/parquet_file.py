@@ -24,6 +24,12 @@ def readable(path: Path, trouble: str) -> Iterator[None]:
         raise UserError(f"{path}: {trouble} ({str(error)[:200]}){lfs_hint(path)}") from None
 
 
+def read_parquet(path: Path, columns: list[str] | None = None) -> Any:
+    """Some columns of a file, or all, as a pyarrow table; UserError if they cannot be read."""
+    with open_parquet(path) as file, readable(path, "its rows cannot be read"):
+        return file.read(columns=columns)
+
+
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """The file as a ``pyarrow.parquet.ParquetFile`` whose schema can be read; UserError otherwise.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdc.data.formats.folders import size_and_time
-from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.parquet_file import read_parquet
 from mdc.data.obtain.plan import LISTED_SHA256
 from mdc.data.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
@@ -69,8 +69,7 @@ def take_account(
     """
     columns = planned.column_names
     parquet, stats = shard_files(folder, shard)[1], read_json(shard_files(folder, shard)[2])
-    with open_parquet(parquet) as file, readable(parquet, "its rows cannot be read"):
-        rows = file.read(columns=[*columns, "key", "status", "error_message", "sha256"]).sort_by("place")
+    rows = read_parquet(parquet, [*columns, "key", "status", "error_message", "sha256"]).sort_by("place")
     if not rows.select(columns).equals(planned):
         raise Incomplete("its rows are not those of the plan")
     told: Counter[str] = Counter()
@@ -165,9 +164,7 @@ def repeated_images(folder: Path, shards: int) -> dict[str, Any]:
 
 def _hashes(folder: Path, shard: int) -> list[str]:
     """Of a shard's pairs, the sha256 of each image as it came."""
-    parquet = shard_files(folder, shard)[1]
-    with open_parquet(parquet) as file, readable(parquet, "its rows cannot be read"):
-        return [one for one in file.read(columns=["sha256"])["sha256"].to_pylist() if one]
+    return [one for one in read_parquet(shard_files(folder, shard)[1], ["sha256"])["sha256"].to_pylist() if one]
 
 
 def _seals(folder: Path, shard: int) -> dict[str, list[int]]:

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from mdc.data.formats.parquet_file import read_parquet
 from mdc.data.obtain.reasons import left_out
 from mdc.data.obtain.seals import seal_files
 from mdc.data.obtain.subset import RANK, ranked_rows
@@ -49,11 +50,8 @@ def part_file(folder: Path, shard: int) -> Path:
 
 def read_part(folder: Path, shard: int, part: Mapping[str, Any] | None = None) -> Any:
     """The rows of one shard as a pyarrow table. UserError if they are damaged, or not those of the plan's ``part``."""
-    from mdc.data.formats.parquet_file import open_parquet, readable
-
     path = part_file(folder, shard)
-    with open_parquet(path) as file, readable(path, "its rows cannot be read"):
-        table = file.read()
+    table = read_parquet(path)
     if part is not None and not is_part(table, part["sha256"]):
         raise UserError(f"{path}: corrupt; delete {folder / 'plan'} and rerun")
     return table
