@@ -11,11 +11,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from mdc.data.obtain.checks import demand, run_checks
 from mdc.plan.config.data import Dataset, DownloadRuntime, check_obtainable, origin_of
-from mdc.plan.config.problems import first_problem
+from mdc.plan.config.problems import checked
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, write_made
 from mdc.plan.processes.lock import locked
@@ -49,10 +47,7 @@ def with_runtime(config: dict[str, Any], runtime: Path | None) -> dict[str, Any]
     """The configuration of a job that downloads from URLs, with how it is to proceed. UserError if nobody says so."""
     if runtime is None:
         raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
-    try:
-        told = DownloadRuntime.model_validate(read_json(runtime))
-    except ValidationError as error:
-        raise UserError(f"{runtime}: {first_problem(error)}") from None
+    told = checked(DownloadRuntime, read_json(runtime), runtime)
     return {**config, "download": config["download"] | told.model_dump(mode="json")}
 
 

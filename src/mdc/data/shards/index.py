@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mdc.data.formats.tar import BLOCK, split_span
 from mdc.data.shards.lines import is_lines, parse_line, source_tar
 from mdc.data.shards.offsets import read_offsets, span_of
 from mdc.data.shards.opened import Opened, OpenShards, check_offsets, check_sizes
 from mdc.models.text import CLIP_SOT
-from mdc.plan.config.problems import first_problem
+from mdc.plan.config.problems import checked
 from mdc.plan.records import UserError, read_json, sha256_file
 
 INDEX = "index.json"
@@ -153,10 +153,7 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
     if kind is not None and found != kind:
         there, needed = ("choice set" if each == "choices" else each for each in (found, kind))
         raise UserError(f"{path}: describes a {there}, a {needed} is expected here")
-    try:
-        allowed[found].model_validate(index)
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error, index)}; rebuild the set") from None
+    checked(allowed[found], index, path, "; rebuild the set")
     if verify:
         listed = shard_list(index)
         tars = {source_tar(path.parent / one["file"]) for one in listed if is_lines(one["file"])}

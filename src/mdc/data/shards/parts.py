@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from mdc.data.formats.folders import size_and_time
 from mdc.data.shards.index import Count, FileOf, Shard
 from mdc.data.shards.part import files_of, remove_part, tar_name, write_part
 from mdc.data.sources.cleaned import InParts
-from mdc.plan.config.problems import first_problem
+from mdc.plan.config.problems import checked
 from mdc.plan.processes.interrupts import end_with_parent
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, sha256_json, write_json
@@ -95,10 +95,7 @@ def write_parts(
 def read_parts(path: Path) -> dict[str, Any]:
     """The index of a group of parts. UserError if it is none, or lacks something."""
     index = read_json(path)
-    try:
-        _PartsIndex.model_validate(index)
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error, index)}; rebuild the corpus's parts") from None
+    checked(_PartsIndex, index, path, "; rebuild the corpus's parts")
     return index
 
 

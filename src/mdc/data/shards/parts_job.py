@@ -5,15 +5,13 @@ The shards lie in the folder above the job's own, which all groups fill; see :mo
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.parts import Group, write_parts
 from mdc.data.shards.set_job import note, source_of, splits_of
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.source import open_corpus
 from mdc.plan.config.data import DataRuntime
-from mdc.plan.config.problems import first_problem
+from mdc.plan.config.problems import checked
 from mdc.plan.data_folder import data_folder
 from mdc.plan.host import usable_cores
 from mdc.plan.jobs.call import Call
@@ -29,7 +27,8 @@ def main(call: Call) -> None:
         raise UserError(
             f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset, parquet with in_parts"
         )
-    processes = _processes(call)
+    told = DataRuntime() if call.runtime is None else checked(DataRuntime, read_json(call.runtime), call.runtime)
+    processes = told.processes
     source.threads = max(1, usable_cores() // processes)
     asked = {name: value for name, value in job.config().items() if name in ("protocol", "fingerprint")}
     # what a killed Snakemake left running goes on to its end, and this call finds its parts whole
@@ -50,12 +49,3 @@ def main(call: Call) -> None:
     index = {"kind": "parts", "name": job.name, "source": source.config, "group": job.group, "groups": job.groups}
     write_json(call.out / INDEX, {**index, "parts": entries})
     note(call)
-
-
-def _processes(call: Call) -> int:
-    if call.runtime is None:
-        return 1
-    try:
-        return DataRuntime.model_validate(read_json(call.runtime)).processes
-    except ValidationError as error:
-        raise UserError(f"{call.runtime}: {first_problem(error)}") from None

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+from mdc.plan.records import UserError
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+def checked(form: type[Form], values: Any, where: object, mend: str = "") -> Form:
+    """``values`` as ``form``. UserError that says ``where`` they stand, what is wrong with them first, and how to ``mend`` it."""
+    try:
+        return form.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"{where}: {first_problem(error, values)}{mend}") from None
 
 
 def problems(error: ValidationError, values: Any = None) -> list[str]:
