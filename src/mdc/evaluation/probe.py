@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import PIL
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from mdc.data.shards.index import read_index
@@ -27,7 +26,7 @@ from mdc.models.encoders.tower import Tower
 from mdc.models.runs import read_run
 from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import Backbone, FrozenTokens
-from mdc.plan.config.problems import first_problem
+from mdc.plan.config.problems import checked
 from mdc.plan.config.scale import ProbeRuntime
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.call import Call, record
@@ -93,10 +92,7 @@ def main(call: Call) -> None:
 
 
 def _runtime(path: Path | None) -> ProbeRuntime:
-    try:
-        return ProbeRuntime() if path is None else ProbeRuntime.model_validate(read_json(path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error)}") from None
+    return ProbeRuntime() if path is None else checked(ProbeRuntime, read_json(path), path)
 
 
 def _encoder(

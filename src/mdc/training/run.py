@@ -16,7 +16,6 @@ from statistics import median_high
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from mdc.models import cross_entropy
@@ -27,7 +26,7 @@ from mdc.models.weights import load_weights
 from mdc.models.words import read_words
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.pretrain import Runtime
-from mdc.plan.config.problems import first_problem
+from mdc.plan.config.problems import checked
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.parts import OBJECTIVES, load
@@ -178,7 +177,4 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
 def _runtime(call: Call) -> Runtime:
     if call.runtime is None:
         raise UserError(f"{call.job.job}: --runtime is missing; it says how many workers and how often to save")
-    try:
-        return Runtime.model_validate(read_json(call.runtime))
-    except ValidationError as error:
-        raise UserError(f"{call.runtime}: {first_problem(error)}") from None
+    return checked(Runtime, read_json(call.runtime), call.runtime)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from mdc.plan.config.problems import first_problem
-from mdc.plan.records import UserError, read_json, write_json
+from mdc.plan.config.problems import checked
+from mdc.plan.records import read_json, write_json
 
 FILE = "accepted_edits.json"
 
@@ -67,11 +67,8 @@ def read_accepted(folder: str | Path = ".") -> Accepted:
     path = Path(folder) / FILE
     if not path.is_file():
         return Accepted()
-    values = read_json(path)
-    try:
-        return Accepted(tuple(_File.model_validate(values).edits))
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error, values)}; allowed: what `mdc accept-edit` writes") from None
+    found = checked(_File, read_json(path), path, "; allowed: what `mdc accept-edit` writes")
+    return Accepted(tuple(found.edits))
 
 
 def write_accepted(edits: Iterable[Edit], folder: str | Path = ".") -> None:
