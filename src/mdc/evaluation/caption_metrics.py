@@ -7,7 +7,6 @@ why a metric is not there if one is not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,12 +21,13 @@ from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import METRICS, Measured, Tokenized, measure_all, tokens
 from mdc.evaluation.metrics.words import distinct, self_bleu
 from mdc.evaluation.objects import Objects, objects
+from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import clip_scorer, open_clip_scorer
 from mdc.evaluation.trained_run import trained_run
 from mdc.evaluation.written import written
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import CaptionMetricsJob
-from mdc.plan.records import atomic_path, clear_leftovers, write_json
+from mdc.plan.records import clear_leftovers, write_json
 from mdc.training.device import choose_device
 
 FILE = "metrics.parquet"
@@ -60,7 +60,7 @@ def main(call: Call) -> None:
         systems[name] = _of_all(measured[name], split, name) | found[name].told
     clear_leftovers(call.out)
     path = call.out / FILE
-    _write(path, rows)
+    write_rows(path, rows, _columns())
     more = {"systems": systems, "images": len(images), "references": sum(map(len, images.references)) / len(images)}
     more |= {"clip": clip.told if clip is not None else None, "truth": images.truths[0] is not None}
     more |= {"objects": there.told}
@@ -152,27 +152,13 @@ def _of_all(measured: Mapping[str, Measured], split: Tokenized | None, system: s
     return found
 
 
-def _write(path: Path, rows: Sequence[Row]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    number, counts = pa.float64(), pa.list_(pa.float64())
-    types = {"int": pa.int32(), "float": number, "bool": pa.bool_()}
-    types |= {f"{name} | None": kind for name, kind in types.items()}
-    schema = pa.schema(
-        [
-            ("system", pa.dictionary(pa.int32(), pa.string())),
-            ("image", pa.string()),
-            *((name, number) for name in (*METRICS, "CLIPScore", "RefCLIPScore")),
-            ("bleu_counts", counts),
-            ("meteor_counts", counts),
-            *((name, types[metric.__annotations__["return"]]) for name, metric in EACH.items()),
-            ("objects", pa.list_(pa.int32())),
-            ("truth", pa.list_(pa.int32())),
-            ("unreadable", pa.int32()),
-            ("true_words", pa.list_(pa.int32())),
-        ]
-    )
-    columns = {name: [row[name] for row in rows] for name in schema.names}
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
+def _columns() -> Columns:
+    kinds = {"int": "int32", "float": "float64", "bool": "bool"}
+    each = {name: metric.__annotations__["return"].removesuffix(" | None") for name, metric in EACH.items()}
+    return {
+        **{"system": "word", "image": "string"},
+        **dict.fromkeys((*METRICS, "CLIPScore", "RefCLIPScore"), "float64"),
+        **{"bleu_counts": ["float64"], "meteor_counts": ["float64"]},
+        **{name: kinds[returned] for name, returned in each.items()},
+        **{"objects": ["int32"], "truth": ["int32"], "unreadable": "int32", "true_words": ["int32"]},
+    }

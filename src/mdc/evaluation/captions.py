@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
 from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import clip_scorer
 from mdc.evaluation.trained_run import trained_run
 from mdc.plan.config.caption import Unmasking
@@ -30,11 +30,15 @@ from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import CaptionsJob, Policy
 from mdc.plan.parts import ABILITIES, load
 from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import atomic_path, clear_leftovers, write_json
+from mdc.plan.records import clear_leftovers, write_json
 from mdc.training.device import choose_device
 
 CAPTIONS = "captions.parquet"
 _PART = 64  # images that are captioned at a time, and lost at most by a kill
+_COLUMNS: Columns = {
+    **{"system": "word", "image": "string", "caption": "string", "clip_ids": ["int32"], "pieces": ["string"]},
+    **{"step": ["int16"], "confidence": ["float64"], "log_prob": "float64", "calls": "int32"},
+}
 
 #: what is told of captions that no run of ours wrote
 _NO_RUN = dict.fromkeys(("training", "weights_step", "parameters", "held_out"))
@@ -62,7 +66,7 @@ def main(call: Call) -> dict[str, Any] | None:
         return None
     clear_leftovers(call.out)
     path = call.out / CAPTIONS
-    _write(path, rows)
+    write_rows(path, rows, _COLUMNS)
     write_json(call.out / "captions.json", record(call, "captions", [path]) | told | {"images": len(images)})
     return facts
 
@@ -156,25 +160,3 @@ def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:
     counts = Counter(caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"])
     most = min(counts, key=lambda caption: (-counts[caption], caption))
     return [{"system": job.floor.system, "image": key, "caption": most, **NOTHING, "calls": 0} for key in images.keys]
-
-
-def _write(path: Path, rows: Sequence[Row]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema(
-        [
-            ("system", pa.dictionary(pa.int32(), pa.string())),
-            ("image", pa.string()),
-            ("caption", pa.string()),
-            ("clip_ids", pa.list_(pa.int32())),
-            ("pieces", pa.list_(pa.string())),
-            ("step", pa.list_(pa.int16())),
-            ("confidence", pa.list_(pa.float64())),
-            ("log_prob", pa.float64()),
-            ("calls", pa.int32()),
-        ]
-    )
-    columns = {name: [row[name] for row in rows] for name in schema.names}
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

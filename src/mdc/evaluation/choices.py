@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from mdc.data.shards.index import read_index
-from mdc.evaluation.option_scores import Questions, score_items, table_rows
+from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
 from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.row_files import write_rows
 from mdc.evaluation.scored_run import open_clip_scorer, scored_run
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ChoicesJob
 from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import atomic_path, clear_leftovers, sha256_json, write_json
+from mdc.plan.records import clear_leftovers, sha256_json, write_json
 from mdc.training.device import choose_device
 
 SCORES = "scores.parquet"
@@ -82,7 +82,7 @@ def main(call: Call) -> None:
         return
     clear_leftovers(call.out)
     path = call.out / SCORES
-    _write(path, rows)
+    write_rows(path, rows, COLUMNS)
     write_json(call.out / "scores.json", record(call, "scores", [path]) | told)
 
 
@@ -102,35 +102,3 @@ def _told(index: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> dict[
         "skipped": index["skipped"],
         "same_as_answer": index["same_as_answer"],
     }
-
-
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    word, number = pa.dictionary(pa.int32(), pa.string()), pa.float64()
-    schema = pa.schema(
-        [
-            ("set", word),
-            ("item", pa.string()),
-            ("image", pa.string()),
-            ("group", word),
-            ("option", pa.int16()),
-            ("same_as", pa.int16()),
-            ("pieces", pa.int16()),
-            ("unseen", pa.int16()),
-            ("estimator", word),
-            ("score", number),
-            ("error", number),
-            ("constant", number),
-            ("constant_error", number),
-            ("others", pa.list_(number)),
-            ("others_error", pa.list_(number)),
-            ("mismatched_error", number),
-            ("mismatched_covariance", number),
-            ("mismatched_mean_error", number),
-        ]
-    )
-    columns = {name: [row[name] for row in rows] for name in schema.names}
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

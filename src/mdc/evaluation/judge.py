@@ -17,13 +17,13 @@ from typing import Any
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.judges.endpoint import Answer, Endpoint
 from mdc.evaluation.judges.question import Question, question, votes
+from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.written import written
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import JudgeJob
 from mdc.plan.records import (
     UserError,
-    atomic_path,
     clear_leftovers,
     read_json,
     sha256_file,
@@ -32,6 +32,10 @@ from mdc.plan.records import (
 )
 
 FILE = "judged.parquet"
+_COLUMNS: Columns = {
+    **{"contest": "word", "image": "string", "systems": ["string"], "status": "word", "letter": "string"},
+    **{"waits": "int32", "votes": ["float64"]},
+}
 #: answers that are kept. One that names no letter is counted but asked for again when the job starts again, as what timed out is:
 #: few endpoints answer alike twice, though they are asked to, and what reads their answers may have learnt more since
 _KEPT = ("chosen", "refused")
@@ -64,7 +68,7 @@ def main(call: Call) -> None:
             )
     clear_leftovers(call.out)
     path = call.out / FILE
-    _write(path, rows)
+    write_rows(path, rows, _COLUMNS)
     told = {contest: _told([row for row in rows if row["contest"] == contest]) for contest in job.contests}
     write_json(call.out / "judged.json", record(call, "judged", [path]) | {"contests": told, "images": len(images)})
 
@@ -203,24 +207,3 @@ def _told(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "limits": sum(row.get("limits", 0) for row in rows),
         "letters": dict(sorted(letters.items())),
     }
-
-
-def _write(path: Path, rows: Sequence[Row]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    word = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema(
-        [
-            ("contest", word),
-            ("image", pa.string()),
-            ("systems", pa.list_(pa.string())),
-            ("status", word),
-            ("letter", pa.string()),
-            ("waits", pa.int32()),
-            ("votes", pa.list_(pa.float64())),
-        ]
-    )
-    columns = {name: [row[name] for row in rows] for name in schema.names}
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

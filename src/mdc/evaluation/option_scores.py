@@ -22,6 +22,7 @@ from mdc.evaluation.predictors.blind import Blind, log_mean_probability, mean_sc
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.score import Scorer, TooLong, sampled
+from mdc.evaluation.row_files import Columns
 from mdc.models.normalise import OPENAI_MEAN
 from mdc.models.text import clip_pieces
 from mdc.plan.estimators import ESTIMATORS
@@ -222,8 +223,17 @@ def boxed(image: Image.Image, box: Sequence[float] | None) -> Image.Image:
     return image.crop((left, top, left + width, top + height))
 
 
+#: columns that an Option has as they are
+_OF_OPTION = {
+    **{"item": "string", "image": "string", "group": "word", "option": "int16", "same_as": "int16", "pieces": "int16"},
+    **{"unseen": "int16", "estimator": "word"},
+}
 #: columns of ``scores.parquet``
-COLUMNS = ("set", "item", "image", "group", "option", "same_as", "pieces", "unseen", "estimator")
+COLUMNS: Columns = {
+    **{"set": "word", **_OF_OPTION, "score": "float64", "error": "float64"},
+    **{"constant": "float64", "constant_error": "float64", "others": ["float64"], "others_error": ["float64"]},
+    **dict.fromkeys(("mismatched_error", "mismatched_covariance", "mismatched_mean_error"), "float64"),
+}
 
 
 def table_rows(name: str, options: Sequence[Option]) -> list[Mapping[str, Any]]:
@@ -231,7 +241,7 @@ def table_rows(name: str, options: Sequence[Option]) -> list[Mapping[str, Any]]:
     return [
         {
             "set": name,
-            **{key: getattr(one, key) for key in COLUMNS[1:]},
+            **{key: getattr(one, key) for key in _OF_OPTION},
             "score": one.own.value,
             "error": one.own.error,
             "constant": one.constant.value,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from mdc.evaluation.parts import identity_of, in_parts
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.retrieval import HeldOut
+from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import ScoredRun, scored_run
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.models.runs import read_run
@@ -32,11 +32,24 @@ from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import PositionsJob
 from mdc.plan.parts import OBJECTIVES, family_of, load
 from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
+from mdc.plan.records import UserError, clear_leftovers, write_json
 from mdc.training.device import choose_device
 from mdc.training.objectives.masked import schedule_of
 
 TOKENS, GRADIENTS = "tokens.parquet", "gradients.parquet"
+_TOKEN_COLUMNS: Columns = {
+    **{"caption": "int64", "place": "int64", "tokens": "int64"},
+    **dict.fromkeys(("own", "own_blind", "prefix", "prefix_blind"), "float64"),
+    **{"key": "string", "eot": "bool", "before": "bool", "after": "bool", "kind": "string"},
+}
+_GRADIENT_COLUMNS: Columns = {
+    "step": "int64",
+    "caption": "int64",
+    "key": "string",
+    "place": "int64",
+    "tokens": "int64",
+    "norm": "float64",
+}
 _PART = 8  # captions that are scored at a time
 _SEED = 0
 
@@ -100,8 +113,8 @@ def main(call: Call) -> None:
     ]
     clear_leftovers(call.out)
     files = [call.out / TOKENS, call.out / GRADIENTS]
-    for file, listed in zip(files, (rows, taught_rows), strict=True):
-        _write(file, listed)
+    write_rows(files[0], rows, _TOKEN_COLUMNS)
+    write_rows(files[1], taught_rows, _GRADIENT_COLUMNS)
     told = {
         "training": run.training,
         "captions": len(tokens),
@@ -241,11 +254,3 @@ def _about(pairs: HeldOut, caption: int, place: int, known: bool) -> dict[str, A
         "after": piece in listed[place:],
         "kind": kind_of_word(word) if known else "",
     }
-
-
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), temporary, compression="zstd")

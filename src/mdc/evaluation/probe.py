@@ -21,6 +21,7 @@ from torch import Tensor
 from mdc.data.shards.index import read_index
 from mdc.evaluation import features
 from mdc.evaluation.features import FeatureCache
+from mdc.evaluation.row_files import Columns, write_rows
 from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower
 from mdc.models.runs import read_run
@@ -33,13 +34,20 @@ from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.parts import ABILITIES, HEADS, TOWERS, load
 from mdc.plan.processes.store import Store
-from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
+from mdc.plan.records import UserError, clear_leftovers, read_json, write_json
 from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
 from mdc.training.kept import snapshot_steps
 
 #: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
 _TOLD = ("pairs", "steps", "samples_seen")
+#: of ``items.parquet``: what each test item got, 0…1, or of several labels its scores and targets
+_COLUMNS: Columns = {
+    **{"probe": "word", "item": "string"},
+    **{"value": "float32", "scores": ["float32"], "targets": ["int8"]},
+}
+
+Rows = list[dict[str, Any]]
 
 
 def main(call: Call) -> None:
@@ -77,14 +85,14 @@ def main(call: Call) -> None:
         workers=runtime.workers,
     )
     results: dict[str, Any] = {}
-    tables: list[dict[str, list[Any]]] = []
+    rows: Rows = []
     with store.in_use():
         for name in progress(job.probes, desc=job.job, unit="probe"):
-            results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, head, device)
-            tables.append(table)
+            results[name], found = _one(name, call.input(f"data/probes/{name}"), cache, job, head, device)
+            rows += found
     clear_leftovers(call.out)
     items = call.out / "items.parquet"
-    _write_items(items, tables)
+    write_rows(items, rows, _COLUMNS)
     # a run's record names its weights, and so does a frozen encoder's
     told: dict[str, Any] = {"training": training, "probes": results}
     told |= {"initial_weights_sha256": weights_sha256} if job.run is None and isinstance(job.backbone, Backbone) else {}
@@ -125,7 +133,7 @@ def _encoder(
 
 def _one(
     name: str, path: Path, cache: FeatureCache, job: ProbeJob, head: Any, device: torch.device
-) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+) -> tuple[dict[str, Any], Rows]:
     """One probe: its result in per cent, and the test items."""
     index = read_index(path, verify="auto", kind="probe")
     stored = _token_bytes(name, job, index, cache.store.limit) if head.TOKENS else None
@@ -136,7 +144,7 @@ def _one(
         scores, told = head.fit(job, train, train_targets, classes, test, device)
     except UserError as error:
         raise UserError(f"probe {name}: {error}") from None
-    measured, table = _scored(name, index["task"], scores, test_targets)
+    measured, items = _scored(name, index["task"], scores, test_targets)
     result = {
         "task": index["task"],
         "n": len(keys),
@@ -147,7 +155,8 @@ def _one(
         **({"shortcuts": index["shortcuts"]} if "shortcuts" in index else {}),
     }
     told |= {"token_bytes_per_image": stored} if stored else {}
-    return {**result, **measured, **told}, {"probe": [name] * len(keys), "item": keys, **table}
+    rows = [{"probe": name, "item": key, **item} for key, item in zip(keys, items, strict=True)]
+    return {**result, **measured, **told}, rows
 
 
 def _token_bytes(name: str, job: ProbeJob, index: dict[str, Any], limit: int | None) -> int:
@@ -167,40 +176,17 @@ def _token_bytes(name: str, job: ProbeJob, index: dict[str, Any], limit: int | N
     return size
 
 
-def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[str, Any], Rows]:
     """metric, value and mean_per_class in per cent; and the items' value, scores and targets."""
     scores, targets = logits.numpy(), labels.numpy()
-    nothing = [None] * len(targets)
     if task == "multi":
         value = mean_average_precision(scores, targets)
         if not math.isfinite(value):
             raise UserError(f"probe {name}: its test split has no image of any class, so there is no average precision")
-        items = {
-            "value": nothing,
-            "scores": list(scores.astype(np.float32)),
-            "targets": list(targets.astype(np.int8)),
-        }
+        each = zip(scores.astype(np.float32), targets.astype(np.int8), strict=True)
+        items = [{"value": None, "scores": scored, "targets": wanted} for scored, wanted in each]
         return {"metric": "map", "value": 100 * value, "mean_per_class": None}, items
     correct = per_item_top1(scores, targets)
     per_class = 100 * float(mean_per_class_accuracy(correct, targets))
-    items = {"value": list(correct.astype(np.float32)), "scores": nothing, "targets": nothing}
+    items = [{"value": value, "scores": None, "targets": None} for value in correct.astype(np.float32)]
     return {"metric": "top1", "value": 100 * float(correct.mean()), "mean_per_class": per_class}, items
-
-
-def _write_items(path: Path, tables: list[dict[str, list[Any]]]) -> None:
-    """All test items in one parquet file: probe, item, value (0…1) or, for multi-label, scores and targets."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema(
-        [
-            ("probe", pa.dictionary(pa.int32(), pa.string())),
-            ("item", pa.string()),
-            ("value", pa.float32()),
-            ("scores", pa.list_(pa.float32())),
-            ("targets", pa.list_(pa.int8())),
-        ]
-    )
-    columns = {name: [row for table in tables for row in table[name]] for name in schema.names}
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +29,7 @@ from mdc.evaluation.parts import identity_of, in_parts
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.score import Scorer, sampled
+from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import scored_run
 from mdc.models.text import clip_pieces
 from mdc.plan.config.data import ClassCaptions
@@ -37,11 +37,15 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ZeroShotJob
 from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
+from mdc.plan.records import UserError, clear_leftovers, write_json
 from mdc.report.statistics.metrics import per_item_top1
 from mdc.training.device import choose_device
 
 ITEMS = "items.parquet"
+_COLUMNS: Columns = {
+    **{"probe": "word", "estimator": "word", "item": "string", "label": "int32", "best": "int32"},
+    **{"debiased_best": "int32", "value": "float64", "debiased": "float64"},
+}
 PRIOR_IMAGES = 64
 _PAIRS, _IMAGES = 2048, 64  # pairs of an image and a caption that are scored at a time, of so many images at most
 _PHOTO = "a photo of a {class}"
@@ -89,7 +93,8 @@ def main(call: Call) -> None:
     if global_rank():
         return
     clear_leftovers(call.out)
-    _write(call.out / ITEMS, rows)
+    # an estimator of no probabilities has no debiased score
+    write_rows(call.out / ITEMS, [dict.fromkeys(_COLUMNS) | row for row in rows], _COLUMNS)
     told = {"estimators": job.estimators, "training": run.training, "weights_step": run.weights_step}
     told |= {"prior_images": PRIOR_IMAGES, "probes": results}
     write_json(call.out / "zero_shot.json", record(call, "zero_shot", [call.out / ITEMS]) | told)
@@ -283,17 +288,3 @@ def summary(rows: Rows, classes: int) -> dict[str, Any]:
         "most_frequent": 100 * commonest / len(one),
         "top1": {name: {key: top1(own, key) for key in ("value", "debiased")} for name, own in by.items()},
     }
-
-
-def _write(path: Path, rows: Rows) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    word = pa.dictionary(pa.int32(), pa.string())
-    kinds = {"probe": word, "estimator": word, "item": pa.string()}
-    kinds |= dict.fromkeys(("label", "best", "debiased_best"), pa.int32()) | dict.fromkeys(
-        ("value", "debiased"), pa.float64()
-    )
-    schema = pa.schema(list(kinds.items()))
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
