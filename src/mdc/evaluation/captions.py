@@ -20,7 +20,7 @@ from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
-from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import clip_scorer
 from mdc.evaluation.trained_run import trained_run
@@ -86,17 +86,10 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
         guide = trained_run(call, job.guide.run, job.guide.config_sha256, "last")
         clip, identity = clip_scorer(guide.model, how, device), {**identity, "guide": guide.weights}
     policies = {key: policy.model_dump(mode="json") for key, policy in job.policies.items()}
-    parts = [range(start, min(start + _PART, len(images))) for start in range(0, len(images), _PART)]
+    identity |= {"shards": images.shards, "images": len(images), "policies": policies, "seed": job.seed}
     with process_group(how.processes, device) as group:
-        found = in_parts(
-            parts,
-            lambda numbers: _captions(writer, clip, job, images, numbers),
-            call.cache,
-            {**identity, "shards": images.shards, "images": len(images), "policies": policies, "seed": job.seed},
-            lambda numbers: [numbers.start, numbers.stop],
-            group,
-            job.job,
-        )
+        parts = ranges(len(images), _PART)
+        found = in_parts(call, group, parts, lambda numbers: _captions(writer, clip, job, images, numbers), identity)
     rows = [row for part in found for row in part["rows"]]
     took = {
         name: {key: round(sum(part["took"][name][key] for part in found), 3) for key in found[0]["took"][name]}

@@ -16,7 +16,7 @@ import torch
 
 from mdc.data.shards.index import read_index
 from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
-from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.row_files import write_rows
 from mdc.evaluation.scored_run import open_clip_scorer, scored_run
 from mdc.plan.jobs.call import Call, record
@@ -66,16 +66,9 @@ def main(call: Call) -> None:
                 context_length=context_length,
             )
             shards = [shard["sha256"] for shard in index["splits"]["test"]["shards"]]
-            parts = [range(s, min(s + _PART, len(questions.images))) for s in range(0, len(questions.images), _PART)]
-            found = in_parts(
-                parts,
-                partial(_part, scorer, questions),
-                call.cache,
-                {**identity, "set": name, "shards": shards, "trained": pieces},
-                lambda part: [part.start, part.stop],
-                group,
-                f"{job.job} {name}",
-            )
+            of_set = {**identity, "set": name, "shards": shards, "trained": pieces}
+            parts = ranges(len(questions.images), _PART)
+            found = in_parts(call, group, parts, partial(_part, scorer, questions), of_set, name)
             rows += [row for part in found for row in part["rows"]]
             told["sets"][name] = _told(index, found)
     if global_rank():

@@ -15,30 +15,35 @@ import torch
 
 from mdc.plan.config.caption import Captioning
 from mdc.plan.config.score import Scoring
+from mdc.plan.jobs.call import Call
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_json, write_text
 
-Part = TypeVar("Part")
+Part = TypeVar("Part", bound=Sequence[int])
+
+
+def ranges(count: int, size: int) -> list[range]:
+    """The numbers below ``count`` in parts of ``size``; the last can be shorter."""
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def in_parts(
+    call: Call,
+    group: Group,
     parts: Sequence[Part],
     do: Callable[[Part], Any],
-    cache: Path,
     identity: Mapping[str, Any],
-    name: Callable[[Part], Any],
-    group: Group,
-    title: str,
+    what: str = "",
 ) -> list[Any]:
     """``do`` of every part as JSON values, in order; every process of ``group`` does its share and gets all of them.
 
-    ``identity`` with ``name(part)`` decides a part's result.
+    ``identity`` with the part's numbers decides its result. ``what`` is shown behind the job's name.
     """
     from mdc.plan.progress import progress
 
-    files = [
-        cache / key[:2] / f"{key}.json" for part in parts for key in [sha256_json({**identity, "part": name(part)})]
-    ]
+    cache, title = call.cache, f"{call.job.job} {what}".strip()
+    keys = [sha256_json({**identity, "what": what, "part": list(part)}) for part in parts]
+    files = [cache / key[:2] / f"{key}.json" for key in keys]
     own = range(group.rank, len(parts), group.world)
     for place in progress(own, desc=title, unit="part", disable=group.rank != 0, mininterval=1):
         if _read(files[place]) is None:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
-from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.retrieval import HeldOut
@@ -72,27 +72,11 @@ def main(call: Call) -> None:
     stages = _stages(call, run, job, device)
     identity = identity_of(job.fingerprint, [run.weights, *(name for name, _, _ in stages)], job.scoring, device)
     identity |= {"shards": [shard["sha256"] for shard in index["splits"]["val"]["shards"]], "captions": job.captions}
-    parts = [range(start, min(start + _PART, len(tokens))) for start in range(0, len(tokens), _PART)]
     with process_group(job.scoring.processes, device) as group:
-        scored = in_parts(
-            parts,
-            measured.part,
-            call.cache,
-            identity,
-            lambda p: ["tokens", p.start, p.stop],
-            group,
-            f"{job.job} tokens",
-        )
-        taught = range(min(job.gradient_captions, len(tokens)))
-        asked = [(step, weights, n) for step, (_, _, weights) in enumerate(stages) for n in taught]
+        scored = in_parts(call, group, ranges(len(tokens), _PART), measured.part, identity, "tokens")
+        asked = [(stage, n) for stage in range(len(stages)) for n in range(min(job.gradient_captions, len(tokens)))]
         norms = in_parts(
-            asked,
-            lambda one: measured.gradients(one[1], one[2]),
-            call.cache,
-            identity,
-            lambda one: ["gradients", one[0], one[2]],
-            group,
-            f"{job.job} gradients",
+            call, group, asked, lambda one: measured.gradients(stages[one[0]][2], one[1]), identity, "gradients"
         )
     if global_rank():
         return
@@ -101,14 +85,14 @@ def main(call: Call) -> None:
         row |= _about(pairs, row["caption"], row["place"], known)
     taught_rows = [
         {
-            "step": stages[step][1],
+            "step": stages[stage][1],
             "caption": n,
             "key": pairs.keys[n],
             "place": place,
             "tokens": len(found),
             "norm": norm,
         }
-        for (step, _, n), found in zip(asked, norms, strict=True)
+        for (stage, n), found in zip(asked, norms, strict=True)
         for place, norm in enumerate(found, start=1)
     ]
     clear_leftovers(call.out)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mdc.data.formats.images import ImageError, decode
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.score import sampled
@@ -58,19 +58,11 @@ def main(call: Call) -> None:
             for name in run.scorer.estimators
         }
 
-    parts = [range(start, min(start + _PART, len(tokens))) for start in range(0, len(tokens), _PART)]
     identity = identity_of(job.fingerprint, run.weights, scoring, device)
     shards = [shard["sha256"] for shard in index["splits"][SPLIT]["shards"]]
     with process_group(scoring.processes, device) as group:
-        found = in_parts(
-            parts,
-            part,
-            call.cache,
-            {**identity, "shards": shards, "pairs": job.pairs, "retrieval": True},
-            lambda images: [images.start, images.stop],
-            group,
-            job.job,
-        )
+        identity |= {"shards": shards, "pairs": job.pairs, "retrieval": True}
+        found = in_parts(call, group, ranges(len(tokens), _PART), part, identity)
     if global_rank():
         return
     clear_leftovers(call.out)

@@ -25,7 +25,7 @@ from torch import Tensor
 from mdc.data.formats.images import ImageError, decode
 from mdc.data.scenes.phrases import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.predictors.score import Scorer, sampled
@@ -66,21 +66,15 @@ def main(call: Call) -> None:
             path = call.input(f"data/probes/{name}")
             index = read_index(path, verify="auto", kind="probe")
             asked = Asked(name, run.scorer, Captions.of(name, index, how, run.scorer), job.scoring.seed)
-
             readers = {split: ShardReader(path, split) for split in ("train", "test")}
             shards = [shard["sha256"] for split in readers for shard in index["splits"][split]["shards"]]
             told = {**identity, "set": name, "captions": asked.captions.texts, "shards": shards}
-
-            def done(split: str, parts: list[list[int]], do: Any, told: Any = told, name: str = name) -> list[Any]:
-                title = f"{job.job} {name} {split}"
-                return in_parts(parts, do, call.cache, {**told, "split": split}, list, group, title)
-
-            prior = done(
-                "train", [evenly(len(readers["train"]), PRIOR_IMAGES)], partial(asked.prior, readers["train"])
-            )[0]
+            before = [evenly(len(readers["train"]), PRIOR_IMAGES)]
+            (prior,) = in_parts(call, group, before, partial(asked.prior, readers["train"]), told, f"{name} train")
             numbers = evenly(len(readers["test"]), job.images)
-            parts = [numbers[start : start + asked.at_once] for start in range(0, len(numbers), asked.at_once)]
-            found = done("test", parts, partial(asked.classified, readers["test"], prior))
+            parts = [[numbers[n] for n in part] for part in ranges(len(numbers), asked.at_once)]
+            classified = partial(asked.classified, readers["test"], prior)
+            found = in_parts(call, group, parts, classified, told, f"{name} test")
             of_probe = [row for part in found for row in part]
             results[name] = {
                 "templates": list(asked.captions.templates),
