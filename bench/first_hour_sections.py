@@ -344,7 +344,7 @@ def _quarters(began: Any, moments: list[tuple[int, Any]]) -> list[float]:
 def writing(here: Here) -> Iterator[Found]:
     """Captions a second of untrained models, and scores: passes of the decoder a second."""
     from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-    from mdc.evaluation.predictors.draws import draws_of
+    from mdc.evaluation.predictors.draws import Draws
     from mdc.evaluation.predictors.writing import Writer
 
     count, name = here.of(1024, 4), here.backbones[0]
@@ -372,7 +372,7 @@ def writing(here: Here) -> Iterator[Found]:
             yield tried(what, partial(written, method, length))
     ids, _ = training_batches.encoded(Path("none"), here.of(64, 2), vocabulary)
     pairs, samples = [Pair(n, one, n) for n, one in enumerate(ids)], here.of(1024, 16)
-    draws = [draws_of(str(n), 0, samples, training_batches.CONTEXT) for n in range(len(ids))]
+    draws = [Draws(str(n), 0, samples, training_batches.CONTEXT) for n in range(len(ids))]
 
     def scored(way: str) -> Found:
         scorer = CaptionScorer(

@@ -23,7 +23,7 @@ from turns import in_turns
 
 from mdc.diffusion.likelihood import mask_counts
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-from mdc.evaluation.predictors.draws import GROUPS, draws_of
+from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 from mdc.plan.config.backbones import Backbone, Decoder
@@ -95,7 +95,7 @@ def cost(args: argparse.Namespace) -> None:
     ]
     scorer = CaptionScorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
     peer = Peer(model, vocabulary)
-    draws = [draws_of(f"bench {n}", 0, args.samples, 77) for n in range(args.images)]
+    draws = [Draws(f"bench {n}", 0, args.samples, 77) for n in range(args.images)]
     with torch.no_grad():
         visual = model.encoder(normalise(images))[1]
 

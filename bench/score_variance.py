@@ -36,7 +36,7 @@ from mdc.data.shards.index import read_index
 from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
 from mdc.evaluation.option_scores import Questions, picture
 from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import GROUPS, draws_of
+from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run
 from mdc.plan.config.score import Scoring
@@ -104,7 +104,7 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
             options = [scorer.tokens(text) for text in questions.reader.read(number)[2]["options"]]
             pictures.append(picture(scorer, questions, number))
             pairs += [Pair(place, tokens, place) for tokens in dict.fromkeys(map(tuple, options))]
-            draws.append(draws_of(f"{questions.name}/{number}", seed, args.samples, 77))
+            draws.append(Draws(f"{questions.name}/{number}", seed, args.samples, 77))
         memory = scorer.look(torch.stack(pictures))
         by_pair: dict[int, tuple[Tensor, Tensor]] = {}
         for chosen, log_probs, where in scorer.captioner.samples(memory, pairs, draws, 0, args.samples // GROUPS):

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.runs import open_run
 from mdc.plan.records import read_json
@@ -36,7 +36,7 @@ def test_a_row_of_the_matrix_is_an_image_and_a_column_a_caption(r: Path, method:
     assert matrix[estimator].shape == (record["pairs"], record["pairs"]) == (len(pairs), len(pairs))
     for image, caption in ((0, 1), (1, 0), (2, 2), (len(pairs) - 1, 3)):
         seen = scorer.look(scorer.picture(pairs[image][0])[None])
-        draws = [draws_of(f"retrieval/{caption}", scoring["seed"], scoring["samples"], scorer.context_length)]
+        draws = [Draws(f"retrieval/{caption}", scoring["seed"], scoring["samples"], scorer.context_length)]
         (one,) = scorer.score(estimator, seen, [Pair(0, scorer.tokens(pairs[caption][1]))], draws)
         assert float(matrix[estimator][image, caption]) == pytest.approx(one.value, abs=1e-4)
         assert float(matrix[f"{estimator}.error"][image, caption]) == pytest.approx(one.error, abs=1e-4)

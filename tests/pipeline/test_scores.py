@@ -17,7 +17,7 @@ from mdc.app.cli import main
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.runs import open_run
 from mdc.plan.jobs.shown import ChoiceTableJob
@@ -184,7 +184,7 @@ def test_what_a_person_is_told_is_what_the_scorer_says(
     reader = ShardReader(r / "data/corpora/alt", "val")
     own, *others = [scorer.picture(decode(reader.read(n)[1])) for n in range(9)]
     assert not any(torch.equal(own, other) for other in others), "the test's own images are unlike"
-    draws = [draws_of("asked", 0, 32, scorer.context_length)]
+    draws = [Draws("asked", 0, 32, scorer.context_length)]
 
     def score(picture: torch.Tensor, text: str) -> Scored:
         seen = scorer.look(picture[None])

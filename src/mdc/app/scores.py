@@ -13,7 +13,7 @@ from torch import Tensor
 from mdc.app.answers import Drawing, Score
 from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import RunScorer, caption_tokens
 from mdc.evaluation.retrieval import HeldOut
 from mdc.models.runs import RunModel
@@ -31,7 +31,7 @@ class Scores:
     def __init__(self, run: RunModel, scorer: RunScorer, estimator: str, samples: int, seed: int, corpus: Path | None):
         self.scorer, self.estimator, self.corpus = scorer, estimator, corpus
         self.vocabulary, self.context_length = run.vocabulary, run.context_length
-        self.draws = [draws_of("asked", seed, samples, run.context_length)]
+        self.draws = [Draws("asked", seed, samples, run.context_length)]
 
     def tokens(self, caption: str) -> list[int]:
         """By which a caption is scored: [SOT, pieces…, EOT] without those that the vocabulary does not have; [] if it has none.

@@ -20,8 +20,8 @@ from mdc.data.formats.images import ImageError, decode
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.predictors.blind import Blind, log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import Draws, draws_of
-from mdc.evaluation.predictors.score import Scorer, TooLong, sampled
+from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.score import Scorer, TooLong
 from mdc.evaluation.row_files import Columns
 from mdc.models.normalise import OPENAI_MEAN
 from mdc.models.text import clip_pieces
@@ -112,7 +112,7 @@ class Questions:
 
     def draws(self, number: int) -> Draws:
         """The masks of an item."""
-        return draws_of(f"{self.name}/{self.of_pair(number)[0]}", self.seed, self.samples, self.context_length)
+        return Draws(f"{self.name}/{self.of_pair(number)[0]}", self.seed, self.samples, self.context_length)
 
 
 def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Option], list[str]]:
@@ -136,7 +136,7 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
         for tokens in _distinct(options):
             pairs += [Pair(image, tokens, len(draws)) for image in images]
         asked.append((key, record, options, images))
-        draws.append(questions.draws(number) if sampled(scorer.estimators) else Draws(torch.empty(0), torch.empty(0)))
+        draws.append(questions.draws(number))
     if not asked:
         return [], too_long
     seen_images = scorer.look(torch.stack(pictures.pictures))

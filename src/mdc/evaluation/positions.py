@@ -20,7 +20,7 @@ from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws, draws_of
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import ScoredRun, scored_run
@@ -117,9 +117,7 @@ class _Captions:
         self.masked = family_of(run.job.method.objective) == "masked"
         scoring = job.scoring
         self.draws = [
-            draws_of(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)
-            if self.masked
-            else Draws(torch.empty(0), torch.empty(0))
+            Draws(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)
             for n in range(len(tokens))
         ]
 

@@ -20,8 +20,7 @@ from mdc.data.formats.images import ImageError, decode
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws, draws_of
-from mdc.evaluation.predictors.score import sampled
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.scored_run import scored_run
 from mdc.models.text import clip_pieces
 from mdc.models.weights import save_tensors
@@ -48,7 +47,9 @@ def main(call: Call) -> None:
     pairs = HeldOut.of(path, job.pairs, run.job.protocol.data.context_length)
     tokens = [run.scorer.tokens(caption) for caption in pairs.captions]
     pictures = torch.stack([run.scorer.picture(image) for image in pairs.images])
-    draws = [_draws(run.scorer, n, job) for n in range(len(tokens))]
+    # a caption's masks are the same against every image
+    places = run.scorer.context_length
+    draws = [Draws(f"retrieval/{n}", scoring.seed, scoring.samples, places) for n in range(len(tokens))]
 
     def part(images: range) -> dict[str, Any]:
         seen = run.scorer.look(pictures[images.start : images.stop])
@@ -84,13 +85,6 @@ def main(call: Call) -> None:
         "captions": [tuple(ids) for ids in tokens],
     }
     write_json(call.out / "retrieval.json", record(call, "retrieval", [call.out / MATRIX]) | told)
-
-
-def _draws(scorer: Any, number: int, job: RetrievalJob) -> Draws:
-    """A caption's masks are the same against every image."""
-    if not sampled(scorer.estimators):
-        return Draws(torch.empty(0), torch.empty(0))
-    return draws_of(f"retrieval/{number}", job.scoring.seed, job.scoring.samples, scorer.context_length)
 
 
 class HeldOut:

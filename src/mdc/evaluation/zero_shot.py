@@ -27,8 +27,8 @@ from mdc.data.scenes.phrases import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws, draws_of
-from mdc.evaluation.predictors.score import Scorer, sampled
+from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.score import Scorer
 from mdc.evaluation.row_files import Columns, write_rows
 from mdc.evaluation.scored_run import scored_run
 from mdc.models.text import clip_pieces
@@ -251,9 +251,7 @@ class Asked:
             raise UserError(f"probe {self.name}, image {key}: {error}") from None
 
     def _draws(self, item: str) -> Draws:
-        if not sampled(self.scorer.estimators):
-            return Draws(torch.empty(0), torch.empty(0))
-        return draws_of(f"{self.name}/{item}", self.seed, self.scorer.samples, self.scorer.context_length)
+        return Draws(f"{self.name}/{item}", self.seed, self.scorer.samples, self.scorer.context_length)
 
 
 def log_mean_probability(scores: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import toy
 from torch import Tensor
 
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair, scored
-from mdc.evaluation.predictors.draws import GROUPS, Draws, draws_of
+from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 
@@ -105,7 +105,7 @@ def test_parallel_and_pseudo_likelihood_are_their_sums() -> None:
 
 
 def _where(samples: int, length: int, item: int) -> tuple[Draws, Tensor]:
-    draws = draws_of(f"item {item}", 0, samples, 76)
+    draws = Draws(f"item {item}", 0, samples, 76)
     return draws, draws.masks(length, lambda points: (points * length).long() + 1, 0, samples // GROUPS)
 
 
@@ -131,7 +131,7 @@ def test_scores_under_the_same_masks_equal_the_plain_loop() -> None:
 
 
 def test_scores_do_not_depend_on_what_else_is_scored_or_on_the_batch() -> None:
-    draws = [draws_of(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
+    draws = [Draws(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
     for name in ("monte_carlo", "heuristic", "parallel", "pseudo_likelihood"):
         values = []
         for batch_tokens in (16, 60, 8192):

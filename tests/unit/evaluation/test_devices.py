@@ -13,7 +13,7 @@ from mdc.evaluation.attentive_probe import Fitting
 from mdc.evaluation.knn_probe import votes
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.predictors.writing import Writer
 from mdc.models.text import Vocabulary
@@ -82,7 +82,7 @@ def test_held_out_losses(name: str, method: str) -> None:
 @DEVICES
 @pytest.mark.parametrize("way", ["autoregressive", "monte_carlo", "heuristic", "parallel", "pseudo_likelihood"])
 def test_scores(name: str, way: str) -> None:
-    draws = [draws_of(str(n), 0, 32, 77) for n in range(len(PAIRS))]
+    draws = [Draws(str(n), 0, 32, 77) for n in range(len(PAIRS))]
     found = []
     for device in (CPU, torch.device(name)):
         scorer = CaptionScorer(toy.model("arc" if way == "autoregressive" else "mdc"), WORDS.mask_id, "fp32", device)

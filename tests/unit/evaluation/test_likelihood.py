@@ -18,7 +18,7 @@ from torch import Tensor
 from mdc.diffusion import likelihood
 from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import GROUPS, draws_of
+from mdc.evaluation.predictors.draws import GROUPS, Draws
 
 
 class Joint:
@@ -67,7 +67,7 @@ def test_the_bound_is_exact_for_exact_conditionals(caption: tuple[int, ...]) -> 
 
 
 def _estimate(joint: Joint, caption: tuple[int, ...], seed: int, samples: int, control: bool) -> tuple[float, float]:
-    draws = draws_of("toy", seed, samples, 8)
+    draws = Draws("toy", seed, samples, 8)
     where = draws.masks(3, lambda points: likelihood.mask_counts(points, 3), 0, samples // GROUPS)
     wrong = _distorted(joint, caption, where.flatten(0, 1)).view(where.shape)
     terms = likelihood.controlled_terms(wrong, where) if control else likelihood.token_terms(wrong, where)
@@ -98,7 +98,7 @@ def test_a_control_takes_away_what_differs_between_tokens(samples: int) -> None:
     base = torch.tensor([-0.1, -6.0, -0.3, -4.0, -1.0, -0.2], dtype=torch.float64)
 
     def estimate(seed: int, control: bool) -> float:
-        draws = draws_of("unlike", seed, samples, 8)
+        draws = Draws("unlike", seed, samples, 8)
         where = draws.masks(6, lambda points: likelihood.mask_counts(points, 6), 0, samples // GROUPS)
         log_probs = base * (1 + 0.2 * where.sum(dim=-1, keepdim=True) / 6)
         terms = likelihood.controlled_terms(log_probs, where) if control else likelihood.token_terms(log_probs, where)
@@ -155,13 +155,13 @@ def test_masks_are_equally_likely_sets_of_the_asked_size() -> None:
 
 
 def test_equal_lengths_share_masks_and_other_lengths_their_order() -> None:
-    draws = draws_of("an item", 3, 32, 76)
+    draws = Draws("an item", 3, 32, 76)
     four = draws.masks(4, lambda points: likelihood.mask_counts(points, 4), 0, 2)
-    again = draws_of("an item", 3, 64, 76).masks(4, lambda points: likelihood.mask_counts(points, 4), 0, 2)
+    again = Draws("an item", 3, 64, 76).masks(4, lambda points: likelihood.mask_counts(points, 4), 0, 2)
     assert torch.equal(four, again), "a sample is the same however many are asked for"
-    later = draws_of("an item", 3, 64, 76).masks(4, lambda points: likelihood.mask_counts(points, 4), 1, 2)
+    later = Draws("an item", 3, 64, 76).masks(4, lambda points: likelihood.mask_counts(points, 4), 1, 2)
     assert torch.equal(four[:, 1:], later)
-    assert not torch.equal(four, draws_of("another", 3, 32, 76).masks(4, lambda p: likelihood.mask_counts(p, 4), 0, 2))
+    assert not torch.equal(four, Draws("another", 3, 32, 76).masks(4, lambda p: likelihood.mask_counts(p, 4), 0, 2))
     # one mask each: the piece with the smallest key is the same in a longer caption unless the longer one has a smaller key
     one = draws.masks(3, lambda points: torch.ones(points.shape, dtype=torch.int64), 0, 2)
     more = draws.masks(5, lambda points: torch.ones(points.shape, dtype=torch.int64), 0, 2)
@@ -174,7 +174,7 @@ def test_samples_come_in_sixteens_and_one_group_has_no_error() -> None:
     assert (float(value), float(error)) == (2.0, math.inf)
     for samples in (0, 8, 24):
         with pytest.raises(ValueError, match="multiple of 16"):
-            draws_of("x", 0, samples, 8)
+            Draws("x", 0, samples, 8)
 
 
 # --- blind scores and their errors ------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_score_that_is_not_drawn_has_no_blind_error_and_a_drawn_one_has() -> N
     one = scorer("mdc")
     memory = one.look(images())
     pairs = [Pair(image, CAPTIONS[0]) for image in range(3)]
-    own, *others = one.monte_carlo(memory, pairs, [draws_of("x", 0, 64, 77)], 64)
+    own, *others = one.monte_carlo(memory, pairs, [Draws("x", 0, 64, 77)], 64)
     assert own.groups is not None and len(own.groups) == 16
     assert float(own.groups.mean()) == pytest.approx(own.value)
     assert float(own.groups.std()) / 4 == pytest.approx(own.error)

@@ -22,7 +22,7 @@ from mdc.app.scores import other_places
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items, table_rows
 from mdc.evaluation.predictors import caption_scores
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import GROUPS, draws_of
+from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.evaluation.predictors.folded import blocks_of
 from mdc.evaluation.predictors.score import RunScorer, numbers
 from mdc.models.decoder import Block
@@ -205,7 +205,7 @@ def test_a_person_is_never_shown_the_image_itself_as_another() -> None:
 def test_the_seed_decides_which_images_stand_in_and_which_masks_are_drawn() -> None:
     one = questions([(["red circle"], image % 3) for image in range(9)], images(), 2)
     asked = [replace(one, images=[f"p{image}" for image in range(9)], seed=seed) for seed in (0, 0, 1)]
-    for found in (lambda other: other.other_items(4), lambda other: other.draws(0).keys.tolist()):
+    for found in (lambda other: other.other_items(4), lambda other: other.draws(0)):
         first, again, another = map(found, asked)
         assert first == again != another
 
@@ -239,7 +239,7 @@ def test_images_and_their_keys_are_computed_once_for_all_captions_samples_and_st
     one = caption_scorer("mdc")
     count = _counted(monkeypatch, one.model)
     memory = one.look(images())
-    draws = [draws_of(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
+    draws = [Draws(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
     one.monte_carlo(memory, PAIRS, draws, 32)
     one.heuristic(memory, PAIRS)
     one.pseudo_likelihood(memory, PAIRS)
@@ -264,7 +264,7 @@ def test_items_that_show_one_image_have_it_read_once(
 def test_logits_are_made_at_masked_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     one = caption_scorer("mdc")
     count = _counted(monkeypatch, one.model)
-    memory, draws = one.look(images()), [draws_of(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
+    memory, draws = one.look(images()), [Draws(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
     masks = sum(int(where.sum()) for _, _, where in one.samples(memory, PAIRS, draws, 0, 2))
     everywhere = sum(32 * (len(pair.tokens) - 1) for pair in PAIRS)
     assert count["logits"] == masks < 0.7 * everywhere

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.positions import _about, _Captions, token_values
-from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.models.normalise import normalise
 
@@ -56,7 +56,7 @@ def test_blind_in_own_contexts_is_the_mean_of_log_p_for_every_method() -> None:
         terms = []
         for image in (n, *mdc.others(n)):
             pair = SimpleNamespace(image=image, tokens=CAPTIONS[n], item=0)
-            draws = [draws_of(f"positions/{n}", 0, 16, 77)]
+            draws = [Draws(f"positions/{n}", 0, 16, 77)]
             terms.append(float(captioner.monte_carlo(memory, [pair], draws, 16)[0].tokens[row["place"] - 1]))
         assert row["own"] == pytest.approx(terms[0], abs=1e-4)
         assert row["own_blind"] == pytest.approx(sum(terms[1:]) / 2, abs=1e-4)

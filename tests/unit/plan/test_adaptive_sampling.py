@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mdc.diffusion.likelihood import mask_counts
-from mdc.evaluation.predictors.draws import GROUPS, draws_of
+from mdc.evaluation.predictors.draws import GROUPS, Draws
 
 SAMPLES, LENGTH, ITEMS = 256, 6, 200
 
@@ -22,7 +22,7 @@ def _items(better: float, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
     base = torch.tensor([-0.1, -6.0, -0.3, -4.0, -1.0, -0.2])
     found = []
     for number in range(ITEMS):
-        draws = draws_of(f"item {number}", seed, SAMPLES, 8)
+        draws = Draws(f"item {number}", seed, SAMPLES, 8)
         where = draws.masks(LENGTH, lambda points: mask_counts(points, LENGTH), 0, SAMPLES // GROUPS)
         share = where.sum(dim=-1, keepdim=True) / LENGTH
         options = []

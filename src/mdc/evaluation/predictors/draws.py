@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,27 +24,33 @@ GROUPS = 16
 
 @dataclass(frozen=True)
 class Draws:
-    """What one item's masks are made of: ``offsets`` (G,) of the shares of masked tokens, ``keys`` (m, G, places) of places."""
+    """The draws of the item of this name for up to ``samples`` samples, a multiple of 16, of captions of up to ``places`` tokens
+    (the context length). Fewer samples give the beginning of the same draws; another number of places other ones. They are drawn
+    when masks are asked for."""
 
-    offsets: Tensor
-    keys: Tensor
+    item: str
+    seed: int
+    samples: int
+    places: int
+
+    def __post_init__(self) -> None:
+        if self.samples < GROUPS or self.samples % GROUPS:
+            raise ValueError(f"{self.samples} samples: must be a multiple of {GROUPS}")
+
+    @cached_property
+    def _drawn(self) -> tuple[Tensor, Tensor]:
+        """Offsets (G,) of the shares of masked tokens, keys (m, G, places) of places; in [0, 1)."""
+        digest = hashlib.blake2b(f"{self.seed} {self.item}".encode("utf-8", "replace"), digest_size=16).digest()
+        rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
+        offsets, keys = rng.random(GROUPS), rng.random((self.samples // GROUPS, GROUPS, self.places))
+        return torch.from_numpy(offsets), torch.from_numpy(keys)
 
     def masks(self, length: int, counts_of: Callable[[Tensor], Tensor], start: int, stop: int) -> Tensor:
         """Samples ``start`` to ``stop`` − 1 of each group, (G, stop − start, L) bool for a caption of L = ``length`` tokens.
 
         ``counts_of``: points in [0, 1) → numbers of masked tokens. A sample is the same however many are asked for.
         """
-        counts = counts_of(shifted(self.offsets, stop, base=2)[:, start:])
-        keys = self.keys[start:stop].transpose(0, 1)
+        offsets, keys = self._drawn
+        counts = counts_of(shifted(offsets, stop, base=2)[:, start:])
+        keys = keys[start:stop].transpose(0, 1)
         return masked_places(counts, torch.cat([keys[..., 1:length], keys[..., :1]], dim=-1))
-
-
-def draws_of(item: str, seed: int, samples: int, places: int) -> Draws:
-    """The draws of the item of this name for up to ``samples`` samples, a multiple of 16, of captions of up to ``places``
-    tokens (the context length). Fewer samples give the beginning of the same draws; another number of places other ones."""
-    if samples < GROUPS or samples % GROUPS:
-        raise ValueError(f"{samples} samples: must be a multiple of {GROUPS}")
-    digest = hashlib.blake2b(f"{seed} {item}".encode("utf-8", "replace"), digest_size=16).digest()
-    rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
-    offsets, keys = rng.random(GROUPS), rng.random((samples // GROUPS, GROUPS, places))
-    return Draws(torch.from_numpy(offsets), torch.from_numpy(keys))

@@ -21,7 +21,6 @@ from mdc.evaluation.predictors.similarity import Similarity
 from mdc.models.runs import RunModel
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.score import estimators_of
-from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
@@ -160,8 +159,3 @@ def numbers(name: str, scores: list[Scored]) -> list[Scored]:
             "(figure_loss) and train it again"
         )
     return scores
-
-
-def sampled(estimators: Sequence[str]) -> bool:
-    """Whether any of them draws masks."""
-    return any(ESTIMATORS[name].sampled for name in estimators)
