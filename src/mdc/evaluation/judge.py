@@ -18,18 +18,11 @@ from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.judges.endpoint import Answer, Endpoint
 from mdc.evaluation.judges.question import Question, question, votes
 from mdc.evaluation.row_files import Columns, write_rows
-from mdc.evaluation.written import written
+from mdc.evaluation.written import recorded, written
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import JudgeJob
-from mdc.plan.records import (
-    UserError,
-    clear_leftovers,
-    read_json,
-    sha256_file,
-    sha256_json,
-    write_json,
-)
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_json, write_json
 
 FILE = "judged.parquet"
 _COLUMNS: Columns = {
@@ -93,12 +86,7 @@ def _by_clip_score(
 def _clip_scores(path: Path, job: JudgeJob) -> dict[str, dict[str, float]]:
     import pyarrow.parquet as parquet
 
-    measured = read_json(path)
-    if measured.get("config_sha256") != job.metrics_config_sha256:
-        raise UserError(f"{path}: made with another configuration than {job.job} expects; measure again")
-    file = path.parent / "metrics.parquet"
-    if sha256_file(file) != measured["outputs"].get(file.name):
-        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); measure again")
+    file, _ = recorded(path, "metrics.parquet", job.metrics_config_sha256, job.job, "measure")
     found: dict[str, dict[str, float]] = {}
     for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
         found.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]

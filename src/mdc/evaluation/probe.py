@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.row_files import Columns, write_rows
 from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower
-from mdc.models.runs import read_run
+from mdc.models.runs import expected_run, read_run
 from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import Backbone, FrozenTokens
 from mdc.plan.config.problems import checked
@@ -39,8 +38,6 @@ from mdc.report.statistics.metrics import mean_average_precision, mean_per_class
 from mdc.training.device import choose_device
 from mdc.training.kept import snapshot_steps
 
-#: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
-_TOLD = ("pairs", "steps", "samples_seen")
 #: of ``items.parquet``: what each test item got, 0…1, or of several labels its scores and targets
 _COLUMNS: Columns = {
     **{"probe": "word", "item": "string"},
@@ -60,7 +57,7 @@ def main(call: Call) -> None:
     torch.set_num_threads(job.recipe.threads)
     device = choose_device(job.recipe.device)
     encoding = load(ABILITIES, "encode")
-    encoder, weights_sha256, training = _encoder(job, encoding, call.input)
+    encoder, weights_sha256, training = _encoder(call, encoding)
     store = Store(call.cache, int(runtime.cache_gb * 1e9))
     head = load(HEADS, job.head.kind if job.head else "linear")
     pooling = "tokens" if head.TOKENS else job.pooling
@@ -103,12 +100,11 @@ def _runtime(path: Path | None) -> ProbeRuntime:
     return ProbeRuntime() if path is None else checked(ProbeRuntime, read_json(path), path)
 
 
-def _encoder(
-    job: ProbeJob, encoding: Any, manifest_of: Callable[[str], Path]
-) -> tuple[Encoder | Tower, str, dict[str, int] | None]:
+def _encoder(call: Call, encoding: Any) -> tuple[Encoder | Tower, str, dict[str, int] | None]:
     """The encoder, the hash of its weights, and, if it was trained, what its run's manifest says of that."""
+    job: ProbeJob = call.job
     if isinstance(job.backbone, FrozenTokens):
-        path = manifest_of(job.backbone.job)
+        path = call.input(job.backbone.job)
         return read_tower(path, job.backbone), read_json(path)["outputs"][TOWER], None
     if job.run is None:
         encoder = encoding.untrained_encoder(job.backbone, job.seed)
@@ -117,16 +113,10 @@ def _encoder(
             digest.update(name.encode())
             digest.update(tensor.numpy().tobytes())
         return encoder, digest.hexdigest(), None
-    path = manifest_of(job.run)
-    checkpoint, manifest = read_run(path)
-    if not manifest.get("config_sha256") or manifest["config_sha256"] != job.run_config_sha256:
-        raise UserError(f"{path}: made with another configuration than {job.job} expects; retrain the run")
-    if missing := [name for name in _TOLD if name not in manifest]:
-        raise UserError(f"{path}: lacks {', '.join(missing)}; retrain the run")
-    training = {name: manifest[name] for name in _TOLD}
+    checkpoint, manifest, training = expected_run(call, job.run, job.run_config_sha256)
     if job.snapshot is not None:
         (step,) = snapshot_steps([job.snapshot], training["steps"])
-        checkpoint, _ = read_run(path, f"snapshot-{step:08d}.safetensors")
+        checkpoint, _ = read_run(call.input(job.run), f"snapshot-{step:08d}.safetensors")
         training |= {"steps": step, "samples_seen": step * (training["samples_seen"] // training["steps"])}
     return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][checkpoint.name], training
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mdc.models.runs import WEIGHTS, RunModel, read_run
+from mdc.models.runs import WEIGHTS, RunModel, expected_run
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.records import UserError, read_json
-
-#: of a run's manifest, what a table says about the training
-_TOLD = ("pairs", "steps", "samples_seen")
+from mdc.plan.records import read_json
 
 
 @dataclass(frozen=True)
@@ -38,25 +35,20 @@ class TrainedRun:
 
 def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -> TrainedRun:
     """The ``weights`` of the job ``run``; UserError if it was not made with that configuration."""
-    path = call.input(run)
-    checkpoint, manifest = read_run(path, WEIGHTS[weights])
-    if not manifest.get("config_sha256") or manifest["config_sha256"] != config_sha256:
-        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; retrain the run")
-    trained: PretrainJob = as_job(manifest["config"], "pretrain", str(path))
-    if missing := [name for name in _TOLD if name not in manifest]:
-        raise UserError(f"{path}: lacks {', '.join(missing)}; retrain the run")
-    told: dict[str, Any] = manifest
+    checkpoint, manifest, training = expected_run(call, run, config_sha256, WEIGHTS[weights])
+    trained: PretrainJob = as_job(manifest["config"], "pretrain", str(call.input(run)))
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
     tower = call.input(trained.backbone.frozen.job) if isinstance(trained.backbone, OnTokens) else None
     frozen = int(read_json(tower)["parameters"]) if tower is not None else 0
+    parameters = manifest["parameters"]
     return TrainedRun(
         RunModel(checkpoint, trained, vocabulary, tower),
         manifest["outputs"][checkpoint.name],
-        {name: told[name] for name in _TOLD},
-        told["best"]["step"] if weights == "best" else told["steps"],
-        {"trained": int(told["parameters"]["all"]), "frozen": frozen + int(told["parameters"].get("frozen", 0))},
+        training,
+        manifest["best"]["step"] if weights == "best" else manifest["steps"],
+        {"trained": int(parameters["all"]), "frozen": frozen + int(parameters.get("frozen", 0))},
         {
-            "loss": told["best"]["validation_loss"] if weights == "best" else told.get("validation_loss"),
-            "length": told.get("length"),
+            "loss": manifest["best"]["validation_loss"] if weights == "best" else manifest.get("validation_loss"),
+            "length": manifest.get("length"),
         },
     )

@@ -31,16 +31,22 @@ def written(call: Call, jobs: Mapping[str, str], images: Captioned) -> dict[str,
     return found
 
 
+def recorded(path: Path, name: str, expected: str | None, asked_by: str, again: str) -> tuple[Path, dict[str, Any]]:
+    """The file ``name`` beside the record ``path``, and the record; UserError if it is stale, or not the one that it names."""
+    record = read_json(path)
+    if record.get("config_sha256") != expected:
+        raise UserError(f"{path}: made with another configuration than {asked_by} expects; {again} again")
+    file = path.parent / name
+    if sha256_file(file) != record["outputs"].get(name):
+        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); {again} again")
+    return file, record
+
+
 def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> dict[str, SystemCaptions]:
     import pyarrow
     import pyarrow.parquet as parquet
 
-    record = read_json(path)
-    if record.get("config_sha256") != expected:
-        raise UserError(f"{path}: made with another configuration than {asked_by} expects; caption again")
-    file = path.parent / "captions.parquet"
-    if sha256_file(file) != record["outputs"].get(file.name):
-        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); caption again")
+    file, record = recorded(path, "captions.parquet", expected, asked_by, "caption")
     try:
         columns = ["system", "image", "caption", "clip_ids", "calls"]  # older files lack the last, and are read without
         rows = parquet.ParquetFile(file).read(columns=columns).to_pylist()

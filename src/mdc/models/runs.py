@@ -10,6 +10,7 @@ from mdc.models.text import Vocabulary
 from mdc.models.towers import read_tower
 from mdc.models.weights import load_weights
 from mdc.plan.config.backbones import OnTokens
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
@@ -19,6 +20,8 @@ from mdc.plan.records import UserError, read_json, sha256_file
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 #: which weights of a run → their file: the last ones, or those with the least held-out loss
 WEIGHTS = {"last": CHECKPOINT, "best": BEST}
+#: of a run's manifest, what a table says about the training; the pairs of images and captions are those that there really were
+_TRAINING = ("pairs", "steps", "samples_seen")
 
 
 def weights_of(folder: Path) -> str:
@@ -40,6 +43,20 @@ def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, A
     if sha256_file(checkpoint) != expected:
         raise UserError(f"{checkpoint}: not the checkpoint that {path} names (its sha256 differs); retrain the run")
     return checkpoint, manifest
+
+
+def expected_run(
+    call: Call, job: str, config_sha256: str | None, name: str = CHECKPOINT
+) -> tuple[Path, dict[str, Any], dict[str, int]]:
+    """``read_run`` of an input of ``call``, and what a table says of its training. UserError if the run was made with another
+    configuration."""
+    path = call.input(job)
+    checkpoint, manifest = read_run(path, name)
+    if not manifest.get("config_sha256") or manifest["config_sha256"] != config_sha256:
+        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; retrain the run")
+    if missing := [key for key in _TRAINING if key not in manifest]:
+        raise UserError(f"{path}: lacks {', '.join(missing)}; retrain the run")
+    return checkpoint, manifest, {key: manifest[key] for key in _TRAINING}
 
 
 @dataclass(frozen=True)
