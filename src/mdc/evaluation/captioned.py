@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.plan.records import UserError
 
@@ -45,10 +45,7 @@ class Captioned:
     def image(self, number: int) -> Image.Image:
         """UserError if it cannot be read."""
         key, data, _ = self.reader.read(number)
-        try:
-            return decode(data)
-        except ImageError as error:
-            raise UserError(f"image {key} {error}") from None
+        return decode_named(data, f"image {key}")
 
     def other(self, number: int, seed: int) -> int:
         """Another image to stand in for it, each for one: so many places further, round the end."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.predictors.blind import Blind, log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
@@ -208,10 +208,7 @@ def _mean_colour(scorer: Scorer) -> torch.Tensor:
 def picture(scorer: Scorer, questions: Questions, number: int) -> torch.Tensor:
     """The item's image, cropped to its box if it has one."""
     key, data, record = questions.reader.read(number)
-    try:
-        image = decode(data)
-    except ImageError as error:
-        raise UserError(f"choice set {questions.name}, item {key}: its image {error}") from None
+    image = decode_named(data, f"choice set {questions.name}, item {key}: its image")
     return scorer.picture(boxed(image, record.get("box")))
 
 

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
@@ -111,10 +111,7 @@ class HeldOut:
             if len(clip_pieces(caption)) > context_length - 2:
                 found.too_long += 1
                 continue
-            try:
-                image = decode(data)
-            except ImageError as error:
-                raise UserError(f"{path}: held-out image {key} {error}") from None
+            image = decode_named(data, f"{path}: held-out image {key}")
             if leave_out is not None and leave_out(image):
                 continue
             found.keys.append(key)

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import decode_named
 from mdc.data.scenes.phrases import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.parts import identity_of, in_parts, ranges
@@ -245,10 +245,7 @@ class Asked:
         return torch.tensor([one.value for one in scores], dtype=torch.float64).view(count, -1)
 
     def _picture(self, key: str, data: bytes) -> Tensor:
-        try:
-            return torch.as_tensor(self.scorer.picture(decode(data)))
-        except ImageError as error:
-            raise UserError(f"probe {self.name}, image {key}: {error}") from None
+        return torch.as_tensor(self.scorer.picture(decode_named(data, f"probe {self.name}, image {key}:")))
 
     def _draws(self, item: str) -> Draws:
         return Draws(f"{self.name}/{item}", self.seed, self.scorer.samples, self.scorer.context_length)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin
 
+from mdc.plan.records import UserError
+
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
@@ -90,6 +92,14 @@ def decode(data: bytes) -> Image.Image:
     of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data, None).image
+
+
+def decode_named(data: bytes, name: str) -> Image.Image:
+    """As ``decode``; UserError, which begins with ``name``, for an image that cannot be used."""
+    try:
+        return decode(data)
+    except ImageError as error:
+        raise UserError(f"{name} {error}") from None
 
 
 def image_format(data: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
 from mdc.plan.records import UserError
@@ -90,10 +90,7 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> 
         key, data, record = reader.read(number)
         if key != keys[number]:
             raise UserError(f"{path}: image {number} is {key}, and the captions are of {keys[number]}; caption again")
-        try:
-            image = decode(data)
-        except ImageError as error:
-            raise UserError(f"{path}: image {key} {error}") from None
+        image = decode_named(data, f"{path}: image {key}")
         own = [(system, rows[system.key][key]) for system in dataset.systems]
         yield _Example(dataset, key, image, list(record["captions"]), own)
 
