@@ -86,6 +86,4 @@ class Aro(Choices):
                 )
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> Aro:
-    """See mdc.data.sources.source."""
-    return Aro(source, data_dir)
+open_source = Aro  # see mdc.data.sources.source

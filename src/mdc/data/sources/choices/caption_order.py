@@ -35,6 +35,4 @@ class CaptionOrder(Orders):
                 yield self.ordered(number, read, caption, caption_id, shown)
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionOrder:
-    """See mdc.data.sources.source."""
-    return CaptionOrder(source, data_dir)
+open_source = CaptionOrder  # see mdc.data.sources.source

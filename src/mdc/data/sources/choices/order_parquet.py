@@ -40,6 +40,9 @@ class OrderParquet(Orders):
             yield self.ordered(number, images[image], caption, str(caption_id), f"coco:{int(image)}")
 
 
+open_source = OrderParquet  # see mdc.data.sources.source
+
+
 def _is_annotation(entry: Any) -> bool:
     return (
         isinstance(entry, dict)
@@ -47,8 +50,3 @@ def _is_annotation(entry: Any) -> bool:
         and type(entry.get("image_id")) is int
         and isinstance(entry.get("caption"), str)
     )
-
-
-def open_source(source: Mapping[str, Any], data_dir: Path) -> OrderParquet:
-    """See mdc.data.sources.source."""
-    return OrderParquet(source, data_dir)

@@ -7,6 +7,7 @@ still true, and the index says how many were what.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,7 +37,7 @@ _LEAST_WORDS = 7
 class SceneChoices(Source[ChoiceSample]):
     """``items`` scenes of a ``question``; ``id`` is the place of the scene in its stream, in which some pose no question."""
 
-    def __init__(self, source: Mapping[str, Any]) -> None:
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._kept: Counter[str] = Counter()
         if source["question"] in _ORDERS:
@@ -64,14 +65,10 @@ class SceneChoices(Source[ChoiceSample]):
     def _posed(self) -> Iterator[tuple[int, Scene, tuple[str, ...], str]]:
         """Of each item its scene's place and the scene, its options and their group."""
         source = self.config
-        found = index = 0
-        while found < source["items"]:
-            scene = draw_scene("choices", "test", source["seed"], index)
-            made = self._order(scene, index) if source["question"] in _ORDERS else self._pair(scene, index)
-            if made is not None:
-                yield index, scene, *made
-                found += 1
-            index += 1
+        made_of = self._order if source["question"] in _ORDERS else self._pair
+        scenes = ((index, draw_scene("choices", "test", source["seed"], index)) for index in itertools.count())
+        posed = ((index, scene, *made) for index, scene in scenes if (made := made_of(scene, index)) is not None)
+        return itertools.islice(posed, source["items"])
 
     def _pair(self, scene: Scene, index: int) -> tuple[tuple[str, ...], str] | None:
         question, seed = self.config["question"], self.config["seed"]
@@ -97,9 +94,7 @@ class SceneChoices(Source[ChoiceSample]):
         return tuple(texts), "order"
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> SceneChoices:
-    """See mdc.data.sources.source."""
-    return SceneChoices(source)
+open_source = SceneChoices  # see mdc.data.sources.source
 
 
 def _what(scene: Scene, words: list[str], order: list[str], most: int) -> str:

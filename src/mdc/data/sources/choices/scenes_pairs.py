@@ -9,6 +9,7 @@ all scenes that choice sets own, so neither was trained on.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,16 +39,12 @@ class ScenesPairs(Source[ChoiceSample]):
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        found = index = 0
-        while found < source["items"]:
-            made = swapped_pair(source["seed"], index)
-            if made is not None:
-                scenes, captions = made
-                images = [(encode_png(render(scene, source["pixels"])), "png") for scene in scenes]
-                shown, truths = f"scenes:{source['seed']}:{index}", [scene.to_json() for scene in scenes]
-                yield from two_samples(found, str(index), images, captions, shown, truths)
-                found += 1
-            index += 1
+        made = ((index, swapped_pair(source["seed"], index)) for index in itertools.count())
+        posed = ((index, *pair) for index, pair in made if pair is not None)
+        for found, (index, scenes, captions) in enumerate(itertools.islice(posed, source["items"])):
+            images = [(encode_png(render(scene, source["pixels"])), "png") for scene in scenes]
+            shown, truths = f"scenes:{source['seed']}:{index}", [scene.to_json() for scene in scenes]
+            yield from two_samples(found, str(index), images, captions, shown, truths)
 
 
 open_source = ScenesPairs  # see mdc.data.sources.source

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import StrictStr
 
 from mdc.data.formats.annotations import read_published
 from mdc.data.formats.folders import NamedImages, coco_image, existing_folder
-from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped
 from mdc.data.sources.cleaned import Choices
 
 
@@ -26,32 +26,28 @@ class Item:
     negative_caption: StrictStr
 
 
-class Images(Protocol):
-    """Images by name."""
-
-    def read(self, key: str, name: str) -> tuple[bytes, str] | None:
-        """See :meth:`mdc.data.formats.folders.NamedImages.read`."""
-
-
 class SugarCrepe(Choices):
     """The items of ``task`` in the order of the file; an item whose image is missing is left out and counted."""
 
-    def __init__(self, source: Mapping[str, Any], data_dir: Path, images: Callable[[Skipped], Images]) -> None:
-        super().__init__(source)
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source, data_dir)
         folder = existing_folder(data_dir / source["path"], "sugarcrepe")
         self._items = read_published(folder / f"{source['task']}.json", "sugarcrepe", dict[str, Item])
-        self._images = images
+        self._images = self.by_name()
+
+    def by_name(self) -> Callable[[Skipped], Any]:
+        """What gives the images by their names, as :class:`mdc.data.formats.folders.NamedImages`, to whoever keeps account."""
+        return partial(NamedImages, existing_folder(self.data_dir / self.config["images"], "mscoco"))
 
     def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         images, group = self._images(skipped), self.config["task"]
         for number, (name, item) in enumerate(self._items.items()):
             key = f"{number:08d}"
-            if (image := images.read(key, item.filename)) is not None:
+            image: Encoded | None = images.read(key, item.filename)
+            if image is not None:
                 options = (item.caption, item.negative_caption)
                 shown = coco_image(item.filename)
                 yield ChoiceSample(key, *image, options=options, group=group, id=name, image_name=shown)
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> SugarCrepe:
-    """See mdc.data.sources.source."""
-    return SugarCrepe(source, data_dir, partial(NamedImages, existing_folder(data_dir / source["images"], "mscoco")))
+open_source = SugarCrepe  # see mdc.data.sources.source

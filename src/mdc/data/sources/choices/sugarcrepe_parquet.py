@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.samples import Skipped
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.choices.sugarcrepe import SugarCrepe
 
 
-def open_source(source: Mapping[str, Any], data_dir: Path) -> SugarCrepe:
-    """See mdc.data.sources.source."""
-    columns = source["image_column"], source["name_column"]
-    return SugarCrepe(source, data_dir, partial(parquet_images, data_dir / source["images"], *columns))
+class StoredSugarCrepe(SugarCrepe):
+    def by_name(self) -> Callable[[Skipped], Any]:
+        source = self.config
+        return partial(parquet_images, self.data_dir / source["images"], source["image_column"], source["name_column"])
+
+
+open_source = StoredSugarCrepe  # see mdc.data.sources.source
