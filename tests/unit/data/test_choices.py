@@ -129,7 +129,7 @@ def test_an_index_that_does_not_add_up(tmp_path: Path) -> None:
             read_index(tmp_path / "out")
 
 
-SOURCES: dict[str, dict[str, Any]] = {"sugarcrepe": SUGARCREPE, "aro": ARO, "digits": {"kind": "digits"}}
+SOURCES: dict[str, dict[str, Any]] = {"sugarcrepe": SUGARCREPE, "aro": ARO}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from read_table import read_table
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.scenes.check import check_caption
-from mdc.data.scenes.drawing import bucket, owner
+from mdc.data.scenes.drawing import OWNED, bucket
 from mdc.data.scenes.language import kind_of_word, tags_of, text_of, words_of
 from mdc.data.scenes.world import Scene, SceneObject
 from mdc.data.scenes.wrong import QUESTIONS
@@ -36,7 +36,7 @@ def test_the_right_caption_holds_and_the_wrong_one_does_not(question: str) -> No
         assert check_caption(scene, right) == []
         false = check_caption(scene, wrong)
         assert false and not any(claim.startswith("cannot read") for claim in false)
-        assert bucket(scene) in owner("choices", "test")
+        assert bucket(scene) in OWNED["choices"]["test"]
 
 
 def test_each_question_changes_what_it_says() -> None:

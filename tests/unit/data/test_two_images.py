@@ -12,7 +12,7 @@ from data_samples import choices_of, encoded, write_choices, write_parquet
 
 from mdc.data.formats.samples import Skipped
 from mdc.data.scenes.check import check_caption, false_claims
-from mdc.data.scenes.drawing import bucket, owner
+from mdc.data.scenes.drawing import OWNED, bucket
 from mdc.data.scenes.language import words_of
 from mdc.data.scenes.world import Scene
 from mdc.evaluation.option_scores import Questions
@@ -37,7 +37,7 @@ def test_each_caption_holds_in_its_own_scene_and_is_false_in_the_other(tmp_path:
             assert Counter(map(kept, scenes[0].objects)) == Counter(map(kept, scenes[1].objects))
         for scene, sample in zip(scenes, (one, other), strict=True):
             assert check_caption(scene, sample.options[0]) == [] and false_claims(scene, sample.options[1])[0]
-            assert bucket(scene) in owner("choices", "test")
+            assert bucket(scene) in OWNED["choices"]["test"]
     again = list(choices_of({**SCENES, "items": 3}, tmp_path).samples("test", Skipped()))
     assert again == found[:6]
 

@@ -1,4 +1,4 @@
-"""Reads a caption and compares it with the scene: which claims are false, and what a complete caption would add.
+"""Reads a caption and compares it with the scene: which claims are false, and which kinds of object they link.
 
 It shares the lexicon and the meaning of a claim with the writer of captions, but not the grammar: it reads a caption
 from its text alone.
@@ -20,7 +20,7 @@ from mdc.data.scenes.language import (
     phrases_at,
     words_of,
 )
-from mdc.data.scenes.world import Description, Scene, arrangement
+from mdc.data.scenes.world import Description, Scene
 
 _JUNK_WORD = re.compile(r"(img|dsc)_\d{4}|20\d\d")
 
@@ -94,25 +94,6 @@ def check_caption(scene: Scene, caption: str) -> list[str]:
     return list(dict.fromkeys([*map(str, false), *(f"cannot read {word!r}" for word in unknown)]))
 
 
-def missing_from(scene: Scene, caption: str) -> list[str]:
-    """What a complete account would have to add. Complete means:
-
-    every kind of object with its number, size, colour and shape; how two like objects stand, where that is clear;
-    and so many relations that all kinds which are linked by clear relations are linked by stated ones.
-    """
-    claims, _ = read(caption)
-    missing: list[Claim] = []
-    for what, members in scene.kinds.items():
-        if not any(isinstance(c, Number) and c.what == what and c.count == len(members) for c in claims):
-            missing.append(Number(what, len(members), exact=True))
-        stand = arrangement(members)
-        if stand is not None and Arrangement(what, stand) not in claims:
-            missing.append(Arrangement(what, stand))
-    linked = _components(scene, _stated_links(scene, claims))
-    missing += [Relation(a, name, b) for (a, b), name in scene.relations.items() if linked[a] != linked[b]]
-    return [str(claim) for claim in missing]
-
-
 def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
     """How many links between the scene's kinds the true ones of the stated relations make, and how many clear relations can.
 
@@ -120,20 +101,20 @@ def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
     """
     true = [claim for claim in claims if claim.holds(scene)]
     stated, possible = (
-        len(scene.kinds) - len(set(_components(scene, links).values()))
-        for links in (_stated_links(scene, true), scene.relations)
+        len(scene.kinds) - len(set(components(scene, links).values()))
+        for links in (stated_links(scene, true), scene.relations)
     )
     return stated, possible
 
 
-def _stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Description, Description]]:
+def stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Description, Description]]:
     """The pairs of kinds that relations among ``claims`` speak of."""
     kinds = {members: kind for kind, members in scene.kinds.items()}
     stated = [[kinds.get(what.among(scene)) for what in (c.first, c.second)] for c in claims if isinstance(c, Relation)]
     return [(a, b) for a, b in stated if a is not None and b is not None]
 
 
-def _components(scene: Scene, edges: Iterable[tuple[Description, Description]]) -> dict[Description, int]:
+def components(scene: Scene, edges: Iterable[tuple[Description, Description]]) -> dict[Description, int]:
     """The number of the connected component of each kind."""
     label = {kind: i for i, kind in enumerate(scene.kinds)}
     for a, b in edges:

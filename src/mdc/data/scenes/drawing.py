@@ -23,7 +23,6 @@ from mdc.data.scenes.world import (
     Scene,
     SceneObject,
 )
-from mdc.plan.records import UserError
 
 # Objects stand near these places. Found by trial: a tiny encoder that is told the names of shapes (10,000 pictures,
 # two epochs) gets 18 % right with free positions on mid-grey, 43 % on dark ground, and 77 to 91 % near nine places.
@@ -41,7 +40,7 @@ SHADES = 3  # lightness steps an object's colour may move either way
 # Probes share theirs: no probe is trained on another's test. Choice sets and the scenes to be captioned lie where the probes'
 # test scenes do.
 _BUCKETS = 8
-_OWNED: dict[str, dict[str, tuple[int, ...]]] = {
+OWNED: dict[str, dict[str, tuple[int, ...]]] = {
     "caption": {"train": (0, 1, 2, 3), "val": (4,), "test": (7,)},
     "choices": {"test": (7,)},
     **{probe: {"train": (5, 6), "test": (7,)} for probe in PROBE_CLASSES},
@@ -197,35 +196,17 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
     return Scene(background, (red, green, blue), phase, objects)
 
 
-def at_least_one(count: int) -> int:
-    """``count``, if it is a possible number of scenes; UserError otherwise."""
-    if count < 1:
-        raise UserError(f"scenes: count must be at least 1, got {count}")
-    return count
-
-
 def bucket(scene: Scene) -> int:
     """Which of 8 disjoint parts of all scenes this one lies in; a hash of its whole truth."""
     return hashlib.blake2b(scene.canonical().encode(), digest_size=8).digest()[0] % _BUCKETS
-
-
-def owner(task: str, split: str) -> tuple[int, ...]:
-    """The buckets of a split. Raises `UserError` for a task or split that does not exist."""
-    if task not in _OWNED:
-        raise UserError(f"scenes: unknown task {task!r}; allowed: {', '.join(_OWNED)}")
-    if split not in _OWNED[task]:
-        raise UserError(f"scenes: task {task} has no split {split!r}; allowed: {', '.join(_OWNED[task])}")
-    return _OWNED[task][split]
 
 
 def draw_scene(task: str, split: str, seed: int, index: int) -> Scene:
     """The scene with this address; the same on any machine and in any order.
 
     ``task`` is "caption", "choices" or a key of `PROBE_CLASSES`; a probe's label is ``index`` modulo its number of classes, so
-    labels are balanced. A scene is drawn again until its bucket is the split's own. Raises `UserError` for a task or
-    split that does not exist.
+    labels are balanced. A scene is drawn again until its bucket is the split's own.
     """
-    owned = owner(task, split)
     label = index % len(PROBE_CLASSES[task]) if task in PROBE_CLASSES else 0
     scenes = (_attempt(task, label, draws_for(task, split, seed, index, attempt)) for attempt in itertools.count())
-    return next(scene for scene in scenes if bucket(scene) in owned)
+    return next(scene for scene in scenes if bucket(scene) in OWNED[task][split])

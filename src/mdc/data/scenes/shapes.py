@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from mdc.data.scenes.world import SHAPES
-from mdc.plan.records import UserError
-
 Point = tuple[float, float]
 
 
@@ -48,8 +45,6 @@ _OUTLINES: dict[str, list[Point]] = {
 @cache
 def outline(shape: str, rotation: int = 0) -> tuple[Point, ...]:
     """The shape as one polygon, upright bounding box centred on the origin with longer side 1, then rotated."""
-    if shape not in _OUTLINES:
-        raise UserError(f"scenes: unknown shape {shape!r}; allowed: {', '.join(SHAPES)}")
     xs, ys = zip(*_OUTLINES[shape], strict=True)
     scale = 1 / max(max(xs) - min(xs), max(ys) - min(ys))
     mx, my = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2

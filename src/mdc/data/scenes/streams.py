@@ -7,8 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from mdc.plan.records import UserError
-
 T = TypeVar("T")
 
 # A stream's number is its place here and must not change; a new stream comes last.
@@ -56,7 +54,5 @@ class Draws:
 
 def draws_for(stream: str, split: str, seed: int, index: int, attempt: int = 0) -> Draws:
     """The random stream of one sample: Philox with the seed as its key, and everything else in its counter."""
-    if not (0 <= seed < 2**64 and 0 <= index < 2**64):
-        raise UserError(f"scenes: seed and index must be in 0..2^64-1, got seed {seed}, index {index}")
     counter = [0, index, _STREAM[stream] * 8 + _SPLIT[split], attempt]
     return Draws(np.random.Generator(np.random.Philox(key=seed, counter=counter)))

@@ -15,7 +15,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 from mdc.data.formats.samples import ChoiceSample, RawSample, Shortcut, Skipped
 from mdc.plan import parts
-from mdc.plan.records import UserError
 
 Sample = TypeVar("Sample", covariant=True)
 #: keys that came later: an index says nothing of those that are not given, as before
@@ -52,27 +51,24 @@ class Source(ABC, Generic[Sample]):
 
 
 def open_corpus(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
-    """Captioned images. UserError for a kind that is no corpus, and for files that are missing or cannot be read."""
-    return _opened(parts.CORPORA, "corpus", source, data_dir)
+    """Captioned images. UserError for files that are missing or cannot be read."""
+    return _opened(parts.CORPORA, source, data_dir)
 
 
 def open_probe(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
     """Labelled images; errors as ``open_corpus``."""
-    return _opened(parts.PROBES, "probe", source, data_dir)
+    return _opened(parts.PROBES, source, data_dir)
 
 
 def open_choices(source: Mapping[str, Any], data_dir: str | Path) -> Source[ChoiceSample]:
     """Images with a right caption and wrong ones; they have one split. Errors as ``open_corpus``."""
-    return _opened(parts.CHOICES, "choice set", source, data_dir)
+    return _opened(parts.CHOICES, source, data_dir)
 
 
 def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[str]]:
     """Captions without images: the captions of each row, as the files hold them. Errors as ``open_corpus``."""
-    return _opened(parts.TEXTS, "list of captions", source, data_dir)
+    return _opened(parts.TEXTS, source, data_dir)
 
 
-def _opened(kinds: Mapping[str, str], what: str, source: Mapping[str, Any], data_dir: str | Path) -> Any:
-    kind = source["kind"]
-    if kind not in kinds:
-        raise UserError(f"source kind {kind!r} is not a {what}; allowed: {', '.join(kinds)}")
-    return parts.load(kinds, kind).open_source(source, Path(data_dir))
+def _opened(kinds: Mapping[str, str], source: Mapping[str, Any], data_dir: str | Path) -> Any:
+    return parts.load(kinds, source["kind"]).open_source(source, Path(data_dir))

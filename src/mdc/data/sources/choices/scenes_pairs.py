@@ -17,7 +17,7 @@ from typing import Any
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.scenes.check import check_caption, false_claims
-from mdc.data.scenes.drawing import bucket, draw_scene, owner
+from mdc.data.scenes.drawing import OWNED, bucket, draw_scene
 from mdc.data.scenes.language import article
 from mdc.data.scenes.render import encode_png, render
 from mdc.data.scenes.streams import draws_for
@@ -62,7 +62,7 @@ def swapped_pair(seed: int, index: int) -> tuple[tuple[Scene, Scene], tuple[str,
     objects = tuple(moved.get(one, one) for one in scene.objects)
     start = draws.between(0, _PHASES - 1)
     others = (replace(scene, phase=(start + step) % _PHASES, objects=objects) for step in range(_PHASES))
-    other = next((one for one in others if bucket(one) in owner(_TASK, _SPLIT)), None)
+    other = next((one for one in others if bucket(one) in OWNED[_TASK][_SPLIT]), None)
     if other is None:
         return None
     a, b = map(_noun, kinds)

@@ -10,32 +10,26 @@ from collections.abc import Iterator
 
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.scenes.captions import compose
-from mdc.data.scenes.drawing import at_least_one, draw_scene, owner
+from mdc.data.scenes.drawing import draw_scene
 from mdc.data.scenes.render import encode_png, render
 from mdc.data.sources.source import Source
 
 
 class ScenesCorpus(Source[RawSample]):
-    """As many captioned scenes a split as the source's key of that name says."""
-
-    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        source = self.config
-        return corpus_samples(source["style"], split, source.get(split, 0), source["seed"], source["pixels"])
-
-
-open_source = ScenesCorpus  # see mdc.data.sources.source
-
-
-def corpus_samples(style: str, split: str, count: int, seed: int, pixels: int) -> Iterator[RawSample]:
-    """``count`` captioned scenes of ``split`` ("train", "val" or "test"), caption style "alt", "dense" or "brief".
+    """As many captioned scenes a split as the source's key of that name says.
 
     The same seed shows the same pictures in all styles, as the paper's corpora would if one were a recaptioned copy.
     ``truth`` is `Scene.to_json` and ``errors``: the caption's deliberate false claims as `check_caption` words them.
-    Raises `UserError` for a style, split, count, seed or size out of range.
     """
-    owner("caption", split)
-    for index in range(at_least_one(count)):
-        scene = draw_scene("caption", split, seed, index)
-        caption = compose(scene, style, seed, index)
-        truth = scene.to_json() | {"errors": list(caption.errors)}
-        yield RawSample(f"{split}-{index:07d}", encode_png(render(scene, pixels)), "png", (caption.text,), truth)
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        source = self.config
+        for index in range(source.get(split, 0)):
+            scene = draw_scene("caption", split, source["seed"], index)
+            png = encode_png(render(scene, source["pixels"]))
+            caption = compose(scene, source["style"], source["seed"], index)
+            truth = scene.to_json() | {"errors": list(caption.errors)}
+            yield RawSample(f"{split}-{index:07d}", png, "png", (caption.text,), truth)
+
+
+open_source = ScenesCorpus  # see mdc.data.sources.source
