@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.evaluation.captioned import Captioned
-from mdc.evaluation.metrics.chair import hallucinated, mentioned, read_instances
+from mdc.evaluation.metrics.chair import mentioned, read_instances
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import sha256_file
 
@@ -30,8 +30,8 @@ class Objects:
         """[objects that a tokenised caption names, those of them that its image does not have]."""
         if self.truths is None:
             return None
-        found = hallucinated(caption, self.truths[place])
-        return [len(found.named), len(found.wrong)]
+        named = mentioned(caption)
+        return [len(named), sum(one not in self.truths[place] for one in named)]
 
 
 def objects(instances: str | None, images: Captioned, references: Mapping[str, Sequence[str]]) -> Objects:

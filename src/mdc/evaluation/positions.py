@@ -32,7 +32,7 @@ from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import PositionsJob
 from mdc.plan.parts import OBJECTIVES, family_of, load
 from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import UserError, clear_leftovers, write_json
+from mdc.plan.records import clear_leftovers, write_json
 from mdc.training.device import choose_device
 from mdc.training.objectives.masked import schedule_of
 
@@ -60,8 +60,6 @@ def main(call: Call) -> None:
     torch.set_num_threads(job.scoring.threads)
     device = choose_device(job.scoring.device, local_rank())
     run = scored_run(call, device)
-    if family_of(run.job.method.objective) not in ("autoregressive", "masked"):
-        raise UserError(f"{job.job}: a method with the objective {run.job.method.objective} predicts no tokens")
     path = call.input(f"data/corpora/{run.job.corpus}")
     index = read_index(path, verify="auto", kind="corpus")
     known = index["source"]["kind"] == "scenes"

@@ -8,7 +8,7 @@ directions, and how much of a caption's blind score is best taken off (see :mod:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,22 +87,19 @@ def main(call: Call) -> None:
     write_json(call.out / "retrieval.json", record(call, "retrieval", [call.out / MATRIX]) | told)
 
 
+@dataclass
 class HeldOut:
-    """The first N held-out pairs of a corpus whose first caption fits the context: keys, images, captions."""
+    """The first N held-out pairs of a corpus whose first caption fits the context; before them, so many were ``too_long``."""
 
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.images: list[Any] = []
-        self.captions: list[str] = []
-        self.truths: list[Any] = []
-        self.too_long = 0
+    keys: list[str]
+    images: list[Image.Image]
+    captions: list[str]
+    too_long: int = 0
 
     @classmethod
-    def of(
-        cls, path: Path, count: int, context_length: int, leave_out: Callable[[Image.Image], bool] | None = None
-    ) -> HeldOut:
-        """``leave_out``: images that do not count. UserError if the corpus has no held-out split or fewer than two such pairs."""
-        reader, found = ShardReader(path, SPLIT), cls()
+    def of(cls, path: Path, count: int, context_length: int) -> HeldOut:
+        """UserError if the corpus has no held-out split or fewer than two such pairs."""
+        reader, found = ShardReader(path, SPLIT), cls([], [], [])
         for number in range(len(reader)):
             if len(found.keys) == count:
                 break
@@ -111,13 +108,9 @@ class HeldOut:
             if len(clip_pieces(caption)) > context_length - 2:
                 found.too_long += 1
                 continue
-            image = decode_named(data, f"{path}: held-out image {key}")
-            if leave_out is not None and leave_out(image):
-                continue
+            found.images.append(decode_named(data, f"{path}: held-out image {key}"))
             found.keys.append(key)
-            found.images.append(image)
             found.captions.append(caption)
-            found.truths.append(record.get("truth"))
         if len(found.keys) < 2:
             raise UserError(f"{path}: {len(found.keys)} held-out pairs fit the context; at least two are needed")
         return found

@@ -176,18 +176,9 @@ def test_predict_is_the_linear_layer(normalize: bool) -> None:
     torch.testing.assert_close(predict(probe, features, batch_size=7), expected)
 
 
-@pytest.mark.parametrize(
-    ("features", "targets", "words"),
-    [
-        (torch.zeros(4, 2), torch.tensor([0, 1, 2, 3]), "classes 0 to 3, must lie in 0 to 2"),
-        (torch.zeros(4, 2), torch.tensor([0, 1, 2]), "3 for 4"),
-        (torch.zeros(4, 2).double(), torch.tensor([0, 1, 2, 0]), "must be float32"),
-        (torch.full((4, 2), float("nan")), torch.tensor([0, 1, 2, 0]), "not finite"),
-        (torch.zeros(4, 2), torch.zeros(4, 2), "2 columns, must be 3"),
-        (torch.zeros(4, 2), torch.full((4, 3), 0.5), "must be 0 or 1"),
-        (torch.zeros(4, 2), torch.zeros(4), "must be int64"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(features: torch.Tensor, targets: torch.Tensor, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        train_linear_probe(features, targets, 3)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_features_that_are_not_finite_are_refused(value: float) -> None:
+    features = torch.zeros(4, 2)
+    features[2, 1] = value
+    with pytest.raises(UserError, match="not finite"):
+        train_linear_probe(features, torch.tensor([0, 1, 2, 0]), 3)

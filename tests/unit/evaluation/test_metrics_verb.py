@@ -12,12 +12,12 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from test_caption_metrics import measure
 from tiny_clip import write_clip
 
 from mdc.app.cli import main
 from mdc.evaluation.metrics import metrics
 from mdc.evaluation.metrics.files import image_ids, read_captions, read_file_names, read_references
-from mdc.evaluation.metrics.metrics import measure
 from mdc.plan.records import UserError
 
 CAPTIONS = {"7": "a dog runs on the beach", "9": "two men ride a horse"}

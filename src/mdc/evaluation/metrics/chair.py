@@ -6,12 +6,11 @@ synonyms are ours, so values are near those of the authors' list and not equal t
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from mdc.data.formats.gzipped import read_json_value
 from mdc.plan.records import UserError
 
 #: category → what else it is called, in the singular; phrases of several words count before the words in them
@@ -150,13 +149,6 @@ _PHRASES = _phrases()
 _LONGEST = max(map(len, _PHRASES))
 
 
-class Mentions(NamedTuple):
-    """Of one caption: the objects that it names, with repetitions, and those of them that its image does not have."""
-
-    named: list[str]
-    wrong: list[str]
-
-
 def mentioned(tokens: str) -> list[str]:
     """The categories that a caption names, in order; ``tokens`` in lower case with a space between them."""
     words = tokens.split()
@@ -178,21 +170,12 @@ def mentioned(tokens: str) -> list[str]:
     return found
 
 
-def hallucinated(tokens: str, truth: Iterable[str]) -> Mentions:
-    """What a caption names, and what of it is not in ``truth``, the categories of its image."""
-    named, there = mentioned(tokens), set(truth)
-    return Mentions(named, [one for one in named if one not in there])
-
-
 def read_instances(path: Path) -> dict[int, set[str]]:
     """Of a COCO instances file (plain or gzipped), the categories of each image. UserError if it is none."""
+    values = read_json_value(path)
     try:
-        data = path.read_bytes()
-        values = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         return _categories(values)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: is no instances file of COCO ({type(error).__name__}: {str(error)[:100]})") from None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.evaluation.metrics.java import java, java_first, java_version
+from mdc.evaluation.metrics.java import java_first, java_version
 from mdc.plan.records import UserError
 from mdc.report.statistics.corpus_scores import METEOR_COUNTS, meteor
 
@@ -64,30 +64,14 @@ class Tokenized:
     references: Texts
 
 
-def measure(captions: Captions, references: Mapping[str, Sequence[str]]) -> dict[str, Measured]:
-    """All metrics of ``captions`` {image: caption}, each image against its ``references``, images in the captions' order.
-
-    UserError for an image without references, and for no image at all.
-    """
-    program = java()
-    return measure_all(tokens(program, {"": captions}, references), program)[""]
-
-
 def tokens(
     program: Path | None, systems: Mapping[str, Captions], references: Mapping[str, Sequence[str]]
 ) -> Tokenized | None:
-    """Everything as tokens, in one call of the tokeniser; None without Java. All systems caption the same images.
-
-    UserError for an image without references, and for no image at all.
-    """
-    images = list(next(iter(systems.values()), {}))
-    if not images:
-        raise UserError("there is no caption to measure")
-    for image in images:
-        if not references.get(image):
-            raise UserError(f"image {image} has a caption and no reference")
+    """Everything as tokens, in one call of the tokeniser; None without Java. All systems caption the same images, each of which
+    has ``references``."""
     if program is None:
         return None
+    images = list(next(iter(systems.values())))
     texts = {f"r {image}": list(references[image]) for image in images}
     texts |= {
         f"s {number} {image}": [captions[image]] for number, captions in enumerate(systems.values()) for image in images
