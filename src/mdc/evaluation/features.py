@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,17 +16,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from mdc.data.loader.labelled import Kept, labelled_batches
+from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.plan.processes.store import Store
 from mdc.plan.progress import progress
 from mdc.plan.records import atomic_path
-
-
-class Encodes(Protocol):
-    """What ``mdc.evaluation.predictors.encode`` makes."""
-
-    def encode(self, images: Tensor) -> Tensor:
-        """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU."""
-        ...
 
 
 class FeatureCache:
@@ -39,7 +32,7 @@ class FeatureCache:
 
     def __init__(
         self,
-        encoder: Encodes,
+        encoder: ImageEncoder,
         store: Store,
         *,
         image_size: int,

@@ -156,11 +156,7 @@ class _Captions:
     def gradients(self, weights: Mapping[str, Tensor], number: int) -> list[float]:
         """The norms of a caption's tokens under ``weights``."""
         method, scorer = self.run.job.method, self.run.scorer
-        module = load(OBJECTIVES, method.objective)
-        protocol, shape = self.run.job.protocol, self.run.job.backbone
-        model = module.build_model(
-            method, shape, protocol.pretrain, scorer.vocabulary.size, protocol.data.context_length, 0
-        )
+        model = _built(self.run, 0)
         model.load_state_dict(dict(weights))
         model = model.to(scorer.captioner.device).eval()
         found = gradient_norms(
@@ -168,7 +164,7 @@ class _Captions:
             scorer.model.encoder.prepared(self.pictures[number][None].to(scorer.captioner.device))[0],
             self.tokens[number],
             scorer.vocabulary.mask_id,
-            schedule_of(method, protocol.pretrain) if self.masked else None,
+            schedule_of(method, self.run.job.protocol.pretrain) if self.masked else None,
             method.direction is not None,
             self.job.gradient_draws,
             torch.Generator().manual_seed(_SEED + number),
@@ -195,23 +191,22 @@ def token_values(own: Sequence[Tensor], matched: Sequence[Tensor]) -> list[dict[
     ]
 
 
+def _built(run: ScoredRun, seed: int) -> Any:
+    """The run's model with the weights that this seed draws."""
+    job, size = run.job, run.scorer.vocabulary.size
+    module = load(OBJECTIVES, job.method.objective)
+    return module.build_model(
+        job.method, job.backbone, job.protocol.pretrain, size, job.protocol.data.context_length, seed
+    )
+
+
 def _stages(
     call: Call, run: ScoredRun, job: PositionsJob, device: torch.device
 ) -> list[tuple[str, int, Mapping[str, Tensor]]]:
     """(name, step, weights) of the model before training, at its snapshots, and at its end."""
-    trained = run.job
-    module = load(OBJECTIVES, trained.method.objective)
-    initial = module.build_model(
-        trained.method,
-        trained.backbone,
-        trained.protocol.pretrain,
-        run.scorer.vocabulary.size,
-        trained.protocol.data.context_length,
-        trained.seed,
-    )
     path = call.input(str(job.run))
     _, manifest = read_run(path)
-    stages: list[tuple[str, int, Mapping[str, Tensor]]] = [("initial", 0, initial.state_dict())]
+    stages: list[tuple[str, int, Mapping[str, Tensor]]] = [("initial", 0, _built(run, run.job.seed).state_dict())]
     for step in manifest["snapshots"]:
         name = f"snapshot-{step:08d}.safetensors"
         weights, _ = read_run(path, name)

@@ -21,7 +21,7 @@ from mdc.data.shards.index import read_index
 from mdc.evaluation import features
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.row_files import Columns, write_rows
-from mdc.models.encoder import Encoder
+from mdc.models.encoder import Encoder, build_encoder
 from mdc.models.encoders.tower import Tower
 from mdc.models.runs import expected_run, read_run
 from mdc.models.towers import TOWER, read_tower
@@ -107,7 +107,7 @@ def _encoder(call: Call, encoding: Any) -> tuple[Encoder | Tower, str, dict[str,
         path = call.input(job.backbone.job)
         return read_tower(path, job.backbone), read_json(path)["outputs"][TOWER], None
     if job.run is None:
-        encoder = encoding.untrained_encoder(job.backbone, job.seed)
+        encoder = build_encoder(job.backbone, job.seed)
         digest = hashlib.sha256()
         for name, tensor in encoder.state_dict().items():
             digest.update(name.encode())

@@ -23,8 +23,9 @@ from mdc.data.loader.labelled import labelled_batches
 from mdc.data.shards import probe_set_job
 from mdc.data.sources.source import Source
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.evaluation.predictors.encode import ImageEncoder, untrained_encoder
+from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.probe import main
+from mdc.models.encoder import build_encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.params import ProtocolProbe
 from mdc.plan.config.scale import Attentive, Neighbours, Probe
@@ -156,7 +157,7 @@ def read_job_of(job: ProbeJob) -> ProbeJob:
 
 
 def test_tokens_are_those_of_the_encoder_in_half_precision() -> None:
-    encoder = untrained_encoder(toy.BACKBONE, 3)
+    encoder = build_encoder(toy.BACKBONE, 3)
     images = torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     found = ImageEncoder(encoder, "tokens", "fp32", torch.device("cpu")).encode(images)
     with torch.no_grad():
@@ -280,7 +281,7 @@ def _scores(job: ProbeJob, noise: Path, folder: Path) -> np.ndarray:
 
 def _expected(job: ProbeJob, values: dict[str, Any], noise: Path) -> np.ndarray:
     """The scores without the job: features by the encoder, and one call of the probe."""
-    encoder = ImageEncoder(untrained_encoder(job.backbone, job.seed), job.pooling, "fp32", torch.device("cpu"))
+    encoder = ImageEncoder(build_encoder(job.backbone, job.seed), job.pooling, "fp32", torch.device("cpu"))
     train, test = (list(labelled_batches(noise, name, image_size=16, batch_size=20)) for name in ("train", "test"))
     names = {key: values[key] for key in ("lr", "epochs", "batch_size", "weight_decay", "fused")}
     recipe = ProbeRecipe(**names, normalize=values["normalise"])

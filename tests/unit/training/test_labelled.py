@@ -24,8 +24,9 @@ from mdc.data.loader.labelled import Crops, Kept, labelled_batches
 from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.features import FeatureCache
-from mdc.evaluation.predictors.encode import ImageEncoder, untrained_encoder
+from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.probe import main
+from mdc.models.encoder import build_encoder
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError, write_json
@@ -49,7 +50,7 @@ def features(
     folder: Path, probe_set: Path, workers: int = 0, seed: int = 0, size: int = SIZE, **pixels: str
 ) -> torch.Tensor:
     backbone = toy.BACKBONE.model_copy(update={"image_size": size})
-    encoder = ImageEncoder(untrained_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
+    encoder = ImageEncoder(build_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
     options = {"image_size": size, "batch_size": 9, "workers": workers, "pixels": pixels}
     cache = FeatureCache(encoder, Store(folder), identity={"weights": str(seed)}, **options)
     return cache.features(probe_set, read_index(probe_set), "train")[0]

@@ -97,8 +97,7 @@ def text(row: Any) -> str:
     """Token ids as text, up to the end."""
     import open_clip
 
-    decoded: str = open_clip.decode(row)
-    return decoded.split("<end_of_text>")[0].replace("<start_of_text>", "").strip()
+    return open_clip.decode(row).split("<end_of_text>")[0].replace("<start_of_text>", "").strip()
 
 
 if __name__ == "__main__":

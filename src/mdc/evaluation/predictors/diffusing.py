@@ -179,8 +179,7 @@ class _Predict:
     def _hidden(self, tokens: Tensor, t: int, memory: Memory) -> Tensor:
         writer = self.writer
         with autocast(writer.device, writer.precision):
-            hidden: Tensor = writer.model.text(tokens, torch.full((1,), t, device=tokens.device), memory)
-        return hidden
+            return writer.model.text(tokens, torch.full((1,), t, device=tokens.device), memory)
 
     def _said(self, hidden: Tensor) -> Tensor:
         with autocast(self.writer.device, self.writer.precision):
@@ -191,12 +190,8 @@ class _Noise:
     """Uniform numbers of each image and stride, in float64: a stream each, named by the seed, the stride and the image's key."""
 
     def __init__(self, seed: int, keys: Sequence[str], length: int, vectors: int, device: torch.device) -> None:
-        self._seed, self._keys, self._device = (
-            seed,
-            [list(key.encode("utf-8", "surrogatepass")) for key in keys],
-            device,
-        )
-        self._length, self._vectors = length, vectors
+        self._seed, self._length, self._vectors, self._device = seed, length, vectors, device
+        self._keys = [list(key.encode("utf-8", "surrogatepass")) for key in keys]
 
     def of_start(self) -> tuple[Tensor, Tensor]:
         """(what, which), (n, L) each, of what stands there in the beginning."""

@@ -35,11 +35,6 @@ class ImageEncoder:
         return pool(cls.float(), patches.float(), self.pooling).cpu()
 
 
-def untrained_encoder(backbone: Backbone, seed: int) -> PixelEncoder:
-    """The encoder that every run of ``seed`` starts from."""
-    return build_encoder(backbone, seed)
-
-
 def trained_encoder(checkpoint: Path, backbone: Backbone) -> PixelEncoder:
     """The encoder of a checkpoint, whatever method it belongs to; UserError if it is not of this backbone."""
     encoder = build_encoder(backbone, seed=0)

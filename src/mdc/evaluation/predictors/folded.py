@@ -61,8 +61,7 @@ def hidden_states(model: AnyCaptioner, tokens: Tensor, memory: Memory) -> Tensor
         mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value)
         x = x + attention.out(mixed.transpose(1, 2).reshape(x.shape))
         x = x + block.mlp(block.norm_mlp(x))
-    states: Tensor = text.norm(x)
-    return states.view(captions, versions, length, -1)
+    return text.norm(x).view(captions, versions, length, -1)
 
 
 def log_probabilities(model: AnyCaptioner, hidden: Tensor, targets: Tensor) -> Tensor:

@@ -40,8 +40,7 @@ class RunWriter:
 
     def look(self, images: Tensor) -> Memory | Seen:
         """Pictures (I, 3, S, S) → what the decoder reads of them, computed once."""
-        found: Memory | Seen = self.writer.look(images)
-        return found
+        return self.writer.look(images)
 
     def write(
         self, seen: Any, how: Unmasking | Beam | Diffusing, keys: Sequence[str], guiding: Guiding | None = None
@@ -52,14 +51,11 @@ class RunWriter:
         UserError for a way of writing that the method does not have, or captions longer than the context.
         """
         self._check(how)
-        found: list[Written]
         if isinstance(how, Unmasking):
-            found = self.writer.unmasked(seen, how, keys, guiding)
-        elif isinstance(how, Diffusing):
-            found = self.writer.written(seen, how, keys)
-        else:
-            found = self.writer.searched(seen, how, reverse=self.method.direction is not None)
-        return found
+            return self.writer.unmasked(seen, how, keys, guiding)
+        if isinstance(how, Diffusing):
+            return self.writer.written(seen, how, keys)
+        return self.writer.searched(seen, how, reverse=self.method.direction is not None)
 
     def guiding(self, clip: Any, seen: Tensor) -> Guiding:
         """What a policy with a guide asks: ``clip`` (a scorer of a CLIP run), which has ``seen`` the images.
@@ -83,8 +79,7 @@ class RunWriter:
                 raise UserError(
                     f"a caption of {len(template)} BPE tokens is too long; at most {self.context_length - 2} fit the context"
                 )
-        found: list[Written] = self.writer.filled(seen, templates, how, keys)
-        return found
+        return self.writer.filled(seen, templates, how, keys)
 
     def text(self, written: Written) -> str:
         """A caption as text, in lower case."""

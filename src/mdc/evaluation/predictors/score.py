@@ -129,12 +129,8 @@ class RunScorer:
         match estimator:
             case "likelihood":
                 return scorer.autoregressive(seen, pairs, reverse=self.method.direction is not None)
-            case "parallel":
-                return scorer.parallel(seen, pairs)
-            case "heuristic":
-                return scorer.heuristic(seen, pairs)
-            case "pseudo_likelihood":
-                return scorer.pseudo_likelihood(seen, pairs)
+            case "parallel" | "heuristic" | "pseudo_likelihood":
+                return getattr(scorer, estimator)(seen, pairs)
             case _:
                 t_range = None if estimator == "monte_carlo" else self.method.t_range
                 return scorer.monte_carlo(seen, pairs, draws, self.samples, t_range)

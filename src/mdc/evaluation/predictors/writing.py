@@ -175,8 +175,7 @@ class Writer:
         framed = torch.cat([frame[:, :1], tokens, frame[:, 1 : 1 + end]], dim=1)
         part = memory if len(rows) == len(memory) else memory.of(rows)
         with autocast(self.device, self.precision):
-            found: Tensor = hidden_states(self.model, framed[:, None], part)[:, 0, 1 : 1 + tokens.shape[1]][where]
-        return found
+            return hidden_states(self.model, framed[:, None], part)[:, 0, 1 : 1 + tokens.shape[1]][where]
 
     @torch.no_grad()
     def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
