@@ -48,7 +48,9 @@ def main(call: Call) -> None:
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
     measured = measure_all(split, program, job.left_out)
     clip = _clip(call, job, images)
-    there = objects(job.instances, images, split.references if split is not None else _lower(images))
+    # without Java nothing is tokenised as the challenge does, and words are counted as they stand
+    words = split or _in_lower_case(captions, images)
+    there = objects(job.instances, images, words.references)
     repeated = _training_captions(call, job)
     rows: list[Row] = []
     systems: dict[str, Any] = {}
@@ -56,7 +58,7 @@ def main(call: Call) -> None:
         scores: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(some)
         if clip is not None:
             scores = clip.of(list(some.values()), list(found[name].clip_ids.values()))
-        rows += _rows(name, some, found[name].calls, images, measured[name], split, scores, repeated, there)
+        rows += _rows(name, some, found[name].calls, images, measured[name], words, scores, repeated, there)
         systems[name] = _of_all(measured[name], split, name) | found[name].told
     clear_leftovers(call.out)
     path = call.out / FILE
@@ -86,8 +88,10 @@ def _training_captions(call: Call, job: CaptionMetricsJob) -> frozenset[str]:
     return frozenset(map(_plain, captions))
 
 
-def _lower(images: Captioned) -> dict[str, list[str]]:
-    return {key: [one.lower() for one in some] for key, some in zip(images.keys, images.references, strict=True)}
+def _in_lower_case(captions: Captions, images: Captioned) -> Tokenized:
+    systems = {name: {image: [one.lower()] for image, one in some.items()} for name, some in captions.items()}
+    references = zip(images.keys, images.references, strict=True)
+    return Tokenized(systems, {image: [one.lower() for one in some] for image, some in references})
 
 
 def _plain(caption: str) -> str:
@@ -101,16 +105,14 @@ def _rows(
     calls: Mapping[str, int | None],
     images: Captioned,
     measured: Mapping[str, Measured],
-    split: Tokenized | None,
+    words: Tokenized,
     scores: Sequence[tuple[float | None, float | None]],
     repeated: frozenset[str],
     there: Objects,
 ) -> list[Row]:
     rows = []
     for place, (image, caption) in enumerate(captions.items()):
-        # without Java nothing is tokenised as the challenge does, and words are counted as they stand
-        ours = split.systems[system][image][0] if split is not None else caption.lower()
-        theirs = split.references[image] if split is not None else [one.lower() for one in images.references[place]]
+        (ours,), theirs = words.systems[system][image], words.references[image]
         written = Written(caption, ours, theirs, _plain(caption) in repeated, calls[image])
         row: Row = {"system": system, "image": image, "CLIPScore": scores[place][0], "RefCLIPScore": scores[place][1]}
         row |= {name: _at(measured[name].images, place) for name in METRICS}

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.data.formats.images import decode_named
-from mdc.data.scenes.phrases import class_phrases
+from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair

@@ -21,7 +21,7 @@ from mdc.app.clip_benchmark import BenchmarkModel
 from mdc.data.formats.images import decode
 from mdc.data.scenes.check import check_caption
 from mdc.data.scenes.drawing import draw_scene
-from mdc.data.scenes.phrases import class_phrases
+from mdc.data.scenes.language import class_phrases
 from mdc.data.scenes.world import PROBE_CLASSES
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.predictors.caption_scores import Pair

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from mdc.data.scenes.world import (
     ARRANGEMENTS,
     COLOURS,
+    PROBE_CLASSES,
     RELATIONS,
     SHAPES,
     SIZES,
@@ -104,6 +105,26 @@ def tags_of(words: Sequence[str]) -> list[str]:
     tags = {"shape": "NN", "thing": "NN", "colour": "JJ", "size": "JJ"}
     entries = [LEXICON.get(word, Entry("", None)) for word in words]
     return [tags.get(entry.kind, "XX") + ("S" if entry.several else "") for entry in entries]
+
+
+def class_phrases(task: str) -> list[str] | None:
+    """A phrase for each class of a probe (a key of `PROBE_CLASSES`), in their order; None where the language has none.
+
+    A phrase holds for the scenes of its class and for no others of the probe.
+    """
+    classes = PROBE_CLASSES[task]
+    match task:
+        case "shape":
+            return [f"{article(name)} {name}" for name in classes]
+        case "colour":
+            return [f"{article(name)} {name} shape" for name in classes]
+        case "count":
+            return [f"{name} {'shape' if name == 'one' else plural('shape')}" for name in classes]
+        case "relation" | "corners":
+            return [f"a red shape {name} a blue shape" for name in classes]
+        case "axis":
+            return [f"two shapes {name}" for name in classes]
+    return None
 
 
 def kind_of_word(word: str) -> str:

@@ -24,7 +24,14 @@ from mdc.diffusion.likelihood import (
     token_terms,
 )
 from mdc.evaluation.predictors.draws import GROUPS, Draws
-from mdc.evaluation.predictors.folded import AnyCaptioner, confidences, hidden_states, log_probabilities, read_images
+from mdc.evaluation.predictors.folded import (
+    AnyCaptioner,
+    by_length,
+    confidences,
+    hidden_states,
+    log_probabilities,
+    read_images,
+)
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 
@@ -227,15 +234,9 @@ class CaptionScorer:
 
     def batches(self, pairs: Sequence[Pair], versions: Callable[[int], int]) -> Iterator[tuple[list[int], Tensor]]:
         """Places of pairs of equal length, and their tokens (C, T): as many as ``batch_tokens`` allows, at least one."""
-        by_length: dict[int, list[int]] = {}
-        for place, pair in enumerate(pairs):
-            by_length.setdefault(len(pair.tokens), []).append(place)
-        for length, places in by_length.items():
-            size = max(self.batch_tokens // (length * versions(length - 1)), 1)
-            for start in range(0, len(places), size):
-                chosen = places[start : start + size]
-                tokens = torch.tensor([list(pairs[p].tokens) for p in chosen], device=self.device)
-                yield chosen, tokens
+        lengths = [len(pair.tokens) for pair in pairs]
+        for chosen in by_length(lengths, lambda length: self.batch_tokens // (length * versions(length - 1))):
+            yield chosen, torch.tensor([list(pairs[p].tokens) for p in chosen], device=self.device)
 
 
 def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:

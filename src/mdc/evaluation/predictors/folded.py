@@ -10,7 +10,7 @@ C captions with n versions each, T tokens (SOT included), W the decoder's width,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -89,6 +89,16 @@ def logit_blocks(model: AnyCaptioner, hidden: Tensor) -> Iterator[tuple[slice, T
     for start in range(0, len(hidden), rows):
         part = slice(start, start + rows)
         yield part, model.head(hidden[part]).float()
+
+
+def by_length(lengths: Sequence[int], at_once: Callable[[int], int]) -> Iterator[list[int]]:
+    """Places of equal ``lengths``, so many together as ``at_once`` says for their length, at least one."""
+    places: dict[int, list[int]] = {}
+    for place, length in enumerate(lengths):
+        places.setdefault(length, []).append(place)
+    for length, equal in places.items():
+        size = max(at_once(length), 1)
+        yield from (equal[start : start + size] for start in range(0, len(equal), size))
 
 
 def blocks_of(model: Captioner) -> list[Block]:

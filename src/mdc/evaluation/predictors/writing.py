@@ -8,7 +8,7 @@ not depend on what is captioned beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from mdc.diffusion.sampling import (
     most_confident,
     unmask,
 )
-from mdc.evaluation.predictors.folded import AnyCaptioner, hidden_states, logit_blocks, read_images
+from mdc.evaluation.predictors.folded import AnyCaptioner, by_length, hidden_states, logit_blocks, read_images
 from mdc.evaluation.predictors.stepwise import stepwise
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
@@ -123,7 +123,7 @@ class Writer:
         guiding: Guiding | None = None,
     ) -> list[Written]:
         found: list[Written | None] = [None] * len(templates)
-        for places in self._batches(templates):
+        for places in by_length([len(one) for one in templates], lambda length: self.batch_tokens // (length + 2)):
             tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)
             if policy.guide is not None:
                 assert guiding is not None
@@ -210,15 +210,6 @@ class Writer:
 
         turns = None if noise.turns is None else noise.turns.to(self.device)
         return unmask(propose, tokens, tokens == self.vocabulary.mask_id, _policy(policy), turns)
-
-    def _batches(self, templates: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Places of templates of equal length, as many as ``batch_tokens`` allows, at least one."""
-        by_length: dict[int, list[int]] = {}
-        for place, template in enumerate(templates):
-            by_length.setdefault(len(template), []).append(place)
-        for length, places in by_length.items():
-            size = max(self.batch_tokens // (length + 2), 1)
-            yield from (places[start : start + size] for start in range(0, len(places), size))
 
     # --- autoregressive models ------------------------------------------------------------------------------------------
 
