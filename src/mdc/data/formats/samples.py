@@ -177,7 +177,8 @@ def counted(read: Callable[[], Encoded], skipped: Skipped, key: str, file: str) 
 
 
 def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> Encoded | None:
-    """``read_image``, counted."""
+    """``read_image``, counted; of a struct, as Hugging Face's datasets have images, its ``bytes``."""
+    image = image.get("bytes") if isinstance(image, dict) else image
     return counted(partial(read_image, image), skipped, key, file)
 
 

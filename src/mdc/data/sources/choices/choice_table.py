@@ -46,8 +46,7 @@ class ChoiceTable(Choices):
             name = listed_name(str(cell or ""))
             image = folder.read(key, name)
         else:
-            data = cell.get("bytes") if isinstance(cell, dict) else cell
-            image = checked_image(data, skipped, key, self._table.path.name)
+            image = checked_image(cell, skipped, key, self._table.path.name)
             name = hashlib.blake2b(image[0], digest_size=8).hexdigest() if image is not None else ""
         return None if image is None else (image, name.encode("utf-8", "replace").decode())
 

@@ -51,11 +51,9 @@ def parquet_images(path: Path, image_column: str, name_column: str, skipped: Ski
     with open_parquet(path) as file:
         need_columns(path, file.schema_arrow.names, image_column, name_column)
         for row in stream(path, file, sorted({image_column, name_column}), IMAGES):
-            name, image = str(row[name_column]), row[image_column]
-            image = image.get("bytes") if isinstance(image, dict) else image
+            name = str(row[name_column])
             if name in found:
                 raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image must be listed once")
-            checked = checked_image(image, skipped, name, path.name)
-            if checked is not None:
+            if (checked := checked_image(row[image_column], skipped, name, path.name)) is not None:
                 found.add(name, *checked)
     return found

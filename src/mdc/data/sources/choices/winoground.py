@@ -50,8 +50,7 @@ open_source = Winoground  # see mdc.data.sources.source
 def _samples(row: Mapping[str, Any], number: int, file: str, skipped: Skipped) -> Iterator[ChoiceSample]:
     name, images = str(row["id"]), []
     for column in _IMAGES:
-        held = row[column].get("bytes") if isinstance(row[column], dict) else row[column]
-        if (image := checked_image(held, skipped, f"{number:08d}", f"{file}, id {name}, {column}")) is None:
+        if (image := checked_image(row[column], skipped, f"{number:08d}", f"{file}, id {name}, {column}")) is None:
             return
         images.append(image)
     captions = str(row["caption_0"]), str(row["caption_1"])

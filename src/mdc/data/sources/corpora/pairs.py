@@ -15,6 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.foreign_tar import TarSample, samples_by_key
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import Encoded, held_out, read_image, safe_key
@@ -62,7 +63,7 @@ class Pairs(InParts):
         try:
             account = read_json(path) if path.is_file() else {}
             names = sorted(account["files"])
-            now = {name: _size_and_time(self._folder / "shards" / name) for name in names}
+            now = {name: size_and_time(self._folder / "shards" / name)[1:] for name in names}
             if shard.name not in names or (now != account["files"] and sha256_file(shard) != account["tar"]):
                 raise KeyError("files")
             return {"sha256": account["sha256"], "files": now}
@@ -118,11 +119,6 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
     return ParquetCorpus(
         {**source, **columns, "path": mirror, "splits": {"train": "train"}, "in_parts": True}, data_dir
     )
-
-
-def _size_and_time(path: Path) -> list[int]:
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
 
 
 def _downloaded(image: bytes | None, image_size: int | None) -> Encoded:
