@@ -128,6 +128,10 @@ def iter_probe(source: dict[str, Any], split: str, folder: Path, skipped: Skippe
     return probe_of(source, folder).samples(split, Skipped() if skipped is None else skipped)
 
 
+def iter_choices(source: dict[str, Any], folder: Path, skipped: Skipped | None = None) -> Iterator[ChoiceSample]:
+    return choices_of(source, folder).samples("test", Skipped() if skipped is None else skipped)
+
+
 def write_corpus(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
     return corpus.write_corpus(name, corpus_of(source, folder), out, **more)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import small_project
-from data_samples import choices_of, encoded
+from data_samples import encoded, iter_choices
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.plan.config.read import validate
@@ -23,7 +23,7 @@ ROWS = [("a.png", "a red circle", "a blue circle", "a red star"), ("b.png", "a b
 
 
 def read(root: Path, skipped: Skipped | None = None, **more: Any) -> list[ChoiceSample]:
-    return list(choices_of({**SOURCE, **more}, root).samples("test", Skipped() if skipped is None else skipped))
+    return list(iter_choices({**SOURCE, **more}, root, skipped))
 
 
 def write(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...]) -> None:

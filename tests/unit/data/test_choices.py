@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import evaluation_files as files
 import numpy as np
 import pytest
-from data_samples import choices_of, write_choices, write_shard
+from data_samples import iter_choices, write_choices, write_shard
 from read_table import read_table
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
@@ -34,7 +34,7 @@ TAGS = {"dog": "NN", "car": "NN", "number": "NN", "brown": "JJ", "red": "JJ", "r
 
 
 def choices(source: dict[str, Any], root: Path, skipped: Skipped | None = None) -> list[ChoiceSample]:
-    return list(choices_of(source, root).samples("test", Skipped() if skipped is None else skipped))
+    return list(iter_choices(source, root, skipped))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import evaluation_files as files
 import pytest
-from data_samples import choices_of, encoded, write_parquet
+from data_samples import encoded, iter_choices, write_parquet
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.sources.choices import orders
@@ -22,7 +22,7 @@ ORDER = {"kind": "order_parquet", "path": "captions.json.gz", "images": "coco.pa
 
 
 def read(source: dict[str, Any], root: Path, skipped: Skipped | None = None) -> list[ChoiceSample]:
-    return list(choices_of(source, root).samples("test", Skipped() if skipped is None else skipped))
+    return list(iter_choices(source, root, skipped))
 
 
 def test_sugarcrepes_items_are_those_whose_image_is_there(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data_samples import choices_of, encoded, write_choices, write_parquet
+from data_samples import choices_of, encoded, iter_choices, write_choices, write_parquet
 
 from mdc.data.formats.samples import Skipped
 from mdc.data.scenes.check import check_caption, false_claims
@@ -24,7 +24,7 @@ WINOGROUND = {"kind": "winoground", "dataset": "winoground", "path": "wino"}
 
 
 def test_each_caption_holds_in_its_own_scene_and_is_false_in_the_other(tmp_path: Path) -> None:
-    found = list(choices_of(SCENES, tmp_path).samples("test", Skipped()))
+    found = list(iter_choices(SCENES, tmp_path))
     assert len(found) == 48 and len({sample.image for sample in found}) == 48
     for one, other in zip(found[::2], found[1::2], strict=True):
         assert one.group == other.group and one.options == other.options[::-1]
@@ -38,7 +38,7 @@ def test_each_caption_holds_in_its_own_scene_and_is_false_in_the_other(tmp_path:
         for scene, sample in zip(scenes, (one, other), strict=True):
             assert check_caption(scene, sample.options[0]) == [] and false_claims(scene, sample.options[1])[0]
             assert bucket(scene) in OWNED["choices"]["test"]
-    again = list(choices_of({**SCENES, "items": 3}, tmp_path).samples("test", Skipped()))
+    again = list(iter_choices({**SCENES, "items": 3}, tmp_path))
     assert again == found[:6]
 
 
@@ -55,7 +55,7 @@ def _write(path: Path, broken: dict[tuple[int, int], Any], captions: dict[int, s
 def test_an_item_whose_image_is_missing_or_broken_is_left_out_whole_and_counted(tmp_path: Path) -> None:
     _write(tmp_path / "wino", {(1, 0): None, (2, 1): encoded(0)[:30]}, {})
     skipped = Skipped()
-    found = list(choices_of(WINOGROUND, tmp_path).samples("test", skipped))
+    found = list(iter_choices(WINOGROUND, tmp_path, skipped))
     assert [(s.key, s.id, s.group, s.options, s.image) for s in found] == [
         (f"{n:08d}-{side}", f"{10 + n}-{side}", str(10 + n), options[:: 1 - 2 * side], encoded(2 * n + side))
         for n in (0, 3)
@@ -76,7 +76,7 @@ def test_files_that_are_not_winogrounds_are_one_line(tmp_path: Path) -> None:
         choices_of(WINOGROUND, tmp_path)
     write_parquet(tmp_path / "wino/test-0.parquet", {"image": [encoded(0)], "id": [1]})
     with pytest.raises(UserError, match="column"):
-        list(choices_of(WINOGROUND, tmp_path).samples("test", Skipped()))
+        list(iter_choices(WINOGROUND, tmp_path))
 
 
 def test_the_two_images_of_an_item_share_masks_and_other_images_which_are_neither(tmp_path: Path) -> None:

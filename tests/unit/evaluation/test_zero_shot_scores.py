@@ -80,18 +80,6 @@ def test_scores_are_those_of_a_plain_loop(folder: Path, method: str, templates: 
                 assert float(found[estimator][image, place]) == pytest.approx(expected.value, abs=1e-4, rel=1e-5)
 
 
-def test_an_arcs_scores_are_its_own_models_log_likelihoods(folder: Path) -> None:
-    own = asked(folder, "arc")
-    model, (_, found) = own.scorer.captioner.model, own._score(ShardReader(folder, "test"), range(12))
-    for image, picture in enumerate(pictures(own.scorer, folder, "test")):
-        for place, tokens in enumerate(own.captions.tokens):
-            ids = torch.tensor([tokens])
-            with torch.no_grad():
-                logits = model.logits(normalise(picture[None]), ids, torch.tensor([len(tokens)]))[0]
-            expected = sum(float(logits[n].log_softmax(-1)[token]) for n, token in enumerate(tokens[1:]))
-            assert float(found["likelihood"][image, place]) == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("method", ["arc", "mdc"])
 def test_debiased_scores_are_less_the_log_of_the_mean_probability_under_training_images(
     folder: Path, method: str
