@@ -23,11 +23,11 @@ from mdc.app.cli import main
 from mdc.data.scenes.oracle import judge
 from mdc.data.scenes.world import Scene
 from mdc.data.shards.index import ShardReader
+from mdc.evaluation.asked_models import run_scorer
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import tokens
 from mdc.evaluation.metrics.words import content_recall, content_words, distinct, self_bleu
-from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder

@@ -102,8 +102,8 @@ def _clip_scores(
     args: argparse.Namespace, model: OpenClip, captions: Mapping[str, str], references: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """CLIPScore and RefCLIPScore of each caption, and what is told of the model."""
+    from mdc.evaluation.asked_models import open_clip_scorer
     from mdc.evaluation.clip_score import ClipScore  # torch takes seconds to import
-    from mdc.evaluation.scored_run import open_clip_scorer
     from mdc.training.device import choose_device
 
     files = _files(args, list(captions))

@@ -14,6 +14,7 @@ import torch
 from mdc.data.scenes.oracle import COUNTS, KINDS, judge, true_words
 from mdc.data.scenes.world import Scene
 from mdc.data.shards.index import ShardReader
+from mdc.evaluation.asked_models import clip_scorer, open_clip_scorer, trained_run
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
 from mdc.evaluation.metrics.each import EACH, Written
@@ -22,8 +23,6 @@ from mdc.evaluation.metrics.metrics import METRICS, Measured, Tokenized, measure
 from mdc.evaluation.metrics.words import distinct, self_bleu
 from mdc.evaluation.objects import Objects, objects
 from mdc.evaluation.row_files import Columns, write_rows
-from mdc.evaluation.scored_run import clip_scorer, open_clip_scorer
-from mdc.evaluation.trained_run import trained_run
 from mdc.evaluation.written import written
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import CaptionMetricsJob

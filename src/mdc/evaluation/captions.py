@@ -17,13 +17,12 @@ import torch
 from PIL import Image
 
 from mdc.data.shards.index import ShardReader
+from mdc.evaluation.asked_models import clip_scorer, trained_run
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.row_files import Columns, write_rows
-from mdc.evaluation.scored_run import clip_scorer
-from mdc.evaluation.trained_run import trained_run
 from mdc.plan.config.caption import Unmasking
 from mdc.plan.config.distortion import AtLevel
 from mdc.plan.jobs.call import Call, record

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from mdc.data.shards.index import read_index
+from mdc.evaluation.asked_models import open_clip_scorer, scored_run
 from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.row_files import write_rows
-from mdc.evaluation.scored_run import open_clip_scorer, scored_run
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ChoicesJob
 from mdc.plan.processes.group import global_rank, local_rank, process_group

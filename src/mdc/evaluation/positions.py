@@ -18,12 +18,12 @@ from torch import Tensor
 
 from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
+from mdc.evaluation.asked_models import ScoredRun, scored_run
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.row_files import Columns, write_rows
-from mdc.evaluation.scored_run import ScoredRun, scored_run
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.models.runs import read_run
 from mdc.models.text import pieces_by_word

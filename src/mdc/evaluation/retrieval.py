@@ -18,10 +18,10 @@ from torch import Tensor
 
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.evaluation.asked_models import scored_run
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
-from mdc.evaluation.scored_run import scored_run
 from mdc.models.text import clip_pieces
 from mdc.models.weights import save_tensors
 from mdc.plan.jobs.call import Call, record

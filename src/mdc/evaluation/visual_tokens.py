@@ -16,6 +16,7 @@ from mdc.diffusion.direction import right_to_left
 from mdc.diffusion.likelihood import single_masks, suffix_masks
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
+from mdc.evaluation.predictors.folded import in_order
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
 
@@ -25,15 +26,14 @@ def prefix_scores(scorer: CaptionScorer, memory: Memory, pairs: Sequence[Pair]) 
 
     The contexts are those of an autoregressive model, but for one thing: the number of masks tells the length.
     """
-    found: list[Tensor | None] = [None] * len(pairs)
+    found: list[tuple[int, Tensor]] = []
     for chosen, tokens in scorer.batches(pairs, lambda length: length):
         length = tokens.shape[1] - 1
         shape = (len(tokens), length, length)
         where, read = suffix_masks(length).expand(shape), single_masks(length).expand(shape)
         log_probs = scorer.masked(tokens, memory.of([pairs[p].image for p in chosen]), where, read)
-        for place, one in zip(chosen, log_probs.diagonal(dim1=1, dim2=2).double().cpu(), strict=True):
-            found[place] = one
-    return [one for one in found if one is not None]
+        found += zip(chosen, log_probs.diagonal(dim1=1, dim2=2).double().cpu(), strict=True)
+    return in_order(found)
 
 
 def gradient_norms(

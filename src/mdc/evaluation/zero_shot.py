@@ -25,12 +25,12 @@ from torch import Tensor
 from mdc.data.formats.images import decode_named
 from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.evaluation.asked_models import scored_run
 from mdc.evaluation.parts import identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import Scorer
 from mdc.evaluation.row_files import Columns, write_rows
-from mdc.evaluation.scored_run import scored_run
 from mdc.models.text import clip_pieces
 from mdc.plan.config.data import ClassCaptions
 from mdc.plan.estimators import ESTIMATORS
@@ -112,10 +112,6 @@ class Captions:
     texts: list[list[str]]
     tokens: list[list[int]]
 
-    @property
-    def count(self) -> int:
-        return len(self.tokens)
-
     @classmethod
     def of(cls, name: str, index: Mapping[str, Any], how: ClassCaptions, scorer: Scorer) -> Captions:
         """Those of the probe ``name``. UserError for a probe of several labels an image, a class without words or outside the
@@ -196,7 +192,7 @@ class Asked:
     @property
     def at_once(self) -> int:
         """How many images are scored at a time, and lost at most by a kill."""
-        return max(1, min(_IMAGES, _PAIRS // self.captions.count))
+        return max(1, min(_IMAGES, _PAIRS // len(self.captions.tokens)))
 
     def prior(self, reader: ShardReader, numbers: Sequence[int]) -> dict[str, list[float]]:
         """By estimator of log probabilities, of each caption the log of its mean probability over these images."""

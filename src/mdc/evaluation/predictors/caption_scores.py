@@ -29,6 +29,7 @@ from mdc.evaluation.predictors.folded import (
     by_length,
     confidences,
     hidden_states,
+    in_order,
     log_probabilities,
     read_images,
 )
@@ -148,11 +149,12 @@ class CaptionScorer:
 
         ``t_range``: instead the mean of its terms over the numbers of masks in this range alone, which is no bound.
         """
-        found: list[Scored | None] = [None] * len(pairs)
-        for chosen, log_probs, where in self.samples(memory, pairs, draws, 0, samples // GROUPS, t_range):
-            for place, one in zip(chosen, scored(log_probs, where), strict=True):
-                found[place] = one
-        return [one for one in found if one is not None]
+        batches = self.samples(memory, pairs, draws, 0, samples // GROUPS, t_range)
+        return in_order(
+            placed
+            for chosen, log_probs, where in batches
+            for placed in zip(chosen, scored(log_probs, where), strict=True)
+        )
 
     def samples(
         self,
@@ -224,13 +226,12 @@ class CaptionScorer:
         versions: Callable[[int], int],
     ) -> list[Scored]:
         """Scores that draw nothing: ``scores`` gives what each token adds, (C, L)."""
-        found: list[Scored | None] = [None] * len(pairs)
+        found: list[tuple[int, Scored]] = []
         for chosen, tokens in self.batches(pairs, versions):
             part = memory.of([pairs[p].image for p in chosen])
             terms = scores(tokens, part, [pairs[p] for p in chosen]).double().cpu()
-            for place, one in zip(chosen, terms, strict=True):
-                found[place] = Scored(float(one.sum()), 0.0, one)
-        return [one for one in found if one is not None]
+            found += [(place, Scored(float(one.sum()), 0.0, one)) for place, one in zip(chosen, terms, strict=True)]
+        return in_order(found)
 
     def batches(self, pairs: Sequence[Pair], versions: Callable[[int], int]) -> Iterator[tuple[list[int], Tensor]]:
         """Places of pairs of equal length, and their tokens (C, T): as many as ``batch_tokens`` allows, at least one."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mdc.diffusion.guidance import as_cfg, guided
 from mdc.diffusion.mask_and_replace import Drawn, ancestral, stationary, times
-from mdc.diffusion.sampling import most_confident, unmask
+from mdc.diffusion.sampling import Unmasked, most_confident, unmask
 from mdc.evaluation.predictors.writing import Written
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.memory import Memory
@@ -108,16 +108,17 @@ class DiffusionWriter:
         moments = self.moments(how)
         noise = _Noise(how.seed, keys, self.length, seen.vectors.shape[1], self.device)
         predict = _Predict(self, seen, how, moments, noise)
+        # with guidance a stride takes the whole condition and what is left of it
+        calls = (len(moments) - 1) * (1 if predict.scale == 1 else 2)
+        drawn: Drawn | Unmasked
         if how.policy == "posterior":
             start = stationary(self.schedule, *noise.of_start())
             drawn = ancestral(predict, start, moments, self.schedule, noise.of_stride)
         else:
             drawn = self._best_first(predict, len(keys), moments)
-        # with guidance a stride takes the whole condition and what is left of it
-        calls = (len(moments) - 1) * (1 if predict.scale == 1 else 2)
         return [self._cut(*one, calls) for one in zip(drawn.tokens, drawn.step, drawn.confidence, strict=True)]
 
-    def _best_first(self, predict: _Predict, count: int, moments: Sequence[int]) -> Drawn:
+    def _best_first(self, predict: _Predict, count: int, moments: Sequence[int]) -> Unmasked:
         """From masks alone; at each stride the places whose most likely token is the most confident are shown, as many as it
         takes to be done in time. A token that is shown is never replaced."""
         tokens = torch.full((count, self.length), self.schedule.mask_id, device=self.device)
@@ -128,10 +129,8 @@ class DiffusionWriter:
             best = predict(tokens, moments[step - 1]).max(dim=-1)
             return best.indices, best.values, best.values
 
-        found = unmask(
-            propose, tokens, tokens == self.schedule.mask_id, lambda c, where: most_confident(c, where, each)
-        )
-        return Drawn(found.tokens, found.step, found.confidence)
+        masked = tokens == self.schedule.mask_id
+        return unmask(propose, tokens, masked, lambda sure, where: most_confident(sure, where, each))
 
     def _cut(self, classes: Tensor, step: Tensor, confidence: Tensor, calls: int) -> Written:
         """A caption up to its first EOT, whose own confidence counts too."""

@@ -10,7 +10,8 @@ C captions with n versions each, T tokens (SOT included), W the decoder's width,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +25,7 @@ from mdc.models.recurrent import RecurrentCaptioner
 
 #: a captioner whose decoder is a transformer, or an LSTM
 AnyCaptioner = Captioner | RecurrentCaptioner
+One = TypeVar("One")
 
 _BLOCK, _ROWS_ON_GPU = 1 << 23, 4096  # logits that live at a time, but at least so many rows of them on a GPU
 
@@ -99,6 +101,11 @@ def by_length(lengths: Sequence[int], at_once: Callable[[int], int]) -> Iterator
     for length, equal in places.items():
         size = max(at_once(length), 1)
         yield from (equal[start : start + size] for start in range(0, len(equal), size))
+
+
+def in_order(found: Iterable[tuple[int, One]]) -> list[One]:
+    """What was found for each place, by place."""
+    return [one for _, one in sorted(found, key=lambda placed: placed[0])]
 
 
 def blocks_of(model: Captioner) -> list[Block]:

@@ -28,7 +28,7 @@ from mdc.diffusion.sampling import (
     most_confident,
     unmask,
 )
-from mdc.evaluation.predictors.folded import AnyCaptioner, by_length, hidden_states, logit_blocks, read_images
+from mdc.evaluation.predictors.folded import AnyCaptioner, by_length, hidden_states, in_order, logit_blocks, read_images
 from mdc.evaluation.predictors.stepwise import stepwise
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
@@ -92,17 +92,16 @@ class Writer:
     ) -> list[Written]:
         """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows. ``guiding``: for
         a policy with a guide."""
-        best: list[tuple[float, Written] | None] = [None] * len(memory)
-        calls = [0] * len(memory)
-        for length in policy.lengths:
-            template = [self.vocabulary.mask_id] * length
-            for number, found in enumerate(self._completed(memory, [template] * len(memory), policy, keys, guiding)):
-                score = found.log_prob / length**policy.penalty
-                calls[number] += found.calls
-                former = best[number]
-                if former is None or score > former[0]:
-                    best[number] = score, found
-        return [replace(one[1], calls=count) for one, count in zip(best, calls, strict=True) if one is not None]
+        mask = self.vocabulary.mask_id
+        tried = [
+            self._completed(memory, [[mask] * length] * len(memory), policy, keys, guiding) for length in policy.lengths
+        ]
+        found = []
+        for of_image in zip(*tried, strict=True):
+            scores = [one.log_prob / n**policy.penalty for one, n in zip(of_image, policy.lengths, strict=True)]
+            best = of_image[scores.index(max(scores))]
+            found.append(replace(best, calls=sum(one.calls for one in of_image)))
+        return found
 
     def filled(
         self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
@@ -122,7 +121,7 @@ class Writer:
         keys: Sequence[str],
         guiding: Guiding | None = None,
     ) -> list[Written]:
-        found: list[Written | None] = [None] * len(templates)
+        found: list[tuple[int, Written]] = []
         for places in by_length([len(one) for one in templates], lambda length: self.batch_tokens // (length + 2)):
             tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)
             if policy.guide is not None:
@@ -131,11 +130,9 @@ class Writer:
             else:
                 noise = _Noise(policy, [keys[place] for place in places], tokens.shape[1])
                 done = self._unmask(memory.of(places), tokens, policy, noise)
-            for place, pieces, step, confidence in zip(
-                places, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist(), strict=True
-            ):
-                found[place] = self._cut(pieces, step, confidence)
-        return [one for one in found if one is not None]
+            written = map(self._cut, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist())
+            found += zip(places, written, strict=True)
+        return in_order(found)
 
     def _cut(self, pieces: list[int], step: list[int], confidence: list[float]) -> Written:
         """A caption up to the EOT that it was given by the model, if there is one."""
