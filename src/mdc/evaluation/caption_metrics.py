@@ -22,16 +22,12 @@ from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import METRICS, Measured, Tokenized, measure_all, tokens
 from mdc.evaluation.metrics.words import distinct, self_bleu
 from mdc.evaluation.objects import Objects, objects
-from mdc.evaluation.row_files import Columns, write_rows
+from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.evaluation.written import written
-from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionMetricsJob
-from mdc.plan.records import clear_leftovers, write_json
 from mdc.training.device import choose_device
 
-FILE = "metrics.parquet"
-
-Row = dict[str, Any]
 #: system → image → caption
 Captions = Mapping[str, Mapping[str, str]]
 
@@ -59,13 +55,10 @@ def main(call: Call) -> None:
             scores = clip.of(list(some.values()), list(found[name].clip_ids.values()))
         rows += _rows(name, some, found[name].calls, images, measured[name], words, scores, repeated, there)
         systems[name] = _of_all(measured[name], split, name) | found[name].told
-    clear_leftovers(call.out)
-    path = call.out / FILE
-    write_rows(path, rows, _columns())
     more = {"systems": systems, "images": len(images), "references": sum(map(len, images.references)) / len(images)}
     more |= {"clip": clip.told if clip is not None else None, "truth": images.truths[0] is not None}
     more |= {"objects": there.told}
-    write_json(call.out / "metrics.json", record(call, "metrics", [path]) | more)
+    write_results(call, "metrics", {"metrics.parquet": (rows, _columns())}, more)
 
 
 def _clip(call: Call, job: CaptionMetricsJob, images: Captioned) -> ClipScore | None:

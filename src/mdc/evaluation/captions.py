@@ -21,18 +21,15 @@ from mdc.evaluation.asked_models import clip_scorer, trained_run
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
-from mdc.evaluation.parts import identity_of, in_parts, ranges
-from mdc.evaluation.row_files import Columns, write_rows
+from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.plan.config.caption import Unmasking
 from mdc.plan.config.distortion import AtLevel
-from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionsJob, Policy
 from mdc.plan.parts import ABILITIES, load
-from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import clear_leftovers, write_json
-from mdc.training.device import choose_device
+from mdc.plan.processes.group import global_rank, process_group
 
-CAPTIONS = "captions.parquet"
 _PART = 64  # images that are captioned at a time, and lost at most by a kill
 _COLUMNS: Columns = {
     **{"system": "word", "image": "string", "caption": "string", "clip_ids": ["int32"], "pieces": ["string"]},
@@ -41,8 +38,6 @@ _COLUMNS: Columns = {
 
 #: what is told of captions that no run of ours wrote
 _NO_RUN = dict.fromkeys(("training", "weights_step", "parameters", "held_out"))
-
-Row = dict[str, Any]
 
 
 def main(call: Call) -> dict[str, Any] | None:
@@ -63,18 +58,14 @@ def main(call: Call) -> dict[str, Any] | None:
         rows, told, facts = _by_run(call, job, images)
     if global_rank():
         return None
-    clear_leftovers(call.out)
-    path = call.out / CAPTIONS
-    write_rows(path, rows, _COLUMNS)
-    write_json(call.out / "captions.json", record(call, "captions", [path]) | told | {"images": len(images)})
+    write_results(call, "captions", {"captions.parquet": (rows, _COLUMNS)}, told | {"images": len(images)})
     return facts
 
 
 def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row], dict[str, Any], dict[str, Any]]:
     """The captions, what the record tells of the run, and what the host file does."""
     how = job.captioning
-    torch.set_num_threads(how.threads)
-    device = choose_device(how.device, local_rank())
+    device = device_of(how)
     assert job.run is not None and job.weights is not None
     run = trained_run(call, job.run, job.run_config_sha256, job.weights)
     writer = load(ABILITIES, "generate").RunWriter(

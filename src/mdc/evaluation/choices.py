@@ -12,20 +12,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import torch
-
 from mdc.data.shards.index import read_index
 from mdc.evaluation.asked_models import open_clip_scorer, scored_run
 from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
-from mdc.evaluation.parts import identity_of, in_parts, ranges
-from mdc.evaluation.row_files import write_rows
-from mdc.plan.jobs.call import Call, record
+from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.row_files import Row, write_results
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import ChoicesJob
-from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import clear_leftovers, sha256_json, write_json
-from mdc.training.device import choose_device
+from mdc.plan.processes.group import global_rank, process_group
+from mdc.plan.records import sha256_json
 
-SCORES = "scores.parquet"
 _PART = 32  # items that are scored at a time, and lost at most by a kill
 
 
@@ -33,8 +29,7 @@ def main(call: Call) -> None:
     """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.ChoicesJob`."""
     job: ChoicesJob = call.job
     scoring = job.scoring
-    torch.set_num_threads(scoring.threads)
-    device = choose_device(scoring.device, local_rank())
+    device = device_of(scoring)
     told: dict[str, Any]
     trained: frozenset[int] | None = None
     if job.open_clip is not None:
@@ -50,7 +45,7 @@ def main(call: Call) -> None:
     told["estimators"] = list(scorer.estimators)
     identity = identity_of(job.fingerprint, weights, scoring, device)
     pieces = sha256_json(sorted(trained or ()))
-    rows: list[Mapping[str, Any]] = []
+    rows: list[Row] = []
     told["sets"] = {}
     with process_group(scoring.processes, device) as group:
         for name in job.sets:
@@ -73,10 +68,7 @@ def main(call: Call) -> None:
             told["sets"][name] = _told(index, found)
     if global_rank():
         return
-    clear_leftovers(call.out)
-    path = call.out / SCORES
-    write_rows(path, rows, COLUMNS)
-    write_json(call.out / "scores.json", record(call, "scores", [path]) | told)
+    write_results(call, "scores", {"scores.parquet": (rows, COLUMNS)}, told)
 
 
 def _part(scorer: Any, questions: Questions, numbers: Sequence[int]) -> dict[str, Any]:

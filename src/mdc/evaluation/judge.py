@@ -17,14 +17,13 @@ from typing import Any
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.judges.endpoint import Answer, Endpoint
 from mdc.evaluation.judges.question import Question, question, votes
-from mdc.evaluation.row_files import Columns, write_rows
+from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.evaluation.written import recorded, written
 from mdc.plan.config.judge import ByEndpoint
-from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import JudgeJob
-from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_json, write_json
+from mdc.plan.records import UserError, read_json, sha256_json, write_json
 
-FILE = "judged.parquet"
 _COLUMNS: Columns = {
     **{"contest": "word", "image": "string", "systems": ["string"], "status": "word", "letter": "string"},
     **{"waits": "int32", "votes": ["float64"]},
@@ -34,8 +33,6 @@ _COLUMNS: Columns = {
 _KEPT = ("chosen", "refused")
 #: no answers at all, and how many in a row without any mean that the endpoint is down, or takes no question
 _LOST, _DOWN = ("timed out", "failed"), 16
-
-Row = dict[str, Any]
 
 
 def main(call: Call) -> None:
@@ -59,11 +56,9 @@ def main(call: Call) -> None:
             raise UserError(
                 f"{job.job}: the judge chose no caption in any answer ({', '.join(f'{n} {s}' for s, n in said.items())}){first}"
             )
-    clear_leftovers(call.out)
-    path = call.out / FILE
-    write_rows(path, rows, _COLUMNS)
     told = {contest: _told([row for row in rows if row["contest"] == contest]) for contest in job.contests}
-    write_json(call.out / "judged.json", record(call, "judged", [path]) | {"contests": told, "images": len(images)})
+    more = {"contests": told, "images": len(images)}
+    write_results(call, "judged", {"judged.parquet": (rows, _COLUMNS)}, more)
 
 
 def _by_clip_score(

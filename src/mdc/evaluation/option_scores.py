@@ -7,7 +7,7 @@ depend on the set, the item and the seed alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from mdc.evaluation.predictors.blind import Blind, log_mean_probability, mean_sc
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import Scorer, TooLong
-from mdc.evaluation.row_files import Columns
+from mdc.evaluation.row_files import Columns, Row
 from mdc.models.normalise import OPENAI_MEAN
 from mdc.models.text import clip_pieces
 from mdc.plan.estimators import ESTIMATORS
@@ -233,7 +233,7 @@ COLUMNS: Columns = {
 }
 
 
-def table_rows(name: str, options: Sequence[Option]) -> list[Mapping[str, Any]]:
+def table_rows(name: str, options: Sequence[Option]) -> list[Row]:
     """The options of a set as rows of ``scores.parquet``."""
     return [
         {

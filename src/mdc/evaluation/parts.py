@@ -16,8 +16,9 @@ import torch
 from mdc.plan.config.caption import Captioning
 from mdc.plan.config.score import Scoring
 from mdc.plan.jobs.call import Call
-from mdc.plan.processes.group import Group
+from mdc.plan.processes.group import Group, local_rank
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_json, write_text
+from mdc.training.device import choose_device
 
 Part = TypeVar("Part", bound=Sequence[int])
 
@@ -64,6 +65,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     except UserError:
         return None
     return found if found is not None and "part" in found else None
+
+
+def device_of(how: Scoring | Captioning) -> torch.device:
+    """The device of this process, which computes with as many threads as ``how`` says."""
+    torch.set_num_threads(how.threads)
+    return choose_device(how.device, local_rank())
 
 
 def identity_of(fingerprint: str, weights: Any, how: Scoring | Captioning, device: torch.device) -> dict[str, Any]:

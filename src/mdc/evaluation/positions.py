@@ -19,24 +19,21 @@ from torch import Tensor
 from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
 from mdc.evaluation.asked_models import ScoredRun, scored_run
-from mdc.evaluation.parts import identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.retrieval import HeldOut
-from mdc.evaluation.row_files import Columns, write_rows
+from mdc.evaluation.row_files import Columns, write_results
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.models.runs import read_run
 from mdc.models.text import pieces_by_word
 from mdc.models.weights import load_weights
-from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PositionsJob
 from mdc.plan.parts import OBJECTIVES, family_of, load
-from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import clear_leftovers, write_json
-from mdc.training.device import choose_device
+from mdc.plan.processes.group import global_rank, process_group
 from mdc.training.objectives.masked import schedule_of
 
-TOKENS, GRADIENTS = "tokens.parquet", "gradients.parquet"
 _TOKEN_COLUMNS: Columns = {
     **{"caption": "int64", "place": "int64", "tokens": "int64"},
     **dict.fromkeys(("own", "own_blind", "prefix", "prefix_blind"), "float64"),
@@ -57,8 +54,7 @@ _SEED = 0
 def main(call: Call) -> None:
     """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.PositionsJob`."""
     job: PositionsJob = call.job
-    torch.set_num_threads(job.scoring.threads)
-    device = choose_device(job.scoring.device, local_rank())
+    device = device_of(job.scoring)
     run = scored_run(call, device)
     path = call.input(f"data/corpora/{run.job.corpus}")
     index = read_index(path, verify="auto", kind="corpus")
@@ -93,10 +89,7 @@ def main(call: Call) -> None:
         for (stage, n), found in zip(asked, norms, strict=True)
         for place, norm in enumerate(found, start=1)
     ]
-    clear_leftovers(call.out)
-    files = [call.out / TOKENS, call.out / GRADIENTS]
-    write_rows(files[0], rows, _TOKEN_COLUMNS)
-    write_rows(files[1], taught_rows, _GRADIENT_COLUMNS)
+    files = {"tokens.parquet": (rows, _TOKEN_COLUMNS), "gradients.parquet": (taught_rows, _GRADIENT_COLUMNS)}
     told = {
         "training": run.training,
         "captions": len(tokens),
@@ -104,7 +97,7 @@ def main(call: Call) -> None:
         "steps": [step for _, step, _ in stages],
         "kinds": known,
     }
-    write_json(call.out / "positions.json", record(call, "positions", files) | told)
+    write_results(call, "positions", files, told)
 
 
 class _Captions:

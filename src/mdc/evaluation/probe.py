@@ -20,7 +20,7 @@ from torch import Tensor
 from mdc.data.shards.index import read_index
 from mdc.evaluation import features
 from mdc.evaluation.features import FeatureCache
-from mdc.evaluation.row_files import Columns, write_rows
+from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.models.encoder import Encoder, build_encoder
 from mdc.models.encoders.tower import Tower
 from mdc.models.runs import expected_run, read_run
@@ -29,11 +29,11 @@ from mdc.plan.config.backbones import Backbone, FrozenTokens
 from mdc.plan.config.problems import checked
 from mdc.plan.config.scale import ProbeRuntime
 from mdc.plan.fingerprint import fingerprint
-from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.parts import ABILITIES, HEADS, TOWERS, load
 from mdc.plan.processes.store import Store
-from mdc.plan.records import UserError, clear_leftovers, read_json, write_json
+from mdc.plan.records import UserError, read_json
 from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
 from mdc.training.kept import snapshot_steps
@@ -43,8 +43,6 @@ _COLUMNS: Columns = {
     **{"probe": "word", "item": "string"},
     **{"value": "float32", "scores": ["float32"], "targets": ["int8"]},
 }
-
-Rows = list[dict[str, Any]]
 
 
 def main(call: Call) -> None:
@@ -82,18 +80,15 @@ def main(call: Call) -> None:
         workers=runtime.workers,
     )
     results: dict[str, Any] = {}
-    rows: Rows = []
+    rows: list[Row] = []
     with store.in_use():
         for name in progress(job.probes, desc=job.job, unit="probe"):
             results[name], found = _one(name, call.input(f"data/probes/{name}"), cache, job, head, device)
             rows += found
-    clear_leftovers(call.out)
-    items = call.out / "items.parquet"
-    write_rows(items, rows, _COLUMNS)
     # a run's record names its weights, and so does a frozen encoder's
     told: dict[str, Any] = {"training": training, "probes": results}
     told |= {"initial_weights_sha256": weights_sha256} if job.run is None and isinstance(job.backbone, Backbone) else {}
-    write_json(call.out / "probe.json", record(call, "probe", [items]) | told)
+    write_results(call, "probe", {"items.parquet": (rows, _COLUMNS)}, told)
 
 
 def _runtime(path: Path | None) -> ProbeRuntime:
@@ -123,7 +118,7 @@ def _encoder(call: Call, encoding: Any) -> tuple[Encoder | Tower, str, dict[str,
 
 def _one(
     name: str, path: Path, cache: FeatureCache, job: ProbeJob, head: Any, device: torch.device
-) -> tuple[dict[str, Any], Rows]:
+) -> tuple[dict[str, Any], list[Row]]:
     """One probe: its result in per cent, and the test items."""
     index = read_index(path, verify="auto", kind="probe")
     stored = _token_bytes(name, job, index, cache.store.limit) if head.TOKENS else None
@@ -166,7 +161,7 @@ def _token_bytes(name: str, job: ProbeJob, index: dict[str, Any], limit: int | N
     return size
 
 
-def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[str, Any], Rows]:
+def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[str, Any], list[Row]]:
     """metric, value and mean_per_class in per cent; and the items' value, scores and targets."""
     scores, targets = logits.numpy(), labels.numpy()
     if task == "multi":

@@ -19,16 +19,15 @@ from torch import Tensor
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.asked_models import scored_run
-from mdc.evaluation.parts import identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.models.text import clip_pieces
 from mdc.models.weights import save_tensors
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import RetrievalJob
-from mdc.plan.processes.group import global_rank, local_rank, process_group
+from mdc.plan.processes.group import global_rank, process_group
 from mdc.plan.records import UserError, clear_leftovers, write_json
-from mdc.training.device import choose_device
 
 MATRIX = "matrix.safetensors"
 SPLIT = "val"
@@ -39,8 +38,7 @@ def main(call: Call) -> None:
     """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.RetrievalJob`."""
     job: RetrievalJob = call.job
     scoring = job.scoring
-    torch.set_num_threads(scoring.threads)
-    device = choose_device(scoring.device, local_rank())
+    device = device_of(scoring)
     run = scored_run(call, device)
     path = call.input(f"data/corpora/{run.job.corpus}")
     index = read_index(path, verify="auto", kind="corpus")

@@ -1,28 +1,34 @@
-"""The parquet files that evaluations leave: rows, in columns of known types."""
+"""What evaluations leave: rows in parquet files, in columns of known types, and a record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from mdc.plan.records import atomic_path
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.records import atomic_path, clear_leftovers, write_json
 
+Row = dict[str, Any]
 #: column → its type as pyarrow names it; "word": a text that many rows share; [type]: lists of it
 Columns = Mapping[str, str | list[str]]
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], columns: Columns) -> None:
-    """The ``columns`` of ``rows``, each of which must have them all."""
+def write_results(
+    call: Call, kind: str, files: Mapping[str, tuple[Sequence[Row], Columns]], told: Mapping[str, Any]
+) -> None:
+    """The job's ``files``, each with its rows, which have all of its columns; and last its record, which tells the rest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def kind(name: str | list[str]) -> pa.DataType:
+    def type_of(name: str | list[str]) -> pa.DataType:
         if isinstance(name, list):
-            return pa.list_(kind(name[0]))
+            return pa.list_(type_of(name[0]))
         return pa.dictionary(pa.int32(), pa.string()) if name == "word" else pa.type_for_alias(name)
 
-    schema = pa.schema([(column, kind(name)) for column, name in columns.items()])
-    values = {column: [row[column] for row in rows] for column in columns}
-    with atomic_path(path) as temporary:
-        pq.write_table(pa.table(values, schema=schema), temporary, compression="zstd")
+    clear_leftovers(call.out)
+    for file, (rows, columns) in files.items():
+        schema = pa.schema([(column, type_of(name)) for column, name in columns.items()])
+        values = {column: [row[column] for row in rows] for column in columns}
+        with atomic_path(call.out / file) as temporary:
+            pq.write_table(pa.table(values, schema=schema), temporary, compression="zstd")
+    write_json(call.out / f"{kind}.json", record(call, kind, [call.out / file for file in files]) | dict(told))

@@ -26,22 +26,20 @@ from mdc.data.formats.images import decode_named
 from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.asked_models import scored_run
-from mdc.evaluation.parts import identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import Scorer
-from mdc.evaluation.row_files import Columns, write_rows
+from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.models.text import clip_pieces
 from mdc.plan.config.data import ClassCaptions
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import ZeroShotJob
-from mdc.plan.processes.group import global_rank, local_rank, process_group
-from mdc.plan.records import UserError, clear_leftovers, write_json
+from mdc.plan.processes.group import global_rank, process_group
+from mdc.plan.records import UserError
 from mdc.report.statistics.metrics import per_item_top1
-from mdc.training.device import choose_device
 
-ITEMS = "items.parquet"
 _COLUMNS: Columns = {
     **{"probe": "word", "estimator": "word", "item": "string", "label": "int32", "best": "int32"},
     **{"debiased_best": "int32", "value": "float64", "debiased": "float64"},
@@ -49,18 +47,16 @@ _COLUMNS: Columns = {
 PRIOR_IMAGES = 64
 _PAIRS, _IMAGES = 2048, 64  # pairs of an image and a caption that are scored at a time, of so many images at most
 _PHOTO = "a photo of a {class}"
-Rows = list[dict[str, Any]]
 
 
 def main(call: Call) -> None:
     """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.ZeroShotJob`."""
     job: ZeroShotJob = call.job
-    torch.set_num_threads(job.scoring.threads)
-    device = choose_device(job.scoring.device, local_rank())
+    device = device_of(job.scoring)
     run = scored_run(call, device)
     identity = identity_of(job.fingerprint, run.weights, job.scoring, device)
     results: dict[str, Any] = {}
-    rows: Rows = []
+    rows: list[Row] = []
     with process_group(job.scoring.processes, device) as group:
         for name, how in job.probes.items():
             path = call.input(f"data/probes/{name}")
@@ -86,12 +82,11 @@ def main(call: Call) -> None:
             rows += of_probe
     if global_rank():
         return
-    clear_leftovers(call.out)
-    # an estimator of no probabilities has no debiased score
-    write_rows(call.out / ITEMS, [dict.fromkeys(_COLUMNS) | row for row in rows], _COLUMNS)
     told = {"estimators": job.estimators, "training": run.training, "weights_step": run.weights_step}
     told |= {"prior_images": PRIOR_IMAGES, "probes": results}
-    write_json(call.out / "zero_shot.json", record(call, "zero_shot", [call.out / ITEMS]) | told)
+    # an estimator of no probabilities has no debiased score
+    rows = [dict.fromkeys(_COLUMNS) | row for row in rows]
+    write_results(call, "zero_shot", {"items.parquet": (rows, _COLUMNS)}, told)
 
 
 def evenly(count: int, most: int | None) -> list[int]:
@@ -200,12 +195,12 @@ class Asked:
         scores = {name: torch.cat([one[name] for one in parts]) for name in parts[0] if ESTIMATORS[name].nats}
         return {name: log_mean_probability(one).tolist() for name, one in scores.items()}
 
-    def classified(self, reader: ShardReader, prior: Mapping[str, list[float]], numbers: Sequence[int]) -> Rows:
+    def classified(self, reader: ShardReader, prior: Mapping[str, list[float]], numbers: Sequence[int]) -> list[Row]:
         """A row of ``items.parquet`` for each of these images and each estimator: the class of the highest score, and whether
         it is right (of k equal ones 1/k); the same by the debiased score, where there is a probability."""
         samples, by = self._score(reader, numbers)
         labels = [label for _, label in samples]
-        found: Rows = []
+        found: list[Row] = []
         for name, scores in by.items():
             told = _chosen(self.of_classes(scores), labels, "best", "value")
             if name in prior:
@@ -256,15 +251,15 @@ def _chosen(scores: Tensor, labels: list[int], best: str, value: str) -> dict[st
     return {best: scores.argmax(dim=1).tolist(), value: per_item_top1(scores.numpy(), labels).tolist()}
 
 
-def summary(rows: Rows, classes: int) -> dict[str, Any]:
+def summary(rows: list[Row], classes: int) -> dict[str, Any]:
     """Of a probe's rows: n; in per cent what guessing and the most frequent class get, and by estimator top-1 of either score."""
-    by: dict[str, Rows] = {}
+    by: dict[str, list[Row]] = {}
     for row in rows:
         by.setdefault(row["estimator"], []).append(row)
     one = next(iter(by.values()))
     commonest = Counter(row["label"] for row in one).most_common(1)[0][1]
 
-    def top1(own: Rows, key: str) -> float | None:
+    def top1(own: list[Row], key: str) -> float | None:
         return 100 * sum(row[key] for row in own) / len(own) if key in own[0] else None
 
     return {
