@@ -20,7 +20,7 @@ import torch
 from score import B32
 from turns import in_turns
 
-from mdc.evaluation.predictors.similarity import Similarity
+from mdc.evaluation.predictors.score import Similarity
 from mdc.evaluation.predictors.writing import Guiding, Writer
 from mdc.models.captioner import Captioner
 from mdc.models.contrastive import Contrastive

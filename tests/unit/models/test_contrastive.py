@@ -6,7 +6,7 @@ import pytest
 import torch
 import toy
 
-from mdc.evaluation.predictors.similarity import Similarity
+from mdc.evaluation.predictors.score import Similarity
 from mdc.models.contrastive import Contrastive
 from mdc.models.normalise import normalise
 from mdc.models.open_clip_parts import load

@@ -14,15 +14,19 @@ from PIL import Image
 from torch import Tensor
 
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.predictors.bag_of_words import BagOfWords
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair, Scored
 from mdc.evaluation.predictors.draws import Draws
-from mdc.evaluation.predictors.similarity import Similarity
+from mdc.models.contrastive import Contrastive
+from mdc.models.normalise import normalise
+from mdc.models.precision import autocast
 from mdc.models.runs import RunModel
+from mdc.models.superclass import SuperClass
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.score import estimators_of
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
+
+_BATCH = 256  # captions that a CLIP reads at once
 
 
 class Scorer(Protocol):
@@ -66,6 +70,60 @@ def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, le
             "a part of a caption is never scored for the whole"
         )
     return vocabulary.encode_pieces(pieces, context_length)
+
+
+class Similarity:
+    """Scores of CLIP runs: the cosine of image and caption."""
+
+    def __init__(self, model: Contrastive, precision: str, device: torch.device) -> None:
+        self.model = model.to(device).eval()
+        self.precision, self.device = precision, device
+
+    @torch.no_grad()
+    def look(self, images: Tensor) -> Tensor:
+        """images (I, 3, S, S) uint8 → unit embeddings (I, E) float32."""
+        with autocast(self.device, self.precision):
+            return self.model.embed_images(normalise(images.to(self.device)))
+
+    @torch.no_grad()
+    def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
+        """Captions as token ids → unit embeddings (C, E) float32."""
+        parts = []
+        for start in range(0, len(captions), _BATCH):
+            some = captions[start : start + _BATCH]
+            lengths = torch.tensor([len(ids) for ids in some], device=self.device)
+            tokens = torch.full((len(some), int(lengths.max())), some[0][-1], device=self.device)
+            for row, ids in zip(tokens, some, strict=True):
+                row[: len(ids)] = torch.tensor(list(ids), device=self.device)
+            with autocast(self.device, self.precision):
+                parts.append(self.model.embed_texts(tokens, lengths))
+        return torch.cat(parts)
+
+
+class BagOfWords:
+    """Scores of SuperClass runs: how likely the set of a caption's tokens is, whatever their order and number."""
+
+    def __init__(self, model: SuperClass, precision: str, device: torch.device) -> None:
+        self.model = model.to(device).eval()
+        self.precision, self.device = precision, device
+
+    @torch.no_grad()
+    def look(self, images: Tensor) -> Tensor:
+        """images (I, 3, S, S) uint8 → log probabilities of the tokens, (I, V) float32."""
+        with autocast(self.device, self.precision):
+            return self.model.log_probabilities(self.model.encoder.prepared(images.to(self.device))).float()
+
+    def score(self, seen: Tensor, pairs: Sequence[Pair]) -> list[Scored]:
+        """Σ log softmax over the distinct pieces of each caption; a piece that stands there again, and EOT, add nothing."""
+        found = []
+        for pair in pairs:
+            pieces = pair.tokens[1:-1]
+            first = [piece not in pieces[:place] for place, piece in enumerate(pieces)]
+            each = seen[pair.image, list(pieces)].double().cpu() * torch.tensor(first)
+            tokens = torch.cat([each, torch.zeros(1, dtype=torch.float64)])
+            # in one order whatever the caption's, so that rounding tells no two orders apart
+            found.append(Scored(float(tokens.sort().values.sum()), 0.0, tokens))
+        return found
 
 
 class RunScorer:
