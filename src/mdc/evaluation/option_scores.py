@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -142,27 +143,21 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
     seen_images = scorer.look(torch.stack(pictures.pictures))
     found: list[Option] = []
     for estimator in scorer.estimators:
-        scores = scorer.score(estimator, seen_images, pairs, draws)
-        start = 0
+        scores = iter(scorer.score(estimator, seen_images, pairs, draws))
         for key, record, options, images in asked:
-            distinct = _distinct(options)
-            width = len(images)
-            by_tokens = {
-                tuple(tokens): scores[start + place * width : start + (place + 1) * width]
-                for place, tokens in enumerate(distinct)
-            }
-            start += len(distinct) * width
+            by_tokens = {tokens: list(islice(scores, len(images))) for tokens in _distinct(options)}
             for number, ids in enumerate(options):
                 own, constant, *others = by_tokens[tuple(ids)]
+                pieces = clip_pieces(record["options"][number])
                 found.append(
                     Option(
                         key,
                         record["image"],
                         record["group"],
                         number,
-                        next(place for place, other in enumerate(options) if other == ids),
-                        len(clip_pieces(record["options"][number])),
-                        _unseen(record["options"][number], questions.trained),
+                        options.index(ids),
+                        len(pieces),
+                        0 if questions.trained is None else sum(piece not in questions.trained for piece in pieces),
                         estimator,
                         own,
                         constant,
@@ -176,10 +171,6 @@ def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(tuple(tokens) for tokens in options))
 
 
-def _unseen(caption: str, trained: frozenset[int] | None) -> int:
-    return 0 if trained is None else sum(piece not in trained for piece in clip_pieces(caption))
-
-
 class _Pictures:
     """The pictures that some items are scored with, each once however many items show it."""
 
@@ -187,7 +178,8 @@ class _Pictures:
 
     def __init__(self, scorer: Scorer, questions: Questions) -> None:
         self.scorer, self.questions = scorer, questions
-        self.pictures = [_mean_colour(scorer)]
+        colour = tuple(round(255 * share) for share in OPENAI_MEAN)
+        self.pictures = [scorer.picture(Image.new("RGB", (64, 64), colour))]
         self.places: dict[tuple[bytes, tuple[float, ...]], int] = {}
 
     def place(self, number: int) -> int:
@@ -198,11 +190,6 @@ class _Pictures:
             self.places[same] = len(self.pictures)
             self.pictures.append(picture(self.scorer, self.questions, number))
         return self.places[same]
-
-
-def _mean_colour(scorer: Scorer) -> torch.Tensor:
-    colour = tuple(round(255 * share) for share in OPENAI_MEAN)
-    return scorer.picture(Image.new("RGB", (64, 64), colour))
 
 
 def picture(scorer: Scorer, questions: Questions, number: int) -> torch.Tensor:

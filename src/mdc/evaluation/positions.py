@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -120,13 +121,10 @@ class _Captions:
 
     def part(self, numbers: range) -> list[dict[str, Any]]:
         """A row a token of these captions."""
-        seen = list(dict.fromkeys(one for n in numbers for one in (n, *self.others(n))))
+        shown = {n: [n, *self.others(n)] for n in numbers}
+        seen = list(dict.fromkeys(chain(*shown.values())))
         memory = self.run.scorer.look(self.pictures[seen])
-        pairs, owners = [], []
-        for n in numbers:
-            for image in (n, *self.others(n)):
-                pairs.append(Pair(seen.index(image), self.tokens[n], n))
-                owners.append(n)
+        pairs = [Pair(seen.index(image), self.tokens[n], n) for n, images in shown.items() for image in images]
         captioner = self.run.scorer.captioner
         if self.masked:
             samples = self.job.scoring.samples
@@ -137,13 +135,11 @@ class _Captions:
             own = [one.tokens for one in captioner.autoregressive(memory, pairs, reverse=reverse)]
             matched = own  # of a right-to-left model the suffix is what is shown
         rows: list[dict[str, Any]] = []
-        for n in numbers:
-            places = [place for place, owner in enumerate(owners) if owner == n]
-            values = token_values([own[place] for place in places], [matched[place] for place in places])
-            length = len(self.tokens[n]) - 1
-            rows += [
-                {"caption": n, "place": place, "tokens": length, **one} for place, one in enumerate(values, start=1)
-            ]
+        ours, theirs = iter(own), iter(matched)
+        for n, images in shown.items():
+            values = token_values(list(islice(ours, len(images))), list(islice(theirs, len(images))))
+            told = {"caption": n, "tokens": len(self.tokens[n]) - 1}
+            rows += [{**told, "place": place, **one} for place, one in enumerate(values, start=1)]
         return rows
 
     def gradients(self, weights: Mapping[str, Tensor], number: int) -> list[float]:
