@@ -102,7 +102,7 @@ def cost(args: argparse.Namespace) -> None:
     def ours() -> list[Tensor]:
         memory = scorer.look(images)
         found: list[Any] = [None] * len(pairs)
-        for chosen, log_probs, _ in scorer.samples(memory, pairs, draws, 0, args.samples // GROUPS):
+        for chosen, log_probs, _ in scorer.samples(memory, pairs, draws, args.samples // GROUPS):
             for place, one in zip(chosen, log_probs, strict=True):
                 found[place] = one.flatten(0, 1)
         return found
@@ -143,7 +143,7 @@ def _options(length: int, words: int, generator: torch.Generator) -> list[list[i
 
 def _masks(pair: Pair, draws: Sequence[Any], samples: int) -> Tensor:
     length = len(pair.tokens) - 1
-    where = draws[pair.item].masks(length, lambda points: mask_counts(points, length), 0, samples // GROUPS)
+    where = draws[pair.item].masks(length, lambda points: mask_counts(points, length), samples // GROUPS)
     return where.flatten(0, 1)
 
 

@@ -107,7 +107,7 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
             draws.append(Draws(f"{questions.name}/{number}", seed, args.samples, 77))
         memory = scorer.look(torch.stack(pictures))
         by_pair: dict[int, tuple[Tensor, Tensor]] = {}
-        for chosen, log_probs, where in scorer.captioner.samples(memory, pairs, draws, 0, args.samples // GROUPS):
+        for chosen, log_probs, where in scorer.captioner.samples(memory, pairs, draws, args.samples // GROUPS):
             by_pair |= dict(zip(chosen, zip(log_probs, where, strict=True), strict=True))
         for place in range(len(pictures)):
             answer, *others = [by_pair[p] for p, pair in enumerate(pairs) if pair.item == place]

@@ -23,7 +23,7 @@ def _items(better: float, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
     found = []
     for number in range(ITEMS):
         draws = Draws(f"item {number}", seed, SAMPLES, 8)
-        where = draws.masks(LENGTH, lambda points: mask_counts(points, LENGTH), 0, SAMPLES // GROUPS)
+        where = draws.masks(LENGTH, lambda points: mask_counts(points, LENGTH), SAMPLES // GROUPS)
         share = where.sum(dim=-1, keepdim=True) / LENGTH
         options = []
         for more in (better, 0.0):

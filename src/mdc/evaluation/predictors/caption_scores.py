@@ -21,7 +21,6 @@ from mdc.diffusion.likelihood import (
     next_revealed,
     range_counts,
     single_masks,
-    token_terms,
 )
 from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.evaluation.predictors.folded import (
@@ -149,7 +148,7 @@ class CaptionScorer:
 
         ``t_range``: instead the mean of its terms over the numbers of masks in this range alone, which is no bound.
         """
-        batches = self.samples(memory, pairs, draws, 0, samples // GROUPS, t_range)
+        batches = self.samples(memory, pairs, draws, samples // GROUPS, t_range)
         return in_order(
             placed
             for chosen, log_probs, where in batches
@@ -161,21 +160,17 @@ class CaptionScorer:
         memory: Memory,
         pairs: Sequence[Pair],
         draws: Sequence[Draws],
-        start: int,
-        stop: int,
+        count: int,
         t_range: tuple[float, float] | None = None,
     ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Samples ``start`` to ``stop`` − 1 of each of the 16 groups, a batch of pairs of equal length at a time.
+        """The first ``count`` samples of each of the 16 groups, a batch of pairs of equal length at a time.
 
         Yields the places of C pairs, log p of their tokens where they are masked (C, G, m, L) float32, and where that is.
         """
-        count = stop - start
         for chosen, tokens in self.batches(pairs, lambda length: GROUPS * count):
             length = tokens.shape[1] - 1
             counts_of = _counts(length, t_range)
-            masks = {
-                item: draws[item].masks(length, counts_of, start, stop) for item in {pairs[p].item for p in chosen}
-            }
+            masks = {item: draws[item].masks(length, counts_of, count) for item in {pairs[p].item for p in chosen}}
             where = torch.stack([masks[pairs[p].item] for p in chosen])
             part = memory.of([pairs[p].image for p in chosen])
             yield chosen, self.masked(tokens, part, where.flatten(1, 2)).cpu().view(where.shape), where
@@ -257,10 +252,9 @@ def _counts(length: int, t_range: tuple[float, float] | None) -> Callable[[Tenso
     return lambda points: range_counts(points, length, low, high)
 
 
-def scored(log_probs: Tensor, where: Tensor, control: bool = True) -> list[Scored]:
-    """Scores of C captions from their samples, (C, G, m, L) each; ``control`` False: the plain means (see
-    :func:`mdc.diffusion.likelihood.controlled_terms`)."""
-    terms = controlled_terms(log_probs, where) if control else token_terms(log_probs.double(), where)
+def scored(log_probs: Tensor, where: Tensor) -> list[Scored]:
+    """Scores of C captions from their samples, (C, G, m, L) each."""
+    terms = controlled_terms(log_probs, where)
     sums = terms.sum(dim=-1)
     values, errors = mean_of_groups(sums)
     found = zip(values, errors, terms.mean(dim=(-3, -2)), sums.mean(dim=-1), strict=True)

@@ -45,12 +45,12 @@ class Draws:
         offsets, keys = rng.random(GROUPS), rng.random((self.samples // GROUPS, GROUPS, self.places))
         return torch.from_numpy(offsets), torch.from_numpy(keys)
 
-    def masks(self, length: int, counts_of: Callable[[Tensor], Tensor], start: int, stop: int) -> Tensor:
-        """Samples ``start`` to ``stop`` − 1 of each group, (G, stop − start, L) bool for a caption of L = ``length`` tokens.
+    def masks(self, length: int, counts_of: Callable[[Tensor], Tensor], count: int) -> Tensor:
+        """The first ``count`` samples of each group, (G, count, L) bool for a caption of L = ``length`` tokens.
 
         ``counts_of``: points in [0, 1) → numbers of masked tokens. A sample is the same however many are asked for.
         """
         offsets, keys = self._drawn
-        counts = counts_of(shifted(offsets, stop, base=2)[:, start:])
-        keys = keys[start:stop].transpose(0, 1)
+        keys = keys[:count].transpose(0, 1)
+        counts = counts_of(shifted(offsets, count, base=2))
         return masked_places(counts, torch.cat([keys[..., 1:length], keys[..., :1]], dim=-1))
