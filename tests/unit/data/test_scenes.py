@@ -145,22 +145,6 @@ def test_a_shared_scene_is_impossible_not_just_rare() -> None:
         assert len({json.dumps(scene.to_json()) for scene in scenes}) == 60
 
 
-def _told_by_the_place_of(colour: str, task: str) -> float:
-    """How often the best guess from the place of one object alone is right, places taken to a third of the picture."""
-    counts: dict[tuple[int, int], np.ndarray] = {}
-    for index in range(1200):
-        scene = draw_scene(task, "train", 3, index)
-        (one,) = (o for o in scene.objects if o.colour == colour)
-        counts.setdefault((one.x // 64, one.y // 64), np.zeros(4))[label_of(task, scene)] += 1
-    return float(sum(count.max() for count in counts.values())) / 1200
-
-
-@pytest.mark.parametrize("colour", ["red", "blue"])
-def test_in_corners_the_place_of_one_object_leaves_two_answers(colour: str) -> None:
-    assert 0.5 <= _told_by_the_place_of(colour, "corners") < 0.54
-    assert _told_by_the_place_of(colour, "relation") > 0.7, "which is why there are two such probes"
-
-
 def test_pictures_show_their_truth() -> None:
     """Counts, colours, relations and backgrounds are measured in the pixels."""
     for task in ("count", "colour", "relation", "corners", "background"):
