@@ -44,3 +44,11 @@ def open_parquet(path: Path) -> Iterator[Any]:
         _ = file.schema_arrow  # a schema can be damaged although the footer is good
     with file:
         yield file
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type of pyarrow's is one of texts, however they are stored."""
+    import pyarrow.types as types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.parquet_file import open_parquet
+from mdc.data.formats.parquet_file import is_text, open_parquet
 from mdc.data.formats.table_rows import table_kind, table_rows
 from mdc.data.sources.parquet import IMAGES, need_columns, stream
 from mdc.plan.records import UserError
@@ -88,12 +88,8 @@ class NamedTable:
         """Whether a column of a parquet file holds images themselves."""
         if self._kind != "parquet":
             return False
-        import pyarrow.types as types
-
         with open_parquet(self.path) as file:
-            kind = file.schema_arrow.field(column).type
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        return not any(is_one(kind) for is_one in (types.is_string, types.is_large_string, types.is_string_view))
+            return not is_text(file.schema_arrow.field(column).type)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[Any, Any], str]]:
         """(number from 0, values by column, complaint or "") of each row; a row that does not fit has a complaint."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.folders import files_below, needed
-from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.parquet_file import is_text, open_parquet, readable
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
@@ -236,7 +236,5 @@ def _text_captions(path: Path, field: Any) -> None:
 
     lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
     inner = field.type.value_type if any(is_one(field.type) for is_one in lists) else field.type
-    inner = inner.value_type if types.is_dictionary(inner) else inner
-    texts = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    if not any(is_one(inner) for is_one in texts):
+    if not (is_text(inner) or types.is_null(inner)):
         raise UserError(f"{path}: column '{field.name}' holds {field.type}; captions are texts or lists of texts")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.parquet_file import is_text, open_parquet, readable
 from mdc.data.formats.reading import Found
 from mdc.data.formats.samples import LeftOut
 from mdc.data.sources.cleaned import LabelledImages
@@ -94,9 +94,7 @@ def _scalar_labels(path: Path, field: Any) -> None:
     import pyarrow.types as types
 
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-    if not (
-        types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    ):
+    if not (types.is_integer(kind) or is_text(kind)):
         raise UserError(
             f"{path}: column '{field.name}' holds {field.type}; a label is a whole number or a text "
             "(a missing number makes a column float: drop such rows)"
