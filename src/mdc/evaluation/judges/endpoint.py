@@ -35,8 +35,8 @@ class Answer:
 
 #: statuses of a server that mean this question alone: it is too large, or not as the server wants it
 _REJECTED = (400, 413, 422)
-#: statuses that another try may change, besides rate limits and errors of the server: a time-out, a lock, too early
-_PASSING = (408, 409, 425)
+#: statuses that another try may change, besides errors of the server: a time-out, a lock, too early, a rate limit
+_PASSING = (408, 409, 425, 429)
 
 
 class Endpoint:
@@ -79,25 +79,22 @@ class Endpoint:
                     why = self._short(str(error))
                     raise UserError(f"the judge at {self.how.base_url} cannot be reached ({why})") from None
                 last, pause = "failed", _backoff(attempt)
-            except self._openai.RateLimitError as error:
-                last, pause, limits = "failed", self._wanted(error, attempt), limits + 1
             except (self._openai.AuthenticationError, self._openai.PermissionDeniedError) as error:
                 raise UserError(
                     f"the judge at {self.how.base_url} refuses the key of {self.how.key_variable} (status {error.status_code})"
                 ) from None
             except self._openai.NotFoundError:
                 raise UserError(f"the judge at {self.how.base_url} knows no model {self.how.model}") from None
-            except self._openai.InternalServerError as error:
-                last, pause = "failed", self._wanted(error, attempt)
             except self._openai.APIStatusError as error:
                 said = self._short(f"status {error.status_code}: {error.message}")
                 if error.status_code in _REJECTED:
                     return Answer("rejected", None, said, attempt, limits)
-                if error.status_code not in _PASSING:
+                if error.status_code not in _PASSING and error.status_code < 500:
                     raise UserError(
                         f"the judge at {self.how.base_url} answers no question ({said}); is this the address of an endpoint "
                         "that speaks OpenAI's protocol?"
                     ) from None
+                limits += error.status_code == 429
                 last, pause = "timed out" if error.status_code == 408 else "failed", self._wanted(error, attempt)
             except (self._openai.OpenAIError, ValueError, TypeError) as error:  # what it says is not of the protocol
                 return Answer("malformed", None, self._short(str(error)), attempt, limits)
