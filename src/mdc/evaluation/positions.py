@@ -64,7 +64,7 @@ def main(call: Call) -> None:
     tokens = [run.scorer.tokens(caption) for caption in pairs.captions]
     pictures = torch.stack([run.scorer.picture(image) for image in pairs.images])
     measured = _Captions(job, run, tokens, pictures)
-    stages = _stages(call, run, job, device)
+    stages = _stages(call, run)
     identity = identity_of(job.fingerprint, [run.weights, *(name for name, _, _ in stages)], job.scoring, device)
     identity |= {"shards": [shard["sha256"] for shard in index["splits"]["val"]["shards"]], "captions": job.captions}
     with process_group(job.scoring.processes, device) as group:
@@ -189,11 +189,9 @@ def _built(run: ScoredRun, seed: int) -> Any:
     )
 
 
-def _stages(
-    call: Call, run: ScoredRun, job: PositionsJob, device: torch.device
-) -> list[tuple[str, int, Mapping[str, Tensor]]]:
+def _stages(call: Call, run: ScoredRun) -> list[tuple[str, int, Mapping[str, Tensor]]]:
     """(name, step, weights) of the model before training, at its snapshots, and at its end."""
-    path = call.input(str(job.run))
+    path = call.input(str(call.job.run))
     _, manifest = read_run(path)
     stages: list[tuple[str, int, Mapping[str, Tensor]]] = [("initial", 0, _built(run, run.job.seed).state_dict())]
     for step in manifest["snapshots"]:

@@ -33,13 +33,13 @@ class Source(ABC, Generic[Sample]):
     classes: list[str]
     task: Literal["single", "multi"] = "single"
     labelled_by_people: bool = False
+    facts: Mapping[str, Any] = {}
 
     def __init__(self, config: Mapping[str, Any], data_dir: Path = Path()) -> None:
         self.config = {key: value for key, value in config.items() if value is not None or key not in _LATER}
         self.data_dir = data_dir
         self.image_size: int | None = self.config.get("image_size")
         self.classes = []
-        self.facts: dict[str, Any] = {}
 
     def shortcuts(self) -> list[Shortcut]:
         """What is right without what the set asks, the best of each kind; none where nobody can know."""

@@ -83,7 +83,7 @@ class CaptionScorer:
             found = self._log_probs(hidden.flatten(0, 1), read[:, 1:].flatten()).view(len(tokens), -1)
             return torch.cat([found[:, :-1].flip(1), found[:, -1:]], dim=1) if reverse else found
 
-        return self._exact(memory, pairs, scores, versions=lambda length: 1)
+        return self._exact(memory, pairs, scores)
 
     def parallel(self, memory: Memory, pairs: Sequence[Pair]) -> list[Scored]:
         """Σ log p(c_i | all masked, V): every token from the fully masked caption, in one pass (parallel decoding)."""
@@ -92,7 +92,7 @@ class CaptionScorer:
             where = torch.ones(len(tokens), 1, tokens.shape[1] - 1, dtype=torch.bool)
             return self.masked(tokens, memory, where)[:, 0]
 
-        return self._exact(memory, pairs, scores, versions=lambda length: 1)
+        return self._exact(memory, pairs, scores)
 
     # --- a pass a token -----------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class CaptionScorer:
                 where[captions, chosen] = False
             return found
 
-        return self._exact(memory, pairs, scores, versions=lambda length: 1)
+        return self._exact(memory, pairs, scores)
 
     # --- by sampling --------------------------------------------------------------------------------------------------
 
@@ -218,9 +218,9 @@ class CaptionScorer:
         memory: Memory,
         pairs: Sequence[Pair],
         scores: Callable[[Tensor, Memory, Sequence[Pair]], Tensor],
-        versions: Callable[[int], int],
+        versions: Callable[[int], int] = lambda length: 1,
     ) -> list[Scored]:
-        """Scores that draw nothing: ``scores`` gives what each token adds, (C, L)."""
+        """Scores that draw nothing: ``scores`` gives what each token adds, (C, L), by so many ``versions`` of a caption."""
         found: list[tuple[int, Scored]] = []
         for chosen, tokens in self.batches(pairs, versions):
             part = memory.of([pairs[p].image for p in chosen])

@@ -10,10 +10,8 @@ all scenes that choice sets own, so neither was trained on.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.scenes.check import check_caption, false_claims
@@ -33,9 +31,7 @@ _PHASES = 16
 class ScenesPairs(Source[ChoiceSample]):
     """``items`` pairs; an item is named by the place of its first scene in its stream."""
 
-    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self.facts = dict(FACTS)
+    facts = FACTS
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config

@@ -26,9 +26,10 @@ _FILES = "test-*.parquet"
 class Winoground(Choices):
     """The items of all files, in their order; an item is named by its ``id``."""
 
+    facts = FACTS
+
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self.facts = dict(FACTS)
         root = dataset_folder(source, data_dir)
         self._files = sorted(path for path in files_below(root) if path.match(_FILES))
         if not self._files:

@@ -20,8 +20,7 @@ class CaptionNouns(LabelledImages):
     task = "multi"
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._data_dir = data_dir
+        super().__init__(source, data_dir)
         split_counts(source, data_dir)
         wanted = listed(source["splits"]["vocabulary"])
         columns = source["caption_column"], source["split_column"], wanted
@@ -32,7 +31,7 @@ class CaptionNouns(LabelledImages):
         self.classes = list(self._nouns)
 
     def found(self, split: str) -> Iterator[Found]:
-        for row in rows(self.config, split, self._data_dir, captions=True):
+        for row in rows(self.config, split, self.data_dir, captions=True):
             yield row._replace(label=tuple(nouns.presence(row.captions, self._nouns)))
 
 

@@ -23,13 +23,12 @@ class ParquetProbe(LabelledImages):
     labelled_by_people = True
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._data_dir = data_dir
+        super().__init__(source, data_dir)
         split_counts(source, data_dir)
         self.classes, self._labels = _class_table(source, data_dir)
 
     def found(self, split: str) -> Iterator[Found]:
-        for row in rows(self.config, split, self._data_dir, label_column=self.config["label_column"]):
+        for row in rows(self.config, split, self.data_dir, label_column=self.config["label_column"]):
             if row.label is None:
                 yield row._replace(read=LeftOut("no label"))
             elif row.label in self._labels:
