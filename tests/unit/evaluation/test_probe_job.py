@@ -89,8 +89,14 @@ def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
     return folder / "run.json"
 
 
-def test_record_and_items(light: Path, tmp_path: Path) -> None:
-    job = toy.probe_job()
+KNN = Neighbours(label="", kind="knn", k=5, temperature=0.07)
+ATTENTIVE = Attentive(label="", kind="attentive", lr=[1e-3, 1e-2], epochs=5, batch_size=16, held_out=0.1)
+
+
+@pytest.mark.parametrize("head", [None, KNN, ATTENTIVE], ids=["linear", "knn", "attentive"])
+def test_record_and_items(head: Any, light: Path, tmp_path: Path) -> None:
+    job = toy.probe_job(head=head)
+    assert ProbeJob.model_validate(json.loads(json.dumps(job.config()))) == job, "it is read as it was written"
     record = probe(job, light, tmp_path / "cache", tmp_path / "out")
     assert record["kind"] == "probe" and record["id"] == job.job and record["config"]["scale"] == "toy"
     assert record["config"] == job.config() and record["config_sha256"] == job.sha256
@@ -104,6 +110,10 @@ def test_record_and_items(light: Path, tmp_path: Path) -> None:
     before = (tmp_path / "out/probe.json").read_bytes(), (tmp_path / "out/items.parquet").read_bytes()
     probe(job, light, tmp_path / "other_cache", tmp_path / "again")
     assert before == ((tmp_path / "again/probe.json").read_bytes(), (tmp_path / "again/items.parquet").read_bytes())
+    if head is ATTENTIVE:
+        patches = (toy.BACKBONE.image_size // toy.BACKBONE.patch_size) ** 2
+        assert result["lr"] in head.lr and len(result["held_out"]) == 2
+        assert result["token_bytes_per_image"] == 2 * (1 + patches) * toy.BACKBONE.width
 
 
 def test_features_are_cached_by_content(
@@ -130,30 +140,6 @@ def test_features_are_cached_by_content(
         path.write_bytes(path.read_bytes()[:100])
     probe(toy.probe_job(), light, cache, out)
     assert sum(calls) == 120, "a damaged file is rebuilt"
-
-
-KNN = Neighbours(label="", kind="knn", k=5, temperature=0.07)
-ATTENTIVE = Attentive(label="", kind="attentive", lr=[1e-3, 1e-2], epochs=5, batch_size=16, held_out=0.1)
-
-
-@pytest.mark.parametrize("head", [KNN, ATTENTIVE], ids=["knn", "attentive"])
-def test_other_heads_leave_the_same_files(head: Any, light: Path, tmp_path: Path) -> None:
-    job = toy.probe_job(head=head)
-    assert read_job_of(job) == job, "its configuration is read as it was written"
-    record = probe(job, light, tmp_path / "cache", tmp_path / "out")
-    result, rows = record["probes"]["light"], pq.read_table(tmp_path / "out/items.parquet").to_pylist()
-    assert result["value"] == pytest.approx(100 * np.mean([row["value"] for row in rows])) and result["value"] > 90
-    before = (tmp_path / "out/probe.json").read_bytes(), (tmp_path / "out/items.parquet").read_bytes()
-    probe(job, light, tmp_path / "cache", tmp_path / "again")
-    assert before == ((tmp_path / "again/probe.json").read_bytes(), (tmp_path / "again/items.parquet").read_bytes())
-    if head is ATTENTIVE:
-        patches = (toy.BACKBONE.image_size // toy.BACKBONE.patch_size) ** 2
-        assert result["lr"] in head.lr and len(result["held_out"]) == 2
-        assert result["token_bytes_per_image"] == 2 * (1 + patches) * toy.BACKBONE.width
-
-
-def read_job_of(job: ProbeJob) -> ProbeJob:
-    return ProbeJob.model_validate(json.loads(json.dumps(job.config())))
 
 
 def test_tokens_are_those_of_the_encoder_in_half_precision() -> None:
