@@ -21,8 +21,9 @@ from mdc.data.shards.index import read_index
 from mdc.evaluation import features
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.row_files import Columns, Row, write_results
-from mdc.models.encoder import Encoder, build_encoder
+from mdc.models.encoder import build_encoder
 from mdc.models.encoders.tower import Tower
+from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.runs import expected_run, read_run
 from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import Backbone, FrozenTokens
@@ -95,7 +96,7 @@ def _runtime(path: Path | None) -> ProbeRuntime:
     return ProbeRuntime() if path is None else checked(ProbeRuntime, read_json(path), path)
 
 
-def _encoder(call: Call, encoding: Any) -> tuple[Encoder | Tower, str, dict[str, int] | None]:
+def _encoder(call: Call, encoding: Any) -> tuple[PixelEncoder | Tower, str, dict[str, int] | None]:
     """The encoder, the hash of its weights, and, if it was trained, what its run's manifest says of that."""
     job: ProbeJob = call.job
     if isinstance(job.backbone, FrozenTokens):
