@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.app.commands import datasets, models, project
-from mdc.app.commands.parameters import NOTHING, plan_of
+from mdc.app.commands.parameters import NOTHING, main_of, plan_of
 from mdc.app.commands.parameters import params as _params
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.verb in VERBS and getattr(args, "probes", None) is None:
             do(args.verb, _call(args, arguments))
         else:
-            (getattr(args, "run_verb", None) or args.run)(args)
+            args.run_verb(args)
     except UserError as error:
         launch.say(args.verb, str(error))
         return error.exit_code
@@ -135,7 +135,7 @@ def _parameter_verbs(verbs: Any) -> None:
         "check", help="check the parameters", description="Validate every scale, and say what the chosen one needs."
     )
     _params(sub)
-    sub.set_defaults(run=_check)
+    sub.set_defaults(run_verb=_check)
     sub = verbs.add_parser(
         "config",
         help="print a job's resolved configuration",
@@ -155,7 +155,7 @@ def _parameter_verbs(verbs: Any) -> None:
         help="memory of a training step of a run, with captions of N tokens; see docs/gpus.md",
     )
     _params(sub)
-    sub.set_defaults(run=_config)
+    sub.set_defaults(run_verb=_config)
 
     sub = verbs.add_parser(
         "schema",
@@ -163,13 +163,7 @@ def _parameter_verbs(verbs: Any) -> None:
         description="Write the schemas that params.yaml and the scales name in their first line.",
     )
     sub.add_argument("--out", default="workflow/schemas", metavar="DIR", help="default: workflow/schemas")
-    sub.set_defaults(run=_schema)
-
-
-def _schema(args: argparse.Namespace) -> None:
-    from mdc.plan.config.schema import main as schema
-
-    schema(args)
+    sub.set_defaults(run_verb=main_of("mdc.plan.config.schema"))
 
 
 def _provenance_verbs(verbs: Any) -> None:
@@ -181,7 +175,7 @@ def _provenance_verbs(verbs: Any) -> None:
     )
     _params(sub)
     sub.add_argument("--deep", action="store_true", help="hash every file, however large")
-    sub.set_defaults(run=_verify)
+    sub.set_defaults(run_verb=main_of("mdc.checks.verify"))
     sub = verbs.add_parser(
         "accept-edit",
         help="say that an edit of the code changes no result, so that nothing reruns",
@@ -191,7 +185,7 @@ def _provenance_verbs(verbs: Any) -> None:
     _params(sub)
     sub.add_argument("jobs", nargs="*", metavar="JOB", help="patterns, as 'runs/*'; default: all")
     sub.add_argument("--reason", required=True, metavar="TEXT", help="why the edit changes no result")
-    sub.set_defaults(run=_accept_edit)
+    sub.set_defaults(run_verb=main_of("mdc.checks.accept_edit"))
     sub = verbs.add_parser(
         "why",
         help="print what stands behind one number of a table",
@@ -207,7 +201,7 @@ def _provenance_verbs(verbs: Any) -> None:
     sub.add_argument("--column", required=True, metavar="LABEL", help="a column's label, as Shape or Average")
     sub.add_argument("--deep", action="store_true", help="hash every file, however large")
     _params(sub)
-    sub.set_defaults(run=_why)
+    sub.set_defaults(run_verb=main_of("mdc.checks.why"))
 
 
 def _init_verb(verbs: Any) -> None:
@@ -246,7 +240,7 @@ def _init_verb(verbs: Any) -> None:
         "--default", action="store_true", help="name the scale in params.yaml, so that every call is for it"
     )
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
-    sub.set_defaults(run=_init, interrupted=NOTHING)
+    sub.set_defaults(run_verb=main_of("mdc.app.init"), interrupted=NOTHING)
 
 
 def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
@@ -288,12 +282,6 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
         arguments=tuple(arguments),
         **places,
     )
-
-
-def _init(args: argparse.Namespace) -> None:
-    from mdc.app.init import main as init
-
-    init(args)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -340,24 +328,6 @@ def _config(args: argparse.Namespace) -> None:
 
         return memory(jobs[args.job], Path("results") / plan.params.scale, args.memory)
     print(json.dumps(jobs[args.job].config(), indent=1, sort_keys=True))
-
-
-def _verify(args: argparse.Namespace) -> None:
-    from mdc.checks.verify import main as verify
-
-    verify(args)
-
-
-def _accept_edit(args: argparse.Namespace) -> None:
-    from mdc.checks.accept_edit import main as accept_edit
-
-    accept_edit(args)
-
-
-def _why(args: argparse.Namespace) -> None:
-    from mdc.checks.why import main as why
-
-    why(args)
 
 
 if __name__ == "__main__":

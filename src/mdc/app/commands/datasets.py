@@ -25,7 +25,7 @@ def add(verbs: Any) -> None:
     )
     params(sub)
     sub.add_argument("--json", action="store_true", help="everything that is known of them, as JSON")
-    sub.set_defaults(run=_data)
+    sub.set_defaults(run_verb=_data)
     sub = asked.add_parser(
         "check",
         help="check one dataset's files",
@@ -35,7 +35,7 @@ def add(verbs: Any) -> None:
     sub.add_argument("name", help="as `mdc data list` has it")
     params(sub)
     sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run=_data)
+    sub.set_defaults(run_verb=_data)
     sub = asked.add_parser(
         "shortcuts",
         help="how far shortcuts answer the rendered sets",
@@ -43,7 +43,7 @@ def add(verbs: Any) -> None:
         "the labels alone, from one object, from places alone and so on.",
     )
     params(sub)
-    sub.set_defaults(run=_shortcuts)
+    sub.set_defaults(run_verb=_shortcuts)
 
 
 def _shortcuts(args: argparse.Namespace) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-from collections.abc import Callable
 from typing import Any
 
-from mdc.app.commands.parameters import NOTHING, params
+from mdc.app.commands.parameters import NOTHING, main_of, params
 from mdc.plan.estimators import ESTIMATORS
 
 #: the verb of the pipeline that a person calls too: with --probes, for any model
@@ -30,13 +28,15 @@ def add(verbs: Any) -> None:
     _demo_verb(verbs)
 
 
-def _main_of(module: str) -> Callable[[argparse.Namespace], None]:
-    """``main`` of a module that is imported when it is called, since each of them imports torch."""
+def _weights(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
 
-    def call(args: argparse.Namespace) -> None:
-        importlib.import_module(module).main(args)
 
-    return call
+def _scoring(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
+    _weights(sub)
+    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the masks; default: 0")
 
 
 def _score_verb(verbs: Any) -> None:
@@ -54,10 +54,7 @@ def _score_verb(verbs: Any) -> None:
         "captions", metavar="CAPTION", nargs="*", help="captions, each in quotation marks; none of a table"
     )
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
-    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
-    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the masks; default: 0")
+    _scoring(sub)
     sub.add_argument(
         "--blind", action="store_true", help="also score with mismatched (held-out) images of the run's corpus"
     )
@@ -68,7 +65,7 @@ def _score_verb(verbs: Any) -> None:
         "--processes", type=int, metavar="N", help="of a table; default: as many as this process may use cores"
     )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.score"), interrupted=NOTHING)
+    sub.set_defaults(run_verb=main_of("mdc.app.score"), interrupted=NOTHING)
 
 
 def _zero_shot_verb(verbs: Any) -> None:
@@ -95,15 +92,12 @@ def _zero_shot_verb(verbs: Any) -> None:
     sub.add_argument(
         "--debiased", action="store_true", help="take off what a class's words alone say (held-out images)"
     )
-    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
-    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the masks; default: 0")
+    _scoring(sub)
     form = sub.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as JSON")
     form.add_argument("--csv", action="store_true", help="as csv, a row an image and class")
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.zero_shot"))
+    sub.set_defaults(run_verb=main_of("mdc.app.zero_shot"))
 
 
 def _caption_verbs(verbs: Any) -> None:
@@ -117,7 +111,7 @@ def _caption_verbs(verbs: Any) -> None:
     )
     sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    _weights(sub)
     sub.add_argument(
         "--policy", choices=["unmask", "beam", "posterior", "best_first"], help="default: what the run's method has"
     )
@@ -143,7 +137,7 @@ def _caption_verbs(verbs: Any) -> None:
         "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
     )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.caption"), interrupted="captions printed so far are complete")
+    sub.set_defaults(run_verb=main_of("mdc.app.caption"), interrupted="captions printed so far are complete")
     sub = verbs.add_parser(
         "metrics",
         help="compute caption metrics against references",
@@ -162,7 +156,7 @@ def _caption_verbs(verbs: Any) -> None:
     sub.add_argument("--clip-weights", metavar="WEIGHTS", help="of a name: that of its weights, or their file")
     sub.add_argument("--out", metavar="FILE", help="write all numbers, with one line per image, to this file (JSON)")
     sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run_verb=_main_of("mdc.evaluation.caption_files"), interrupted=NOTHING)
+    sub.set_defaults(run_verb=main_of("mdc.evaluation.caption_files"), interrupted=NOTHING)
 
 
 def _clip_benchmark_verb(verbs: Any) -> None:
@@ -177,7 +171,7 @@ def _clip_benchmark_verb(verbs: Any) -> None:
     sub.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="…", help="eval or build, and what CLIP-benchmark takes"
     )
-    sub.set_defaults(run_verb=_main_of("mdc.app.clip_benchmark"))
+    sub.set_defaults(run_verb=main_of("mdc.app.clip_benchmark"))
 
 
 def probe_options(sub: argparse.ArgumentParser) -> None:
@@ -186,7 +180,7 @@ def probe_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--heads", default="linear", metavar="NAMES", help="as linear,knn,attentive; default: linear")
     sub.add_argument("--image-size", type=_pixels, metavar="N", help="default: that the model was made for")
     sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run_verb=_main_of("mdc.app.probe_model"))
+    sub.set_defaults(run_verb=main_of("mdc.app.probe_model"))
 
 
 def _pixels(text: str) -> int:
@@ -207,9 +201,9 @@ def _export_verb(verbs: Any) -> None:
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("folder", metavar="FOLDER", help="the folder to create; it must not exist, or be empty")
     sub.add_argument("--to", choices=["open_clip", "hub"], required=True, help="what the folder is for")
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    _weights(sub)
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.export.tell"), interrupted=NOTHING)
+    sub.set_defaults(run_verb=main_of("mdc.app.export.tell"), interrupted=NOTHING)
 
 
 def _features_verb(verbs: Any) -> None:
@@ -231,14 +225,14 @@ def _features_verb(verbs: Any) -> None:
         help="probed: as linear probes see it, [CLS] of CLIP and the mean of patches of captioners; embedding: CLIP's own; "
         "default: probed",
     )
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    _weights(sub)
     sub.add_argument("--processes", type=int, metavar="N", help="default: as many as this process may use cores")
     sub.add_argument("--image-column", metavar="NAME", help="of parquet files; default: image, or what is usual")
     sub.add_argument(
         "--key-column", metavar="NAME", help="of parquet files; default: key, or what is usual, or row numbers"
     )
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.export.features"), interrupted=NOTHING)
+    sub.set_defaults(run_verb=main_of("mdc.app.export.features"), interrupted=NOTHING)
 
 
 def _demo_verb(verbs: Any) -> None:
@@ -250,8 +244,8 @@ def _demo_verb(verbs: Any) -> None:
         "see docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0/ft-described, or its folder")
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    _weights(sub)
     sub.add_argument("--port", type=int, default=7860, metavar="N", help="default: 7860; 0: any free port")
     sub.add_argument("--open", action="store_true", help="open the page in a browser")
     params(sub)
-    sub.set_defaults(run_verb=_main_of("mdc.app.demo.page"), interrupted="the page is closed")
+    sub.set_defaults(run_verb=main_of("mdc.app.demo.page"), interrupted="the page is closed")

@@ -1,9 +1,11 @@
-"""Options that verbs share."""
+"""What verbs share: options, and how they come to the module that does them."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,15 @@ def params(parser: argparse.ArgumentParser) -> None:
     """The parameter file, and a scale in place of its own."""
     parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def main_of(module: str) -> Callable[[argparse.Namespace], None]:
+    """``main`` of a module that is imported when it is called: most of them import torch."""
+
+    def call(args: argparse.Namespace) -> None:
+        importlib.import_module(module).main(args)
+
+    return call
 
 
 def installed() -> Path:

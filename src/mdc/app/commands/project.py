@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mdc.app.commands.parameters import NOTHING, params, plan_of
+from mdc.app.commands.parameters import NOTHING, main_of, params, plan_of
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.verbs import LAYERS
 
@@ -30,13 +30,7 @@ def add(verbs: Any) -> None:
     )
     sub.add_argument("name", metavar="STAGE", help=f"{', '.join(LAYERS)}, index, or a table or figure")
     params(sub)
-    sub.set_defaults(run_verb=_stage)
-
-
-def _stage(args: argparse.Namespace) -> None:
-    from mdc.plan.stage import main
-
-    main(args)
+    sub.set_defaults(run_verb=main_of("mdc.plan.stage"))
 
 
 def _index(args: argparse.Namespace) -> None:
