@@ -21,6 +21,7 @@ import torch
 import training_batches
 from torch import Tensor, nn
 
+from mdc.models.build import ModelSetup, build
 from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise
@@ -28,7 +29,7 @@ from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load
-from mdc.training.objectives.contrastive import build_model, build_objective
+from mdc.training.objectives.contrastive import build_objective
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 from mdc.training.optimizer import build_optimizer
@@ -152,7 +153,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
     vocabulary = Vocabulary.full()
     ids, source = training_batches.encoded(args.captions, size * (args.repeats + 1), vocabulary)
     method = params.methods["clip"]
-    model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)
+    model = build(ModelSetup(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0)).to(args.device)
     peer = Peer(backbone, model, recipe, protocol.adam_eps, args)
     optimizer = build_optimizer(model, recipe, protocol)
     objective = build_objective(model, Setup(method, protocol, vocabulary.mask_id, size, args.precision))

@@ -26,6 +26,7 @@ from turns import in_turns
 
 from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_weights, corrupt, draw
 from mdc.evaluation.predictors.diffusing import DiffusionWriter
+from mdc.models.build import ModelSetup, build
 from mdc.models.diffusion_captioner import DiffusionCaptioner
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import OnTokens
@@ -33,7 +34,7 @@ from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
 from mdc.plan.processes.group import ALONE
-from mdc.training.objectives.mask_and_replace import MaskAndReplace, Noised, build_model
+from mdc.training.objectives.mask_and_replace import MaskAndReplace, Noised
 
 STEPS, LENGTH, VECTORS, WIDTH = 25, 32, 144, 64
 SCALE = 2.0
@@ -161,7 +162,7 @@ def main() -> None:
     }
     method = Method.model_validate({**told, "guidance": {"kind": "cfg", "degraded": 0.1}})
     protocol = load(Path(__file__).parents[1] / "params.yaml").protocol.pretrain
-    model = build_model(method, backbone, protocol, args.vocabulary, 77, 0).eval()
+    model = build(ModelSetup(method, backbone, protocol, args.vocabulary, 77, 0)).eval()
     model.length.fill_(LENGTH)
     vocabulary = Vocabulary.corpus(range(args.vocabulary - 2))
     writer = DiffusionWriter(model, method, vocabulary, "fp32", torch.device("cpu"), batch_tokens=1 << 20)

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 import training_batches
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import ModelSetup, build
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
@@ -26,7 +27,7 @@ from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
-from mdc.training.objectives.masked import build_model, build_objective
+from mdc.training.objectives.masked import build_objective
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 
@@ -97,7 +98,7 @@ def _side(
     args: argparse.Namespace,
 ) -> Callable[[CaptionBatch, CaptionBatch], torch.Tensor]:
     """A step (batch on the host, the same on the device) → its loss; with weights and an optimiser of its own."""
-    model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)
+    model = build(ModelSetup(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0)).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, fused=True)
     objective = build_objective(model, Setup(method, protocol, vocabulary.mask_id, size, args.precision))
 

@@ -18,6 +18,7 @@ from mdc.data.formats.images import center_resize, decode
 from mdc.data.loader.batches import CaptionBatches
 from mdc.data.loader.stored import Stored
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.models.build import build_for
 from mdc.models.runs import open_run
 from mdc.models.towers import read_tower
 from mdc.plan.config.backbones import OnTokens
@@ -27,7 +28,6 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import read_job
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
-from mdc.training.objectives import masked
 from mdc.training.precompute import beside_shards, encode_corpus
 
 RUN = "runs/alt/on-clip/mdc/s0"
@@ -95,7 +95,7 @@ def test_a_fixed_ratio_is_trained_and_scored_on_it_too(r: Path) -> None:
     run, manifest = open_run(r / "runs/alt/on-clip/bert_60/s0")
     assert isinstance(run.job.backbone, OnTokens) and run.job.method.t_range == (0.6, 0.6)
     assert manifest["inputs"][ENCODED] == sha256_file(r / ENCODED / "encoded.json")
-    start = masked.build_model(run.job.method, run.job.backbone, run.job.protocol.pretrain, run.vocabulary.size, 77, 0)
+    start = build_for(run.job, run.vocabulary.size)
     same = {name for name, value in run.load().state_dict().items() if torch.equal(value, start.state_dict()[name])}
     assert not same, "every weight of the decoder is trained"
     scores = parquet.read_table(r / "scores/alt/on-clip/bert_60/s0/last/scores.parquet").to_pylist()

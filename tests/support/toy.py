@@ -12,6 +12,7 @@ from unittest.mock import patch
 import torch
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import ModelSetup, build
 from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.reads import count_of_tokens
@@ -128,9 +129,9 @@ def recipe(**changes: Any) -> Recipe:
     return Recipe(**(values | changes))
 
 
-def build_model(method: Method, *arguments: Any, **named: Any) -> Any:
-    """The model of a method, by its objective's module."""
-    return load(OBJECTIVES, method.objective).build_model(method, *arguments, **named)
+def build_model(*arguments: Any, **named: Any) -> Any:
+    """The model of a method."""
+    return build(ModelSetup(*arguments, **named))
 
 
 def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any = BACKBONE) -> Any:

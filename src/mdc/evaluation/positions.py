@@ -26,12 +26,13 @@ from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.row_files import Columns, write_results
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
+from mdc.models.build import build_for
 from mdc.models.runs import read_run
 from mdc.models.text import pieces_by_word
 from mdc.models.weights import load_weights
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PositionsJob
-from mdc.plan.parts import OBJECTIVES, family_of, load
+from mdc.plan.parts import family_of
 from mdc.plan.processes.group import global_rank, process_group
 from mdc.training.objectives.masked import schedule_of
 
@@ -145,7 +146,7 @@ class _Captions:
     def gradients(self, weights: Mapping[str, Tensor], number: int) -> list[float]:
         """The norms of a caption's tokens under ``weights``."""
         method, scorer = self.run.job.method, self.run.scorer
-        model = _built(self.run, 0)
+        model = build_for(self.run.job, scorer.vocabulary.size)
         model.load_state_dict(dict(weights))
         model = model.to(scorer.captioner.device).eval()
         found = gradient_norms(
@@ -180,20 +181,12 @@ def token_values(own: Sequence[Tensor], matched: Sequence[Tensor]) -> list[dict[
     ]
 
 
-def _built(run: ScoredRun, seed: int) -> Any:
-    """The run's model with the weights that this seed draws."""
-    job, size = run.job, run.scorer.vocabulary.size
-    module = load(OBJECTIVES, job.method.objective)
-    return module.build_model(
-        job.method, job.backbone, job.protocol.pretrain, size, job.protocol.data.context_length, seed
-    )
-
-
 def _stages(call: Call, run: ScoredRun) -> list[tuple[str, int, Mapping[str, Tensor]]]:
     """(name, step, weights) of the model before training, at its snapshots, and at its end."""
+    initial = build_for(run.job, run.scorer.vocabulary.size, run.job.seed)
     path = call.input(str(call.job.run))
     _, manifest = read_run(path)
-    stages: list[tuple[str, int, Mapping[str, Tensor]]] = [("initial", 0, _built(run, run.job.seed).state_dict())]
+    stages: list[tuple[str, int, Mapping[str, Tensor]]] = [("initial", 0, initial.state_dict())]
     for step in manifest["snapshots"]:
         name = f"snapshot-{step:08d}.safetensors"
         weights, _ = read_run(path, name)

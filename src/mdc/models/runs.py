@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mdc.models.build import build_for
 from mdc.models.text import Vocabulary
 from mdc.models.towers import read_tower
 from mdc.models.weights import load_weights
@@ -14,7 +15,6 @@ from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.records import UserError, read_json, sha256_file
 
 CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
@@ -77,10 +77,7 @@ class RunModel:
     def load(self) -> Any:
         """The model with its weights, which can be shown images; UserError if the weights do not fit."""
         job = self.job
-        module = load(OBJECTIVES, job.method.objective)
-        model = module.build_model(
-            job.method, job.backbone, job.protocol.pretrain, self.vocabulary.size, self.context_length, seed=0
-        )
+        model = build_for(job, self.vocabulary.size)
         try:
             model.load_state_dict(load_weights(self.checkpoint))
         except RuntimeError as error:

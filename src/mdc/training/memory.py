@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import logits
+from mdc.models.build import build_for
 from mdc.models.reads import count_of_tokens
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
@@ -163,12 +164,10 @@ class _Step:
     def __init__(self, job: PretrainJob, captions: Captions) -> None:
         recipe, self._mode, self._on_gpu = job.recipe, FakeTensorMode(), job.recipe.device != "cpu"
         module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
-        protocol, context = job.protocol.pretrain, job.protocol.data.context_length
         with self.unallocated():
-            self.model: Any = module.build_model(
-                job.method, job.backbone, protocol, captions.vocabulary.size, context, job.seed
-            )
+            self.model = build_for(job, captions.vocabulary.size, job.seed)
         alike, mask_id = _Alike(0, recipe.processes), captions.vocabulary.mask_id
+        protocol = job.protocol.pretrain
         setup = Setup(job.method, protocol, mask_id, recipe.batch_size, recipe.precision, group=alike)
         # SOT is no place of a caption's diffusion
         places = {"length": captions.tokens - 1} if _fills_up(job) else {}

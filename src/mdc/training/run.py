@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from mdc.models import cross_entropy
+from mdc.models.build import build_for
 from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.models.runs import WEIGHTS, read_run
 from mdc.models.text import Vocabulary
@@ -146,8 +147,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
     """The run's model with its initial weights, its objective and its data; ``words``: embeddings that it takes from others."""
     method, protocol, recipe = job.method, job.protocol.pretrain, job.recipe
     module: ObjectiveModule = load(OBJECTIVES, method.objective)
-    vocabulary, context_length = corpus.vocabulary, job.protocol.data.context_length
-    model = module.build_model(method, job.backbone, protocol, vocabulary.size, context_length, job.seed).to(device)
+    model = build_for(job, corpus.vocabulary.size, job.seed).to(device)
     if words is not None:
         text: Any = model.text
         text.stand_on(words)
@@ -156,7 +156,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
     setup = Setup(
         method,
         protocol,
-        vocabulary.mask_id,
+        corpus.vocabulary.mask_id,
         recipe.batch_size,
         recipe.precision,
         corpus.duplicate_share,

@@ -8,11 +8,11 @@ import pytest
 from scale_files import SCALES, scale_values
 from scale_plans import changed_plan, plan_of
 
+from mdc.models.build import build_for
 from mdc.models.initial import count_parameters
 from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.records import UserError
 
 VALUES = scale_values("mini")
@@ -333,9 +333,7 @@ def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, siz
     seed, counted = plan.scale.training.seeds[0], []
     for backbone, method in (("on-codes", "mcd"), ("matched", "mdc")):
         job = plan.pretrain(Run(run, backbone, method, seed))
-        module, context = load(OBJECTIVES, job.method.objective), job.protocol.data.context_length
-        model = module.build_model(job.method, job.backbone, job.protocol.pretrain, size, context, 0)
-        counted.append(count_parameters(model))
+        counted.append(count_parameters(build_for(job, size)))
     assert counted[1] == pytest.approx(counted[0], rel=0.01)
 
 

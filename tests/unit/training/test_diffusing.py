@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import toy
 from scipy.stats import chi2
 from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
 
@@ -17,7 +18,7 @@ from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Decoder
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.pretrain import Method
-from mdc.training.objectives.mask_and_replace import build_model, build_objective
+from mdc.training.objectives.mask_and_replace import build_objective
 from mdc.training.objectives.objective import Setup
 
 WORDS = Vocabulary.corpus(range(320, 330))  # ten pieces
@@ -30,7 +31,7 @@ def mcs(mask_rate: float) -> dict[str, Any]:
 
 
 def writer(entry: Method, batch_tokens: int = 8192) -> DiffusionWriter:
-    model = build_model(entry, BACKBONE, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
+    model = toy.build_model(entry, BACKBONE, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
     model.length.fill_(LENGTH)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():  # a model that has an opinion of images, and of the time
@@ -195,7 +196,7 @@ def test_masks_of_the_condition_are_drawn_for_each_step_or_once() -> None:
 def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     """By both policies, whatever is drawn."""
     entry, wide = method(), BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
-    model = build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
+    model = toy.build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
     objective = build_objective(model, Setup(entry, None, WORDS.size, 5, "fp32"), length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]
     given = replace(batch(5), images=IMAGES)
     pieces = given.tokens % WORDS.sot  # of this vocabulary

@@ -41,7 +41,7 @@ from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json
 from mdc.training.memory import NothingDrawn
-from mdc.training.objectives.mask_and_replace import MaskAndReplace, build_model, build_objective
+from mdc.training.objectives.mask_and_replace import MaskAndReplace, build_objective
 from mdc.training.objectives.objective import Setup
 from mdc.training.optimizer import build_optimizer
 from mdc.training.precompute import import_words
@@ -67,7 +67,7 @@ MCS = {"guidance": {"kind": "mcs", "degraded": 0.5, "mask_rate": 0.5}}
 
 
 def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: int = 0) -> MaskAndReplace:
-    model = build_model(entry, BACKBONE, None, VOCABULARY, 20, seed)  # type: ignore[arg-type]
+    model = toy.build_model(entry, BACKBONE, None, VOCABULARY, 20, seed)  # type: ignore[arg-type]
     with torch.no_grad():  # so that the time matters from the beginning
         for name, parameter in model.named_parameters():
             if name.endswith("change.weight"):
@@ -280,7 +280,7 @@ def test_the_papers_decoder_has_122_million_parameters() -> None:
     """18 layers of width 512 over CLIP's vocabulary; the paper says 122 million are trained (its token embeddings are frozen)."""
     paper = backbone(256, 1024, 256, width=512, layers=18, heads=8)
     with FakeTensorMode(), NothingDrawn():
-        model = build_model(method(diffusion_steps=100), paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
+        model = toy.build_model(method(diffusion_steps=100), paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
     trained = sum(p.numel() for name, p in model.named_parameters() if name != "text.token_embedding.weight")
     assert trained == pytest.approx(122e6, rel=0.01)
 
@@ -336,7 +336,7 @@ def test_other_or_damaged_embeddings_are_one_line(brought: tuple[Path, torch.Ten
 
 
 def test_they_are_not_trained() -> None:
-    model = build_model(method(), BACKBONE, None, 12, 20, 0)  # type: ignore[arg-type]
+    model = toy.build_model(method(), BACKBONE, None, 12, 20, 0)  # type: ignore[arg-type]
     before = count_parameters(model)
     words = torch.randn(11, 16, generator=torch.Generator().manual_seed(0))
     model.text.stand_on(words)

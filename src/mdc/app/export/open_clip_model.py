@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from mdc.models.build import build_for
 from mdc.models.contrastive import Contrastive
 from mdc.models.decoder import TextTransformer
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
@@ -27,8 +28,6 @@ from mdc.models.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.parts import OBJECTIVES
-from mdc.plan.parts import load as load_part
 from mdc.plan.records import UserError, read_json
 
 #: the file that open_clip reads first, and the weights beside it
@@ -175,9 +174,7 @@ class Exported(RunModel):
 
     def load(self) -> Any:
         """The model; of a captioner, all but its encoder has initial weights."""
-        module = load_part(OBJECTIVES, self.job.method.objective)
-        protocol, length = self.job.protocol.pretrain, self.context_length
-        model = module.build_model(self.job.method, self.job.backbone, protocol, self.vocabulary.size, length, seed=0)
+        model = build_for(self.job, self.vocabulary.size)
         try:
             weights = load_file(self.checkpoint)
             tower = {name.removeprefix("visual."): one for name, one in weights.items() if name.startswith("visual.")}

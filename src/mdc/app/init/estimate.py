@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import build_for
 from mdc.models.text import Vocabulary
 from mdc.plan.config.params import Params
 from mdc.plan.host import usable_cores
@@ -19,7 +20,6 @@ from mdc.training.device import choose_device
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 
-_CONTEXT = 77
 _WORDS = 4000  # pieces of a vocabulary that is the captions' own
 _REPEATS, _SHORT = 3, 0.2  # steps of each method, and the seconds that they take at least
 _SAMPLES = 16  # of a measured step at most: a large tower's batch takes minutes of a CPU
@@ -49,12 +49,11 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
     """For the steps of one run alone."""
     vocabulary = Vocabulary.full() if full else Vocabulary.corpus(range(_WORDS))
     size, recipe, protocol = min(run.recipe.batch_size, _SAMPLES), run.recipe, run.protocol.pretrain
-    module = load(OBJECTIVES, run.method.objective)
-    model = module.build_model(run.method, run.backbone, protocol, vocabulary.size, _CONTEXT, run.seed).to(device)
+    model = build_for(run, vocabulary.size, run.seed).to(device)
     setup = Setup(run.method, protocol, vocabulary.mask_id, size, recipe.precision)
-    objective = module.build_objective(model, setup)
+    objective = load(OBJECTIVES, run.method.objective).build_objective(model, setup)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, fused=True)
-    batch = _noise(size, run.backbone.image_size, min(length, _CONTEXT - 2), vocabulary)
+    batch = _noise(size, run.backbone.image_size, min(length, run.protocol.data.context_length - 2), vocabulary)
     times: list[float] = []
     while len(times) < _REPEATS or (sum(times) < _SHORT and len(times) < 10 * _REPEATS):
         began = time.perf_counter()

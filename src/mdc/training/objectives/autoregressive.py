@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
 from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
-from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner, kept_patches
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
 from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> Captioner:
+def build_model(setup: ModelSetup) -> Captioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    decoder = halved(backbone) if method.layers is not None else backbone
-    return build_captioner(decoder, vocabulary_size, context_length, causal=True, seed=seed)
+    backbone = halved(setup.backbone) if setup.method.layers is not None else setup.backbone
+    return Captioner(backbone, setup.vocabulary_size, setup.context_length, causal=True, seed=setup.seed)
 
 
 def halved(backbone: Backbone | OnTokens) -> Backbone | OnTokens:

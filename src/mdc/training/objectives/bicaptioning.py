@@ -7,27 +7,16 @@ written by the first.
 from __future__ import annotations
 
 from mdc.models.bicaptioner import BiCaptioner
-from mdc.models.initial import seeded
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
+from mdc.models.build import ModelSetup
 from mdc.training.objectives.autoregressive import halved
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> BiCaptioner:
+def build_model(setup: ModelSetup) -> BiCaptioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    with seeded(seed, "replaced"):
-        return BiCaptioner(halved(backbone), vocabulary_size, context_length, seed)
+    return BiCaptioner(halved(setup.backbone), setup.vocabulary_size, setup.context_length, setup.seed)
 
 
 def build_objective(model: BiCaptioner, setup: Setup) -> CaptioningObjective:

@@ -1,4 +1,4 @@
-"""What captioning objectives share: the model, and from supervised tokens to gradients.
+"""What captioning objectives share: from supervised tokens to gradients.
 
 All supervise exactly the same tokens of a caption: its pieces and EOT (L of them); SOT never.
 B captions of T tokens (SOT, pieces, EOT, padding), ``lengths`` counting SOT…EOT.
@@ -13,12 +13,9 @@ import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.captioner import Captioner
 from mdc.models.image_text import ImageText
-from mdc.models.initial import seeded
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
-from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.training.objectives.micro_batches import slices, trimmed
 from mdc.training.objectives.objective import Setup
 from mdc.training.passes import Passes
@@ -40,20 +37,6 @@ class Supervision(NamedTuple):
 
 #: (batch, samples that its times are spread over) → its supervision; all randomness comes with the batch
 Supervise = Callable[[CaptionBatch, int], Supervision]
-
-
-def build_captioner(
-    backbone: Backbone | OnTokens,
-    vocabulary_size: int,
-    context_length: int,
-    causal: bool,
-    seed: int,
-    timed: bool = False,
-) -> Captioner:
-    """A captioner with the initial weights of ``seed``; the global generator is left as it was."""
-    # PyTorch's layers draw weights of their own, which ours then replace
-    with seeded(seed, "replaced"):
-        return Captioner(backbone, vocabulary_size, context_length, causal=causal, seed=seed, timed=timed)
 
 
 class Part(NamedTuple):

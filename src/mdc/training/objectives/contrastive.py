@@ -9,13 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import ModelSetup
 from mdc.models.contrastive import Contrastive
-from mdc.models.initial import seeded
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError
 from mdc.training.objectives.micro_batches import slices, trimmed
@@ -147,30 +145,22 @@ def _part(batch: CaptionBatch, rows: slice) -> Part:
     return Part(batch.images[rows], tokens, where, lengths.cumsum(0) - 1)
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> Contrastive:
+def build_model(setup: ModelSetup) -> Contrastive:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    backbone, protocol = setup.backbone, setup.protocol
     if not isinstance(backbone, Backbone):
         raise UserError(
-            f"{method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
+            f"{setup.method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
         )
-    # PyTorch's layers draw weights of their own, which ours then replace
-    with seeded(seed, "replaced"):
-        return Contrastive(
-            backbone,
-            vocabulary_size,
-            context_length,
-            causal=protocol.clip_text_attention == "causal",
-            temperature=protocol.temperature,
-            max_logit_scale=protocol.max_logit_scale,
-            seed=seed,
-        )
+    return Contrastive(
+        backbone,
+        setup.vocabulary_size,
+        setup.context_length,
+        causal=protocol.clip_text_attention == "causal",
+        temperature=protocol.temperature,
+        max_logit_scale=protocol.max_logit_scale,
+        seed=setup.seed,
+    )
 
 
 def build_objective(model: Contrastive, setup: Setup) -> ContrastiveObjective:

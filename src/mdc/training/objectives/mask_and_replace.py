@@ -19,13 +19,10 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.bound_gradient import BoundOfRows
 from mdc.diffusion.mask_and_replace import BoundWeights, ReplaceSchedule, bound_weights, corrupt
+from mdc.models.build import ModelSetup
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
-from mdc.models.initial import seeded
 from mdc.models.logits import sum_over_logits
 from mdc.models.precision import autocast
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices
@@ -55,20 +52,11 @@ class Part(NamedTuple):
     surprise: Tensor
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> DiffusionCaptioner:
+def build_model(setup: ModelSetup) -> DiffusionCaptioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    assert method.diffusion_steps is not None  # the schema sees to it
-    with seeded(seed, "replaced"):
-        return DiffusionCaptioner(
-            backbone, vocabulary_size, context_length - 1, method.diffusion_steps, method.guidance, seed
-        )
+    steps, guidance, places = setup.method.diffusion_steps, setup.method.guidance, setup.context_length - 1
+    assert steps is not None  # the schema sees to it
+    return DiffusionCaptioner(setup.backbone, setup.vocabulary_size, places, steps, guidance, setup.seed)
 
 
 class MaskAndReplace:

@@ -13,12 +13,12 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.corruption import mask_tokens, maskable, suffix_starts
 from mdc.diffusion.schedule import MaskSchedule
+from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
-from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
-from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner, kept_patches
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
 from mdc.training.objectives.objective import Setup
 
 if TYPE_CHECKING:
@@ -103,16 +103,10 @@ def supervise(
     return found._replace(told={**times, **kept_patches(batch.condition, method.patches_kept)})
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> Captioner:
+def build_model(setup: ModelSetup) -> Captioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return build_captioner(backbone, vocabulary_size, context_length, causal=False, seed=seed, timed=method.timed)
+    places, timed = setup.context_length, setup.method.timed
+    return Captioner(setup.backbone, setup.vocabulary_size, places, causal=False, seed=setup.seed, timed=timed)
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Protocol as Interface
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageText
-from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
@@ -71,22 +71,10 @@ class ObjectiveModule(Interface):
     its job and its :class:`mdc.training.corpus.Corpus`.
     """
 
-    def build_model(
-        self,
-        method: Method,
-        backbone: Backbone | OnTokens,
-        protocol: ProtocolPretrain,
-        vocabulary_size: int,
-        context_length: int,
-        seed: int,
-    ) -> ImageText:
-        """The model of a method with the initial weights of ``seed``; the global generator is left as it was."""
+    def build_model(self, setup: ModelSetup) -> ImageText:
+        """The model of a method, as :func:`mdc.models.build.build` has it made."""
         ...
 
-    def build_objective(
-        self,
-        model: Any,
-        setup: Setup,
-    ) -> Objective:
+    def build_objective(self, model: Any, setup: Setup) -> Objective:
         """The objective of a method's entry for a model of ``build_model``."""
         ...

@@ -7,11 +7,8 @@ at about once; of a batch, the sum over its captions, divided by its tokens, as 
 
 from __future__ import annotations
 
-from mdc.models.initial import seeded
+from mdc.models.build import ModelSetup
 from mdc.models.recurrent import RecurrentCaptioner
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
@@ -23,17 +20,9 @@ class RecurrentObjective(CaptioningObjective):
     terms = ("loss", "attention")
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> RecurrentCaptioner:
+def build_model(setup: ModelSetup) -> RecurrentCaptioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    with seeded(seed, "replaced"):
-        return RecurrentCaptioner(backbone, vocabulary_size, seed)
+    return RecurrentCaptioner(setup.backbone, setup.vocabulary_size, setup.seed)
 
 
 def build_objective(model: RecurrentCaptioner, setup: Setup) -> RecurrentObjective:

@@ -14,12 +14,9 @@ import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.initial import seeded
+from mdc.models.build import ModelSetup
 from mdc.models.superclass import SuperClass
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.records import UserError, read_json
 from mdc.training.objectives.captioning import CaptioningObjective, Prepared
@@ -81,17 +78,9 @@ def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
     return torch.log((captions + 1) / (found + 1)).float()
 
 
-def build_model(
-    method: Method,
-    backbone: Backbone | OnTokens,
-    protocol: ProtocolPretrain,
-    vocabulary_size: int,
-    context_length: int,
-    seed: int,
-) -> SuperClass:
+def build_model(setup: ModelSetup) -> SuperClass:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    with seeded(seed, "replaced"):
-        return SuperClass(backbone, vocabulary_size, seed)
+    return SuperClass(setup.backbone, setup.vocabulary_size, setup.seed)
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:

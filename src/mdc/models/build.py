@@ -1,0 +1,39 @@
+"""A method's model with its initial weights, by the module of its objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mdc.models.initial import seeded
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.parts import OBJECTIVES, load
+
+
+@dataclass(frozen=True)
+class ModelSetup:
+    """What a model is made for. ``seed``: of its initial weights."""
+
+    method: Method
+    backbone: Backbone | OnTokens
+    protocol: ProtocolPretrain
+    vocabulary_size: int
+    context_length: int
+    seed: int
+
+
+def build(setup: ModelSetup) -> Any:
+    """An :class:`mdc.models.image_text.ImageText`; the global generator is left as it was."""
+    # PyTorch's layers draw weights of their own, which ours then replace
+    with seeded(setup.seed, "replaced"):
+        return load(OBJECTIVES, setup.method.objective).build_model(setup)
+
+
+def build_for(job: PretrainJob, vocabulary_size: int, seed: int = 0) -> Any:
+    """The model of a run."""
+    protocol = job.protocol
+    context_length = protocol.data.context_length
+    return build(ModelSetup(job.method, job.backbone, protocol.pretrain, vocabulary_size, context_length, seed))
