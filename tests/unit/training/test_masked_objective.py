@@ -81,7 +81,7 @@ def test_arc_and_mdc_supervise_the_same_tokens() -> None:
     batch = toy.batch(8)
     batch.uniforms.zero_()  # everything that can be masked is
     arc = left_to_right.supervise(batch)
-    mdc = supervise(toy.METHODS["mdc"], toy.PROTOCOL, batch, toy.MASK, 8)
+    mdc = supervise(toy.METHODS["mdc"], toy.PROTOCOL, toy.MASK, batch, 8)
     for b, length in enumerate(batch.lengths.tolist()):
         wanted = batch.tokens[b, 1:length]
         assert torch.equal(arc.targets[b][arc.weights[b] != 0], wanted)

@@ -60,11 +60,11 @@ def test_the_true_token_under_a_mask_changes_no_logit_by_a_bit(name: str) -> Non
     method = METHODS[name]
     model = toy.model(method).eval()
     batch = toy.batch(8)
-    target = supervise(method, toy.PROTOCOL, batch, toy.MASK, 8)
+    target = supervise(method, toy.PROTOCOL, toy.MASK, batch, 8)
     where = target.weights != 0
     other = replace(batch, tokens=torch.where(where, (batch.tokens + 1) % toy.SOT, batch.tokens))
     assert where.any() and not torch.equal(other.tokens, batch.tokens)
-    changed = supervise(method, toy.PROTOCOL, other, toy.MASK, 8)
+    changed = supervise(method, toy.PROTOCOL, toy.MASK, other, 8)
     images = normalise(batch.images)
     with torch.no_grad():
         before = model.logits(images, target.inputs, batch.lengths)
@@ -91,7 +91,7 @@ def test_one_ratio_without_a_weight_is_bert_and_all_masked_is_parallel_decoding(
     entry = METHODS["parallel"] if ratio == 1.0 else METHODS[f"bert_{round(100 * ratio)}"]
     expected = _bert(batch, ratio)
     for method in (plain, entry):
-        found = supervise(method, toy.PROTOCOL, batch, toy.MASK, 64)
+        found = supervise(method, toy.PROTOCOL, toy.MASK, batch, 64)
         assert all(torch.equal(ours, theirs) for ours, theirs in zip(found[:4], expected[:4], strict=True))
         assert not found.told
     assert 0 < int(expected.normaliser) <= int((batch.lengths - 1).sum())

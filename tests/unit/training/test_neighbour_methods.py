@@ -268,7 +268,7 @@ def test_which_samples_cappa_decodes_in_parallel_follows_from_their_own_draw() -
 def test_complementary_masks_cover_each_token_exactly_once(jitter: float) -> None:
     batch = toy.batch(8)
     batch.jitter.fill_(jitter)
-    found = twice(METHODS["complementary"], toy.PROTOCOL, batch, toy.MASK, 8)
+    found = twice(METHODS["complementary"], toy.PROTOCOL, toy.MASK, batch, 8)
     first, second = (found.inputs == toy.MASK).chunk(2)
     positions = torch.arange(batch.tokens.shape[1])
     supervised = (positions > 0) & (positions < batch.lengths[:, None])
@@ -287,7 +287,7 @@ def test_complementary_masks_estimate_the_same_loss_as_independent_ones() -> Non
         drawn = replace(
             batch, uniforms=torch.rand(total.shape, generator=noise), jitter=torch.rand(64, generator=noise)
         )
-        total += sum(twice(METHODS["complementary"], toy.PROTOCOL, drawn, toy.MASK, 64).weights.chunk(2))
+        total += sum(twice(METHODS["complementary"], toy.PROTOCOL, toy.MASK, drawn, 64).weights.chunk(2))
     real = torch.arange(total.shape[1]) < batch.lengths[:, None]
     real[:, 0] = False
     assert float(total[real].mean() / 2000) == pytest.approx(2.0, abs=0.02)
@@ -305,7 +305,7 @@ def test_suffix_masks_hide_exactly_what_is_behind_a_uniform_place(name: str) -> 
         jitter=torch.full((6000,), 0.5),
         keys=["x"] * 6000,
     )
-    found = masked.supervise(METHODS[name], toy.PROTOCOL, batch, toy.MASK, 6000)
+    found = masked.supervise(METHODS[name], toy.PROTOCOL, toy.MASK, batch, 6000)
     hidden = found.inputs[:, :7] == toy.MASK
     first = hidden.int().argmax(dim=1)
     assert torch.equal(hidden, torch.arange(7) >= first[:, None])
@@ -326,11 +326,11 @@ def test_suffix_masks_hide_exactly_what_is_behind_a_uniform_place(name: str) -> 
 def test_so_many_patches_are_kept_in_training_and_all_of_them_on_held_out_pairs(share: float, kept: int) -> None:
     method = toy.METHODS["mdc"].model_copy(update={"patches_kept": share})
     batch = toy.batch(64, draws=True)
-    told = masked.supervise(method, toy.PROTOCOL, batch, toy.MASK, 64).told["kept"]
+    told = masked.supervise(method, toy.PROTOCOL, toy.MASK, batch, 64).told["kept"]
     assert told.shape == (64, kept) and int(told.min()) == 0 and int(told.max()) == 3
     assert all(len(set(row)) == kept for row in told.tolist())
     held_out = replace(batch, condition=None)
-    assert not masked.supervise(method, toy.PROTOCOL, held_out, toy.MASK, 64).told
+    assert not masked.supervise(method, toy.PROTOCOL, toy.MASK, held_out, 64).told
 
 
 def test_an_untrained_decoder_that_is_told_the_time_is_one_that_is_not() -> None:

@@ -38,6 +38,8 @@ class Supervision(NamedTuple):
 #: (batch, samples that its times are spread over) → its supervision; all randomness comes with the batch
 Supervise = Callable[[CaptionBatch, int], Supervision]
 
+_CROSS_ENTROPY = {"loss": 1.0}
+
 
 class Part(NamedTuple):
     """A micro-batch as the model takes it: N real tokens, of which n are supervised.
@@ -65,11 +67,8 @@ class Prepared(NamedTuple):
 class CaptioningObjective:
     """Cross-entropy of the supervised tokens, weighted, over the normaliser.
 
-    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss. ``terms``: what a
-    model gives the sums of, the cross-entropy first; the others are learnt beside it and measured on no held-out pair.
+    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss.
     """
-
-    terms: tuple[str, ...] = ("loss",)
 
     def __init__(
         self,
@@ -77,12 +76,13 @@ class CaptioningObjective:
         supervise: Supervise | None,
         setup: Setup,
         seen: Callable[[CaptionBatch], CaptionBatch] | None = None,
-        weights: tuple[float, ...] = (1.0,),
+        terms: Mapping[str, float] = _CROSS_ENTROPY,
     ) -> None:
-        """``seen``: what is made of a batch before anything else, if not the batch itself. ``weights``: one for each term."""
+        """``seen``: what is made of a batch before anything else, if not the batch itself. ``terms``: what the model gives the
+        sums of, each with its weight, the cross-entropy first; the others are learnt beside it, measured on no held-out pair."""
         self.model, self.supervise, self.batch_size = model, supervise, setup.batch_size
         self.precision, self.group = setup.precision, setup.group
-        self._seen, self._weights = seen or (lambda batch: batch), weights
+        self._seen, self._terms = seen or (lambda batch: batch), terms
         self.passes = Passes(model, self._sums, setup.group)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
@@ -99,9 +99,8 @@ class CaptioningObjective:
         with autocast(images.device, self.precision):
             found: Tensor = self.model(self.model.encoder.prepared(images), *rest, **told)
         # a product with 1 is no other number, so that a loss of one term is the model's own
-        return torch.stack(
-            [one * weight for one, weight in zip(found.reshape(-1).unbind(), self._weights, strict=True)]
-        )
+        pairs = zip(found.reshape(-1).unbind(), self._terms.values(), strict=True)
+        return torch.stack([one * weight for one, weight in pairs])
 
     def backward(self, prepared: Prepared) -> dict[str, Tensor]:
         supervised, tokens = self.group.sum(prepared.counts.clone())
@@ -112,7 +111,7 @@ class CaptioningObjective:
             (losses.sum() * self.passes.world).backward()
             found.append(losses.detach())
         total = self.group.sum(torch.stack(found).sum(dim=0))
-        return {**dict(zip(self.terms, total.unbind(), strict=True)), "tokens": tokens}
+        return {**dict(zip(self._terms, total.unbind(), strict=True)), "tokens": tokens}
 
     @torch.no_grad()
     def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,8 @@ estimate of what ``masked`` with ``t_range: [0, 1]`` has.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from mdc.data.loader.batch import CaptionBatch
@@ -22,7 +24,7 @@ build_model, of_run = masked.build_model, masked.of_run
 
 
 def supervise(
-    method: Method, protocol: ProtocolPretrain, batch: CaptionBatch, mask_id: int, global_batch: int
+    method: Method, protocol: ProtocolPretrain, mask_id: int, batch: CaptionBatch, global_batch: int
 ) -> Supervision:
     """Two versions of each caption. Both shares, t and 1 − t, are raised to ``least_t``."""
     drawn = masked.schedule_of(method, protocol).draw(batch.jitter, batch.place, global_batch)
@@ -36,8 +38,5 @@ def supervise(
 
 def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule` and :func:`mdc.training.objectives.masked.on_canvas`."""
-
-    def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
-        return supervise(setup.method, setup.protocol, batch, setup.mask_id, global_batch)
-
+    supervised = partial(supervise, setup.method, setup.protocol, setup.mask_id)
     return CaptioningObjective(model, supervised, setup, masked.seen_on(canvas))

@@ -89,7 +89,7 @@ def schedule_of(method: Method, protocol: ProtocolPretrain) -> MaskSchedule:
 
 
 def supervise(
-    method: Method, protocol: ProtocolPretrain, batch: CaptionBatch, mask_id: int, global_batch: int
+    method: Method, protocol: ProtocolPretrain, mask_id: int, batch: CaptionBatch, global_batch: int
 ) -> Supervision:
     """The supervision of a batch under a masked method's entry; all randomness comes with the batch."""
     schedule = schedule_of(method, protocol)
@@ -118,8 +118,5 @@ def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
 def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`; ``batch_size`` decides the strata of t. ``canvas``: see
     :func:`on_canvas`."""
-
-    def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
-        return supervise(setup.method, setup.protocol, batch, setup.mask_id, global_batch)
-
+    supervised = partial(supervise, setup.method, setup.protocol, setup.mask_id)
     return CaptioningObjective(model, supervised, setup, seen_on(canvas))

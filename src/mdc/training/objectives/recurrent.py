@@ -14,18 +14,14 @@ from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 
-class RecurrentObjective(CaptioningObjective):
-    """``loss`` is the cross-entropy alone, in nats per token as ARC's, and ``attention`` the second term; both are learnt."""
-
-    terms = ("loss", "attention")
-
-
 def build_model(setup: ModelSetup) -> RecurrentCaptioner:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     return RecurrentCaptioner(setup.backbone, setup.vocabulary_size, setup.seed)
 
 
-def build_objective(model: RecurrentCaptioner, setup: Setup) -> RecurrentObjective:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+def build_objective(model: RecurrentCaptioner, setup: Setup) -> CaptioningObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`. ``loss`` is the cross-entropy alone, in nats per token as
+    ARC's, and ``attention`` the second term; both are learnt."""
     assert setup.method.doubly_stochastic is not None  # the schema sees to it
-    return RecurrentObjective(model, supervise, setup, weights=(1.0, setup.method.doubly_stochastic))
+    terms = {"loss": 1.0, "attention": setup.method.doubly_stochastic}
+    return CaptioningObjective(model, supervise, setup, terms=terms)
