@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mdc.models.decoder import TextTransformer
-from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
@@ -30,8 +29,7 @@ class Contrastive(ImageText):
         max_logit_scale: float,
         seed: int,
     ) -> None:
-        super().__init__()
-        self.encoder = build_encoder(backbone, seed)
+        super().__init__(backbone, seed)
         self.text = TextTransformer(backbone.decoder, vocabulary_size, context_length, causal, seed)
         self.image_projection = nn.Linear(backbone.width, backbone.embed_dim, bias=False)
         self.text_projection = nn.Linear(backbone.decoder.width, backbone.embed_dim, bias=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from mdc.models.initial import seeded
@@ -40,25 +39,20 @@ class Encoder(PixelEncoder):
         return cls, patches
 
 
-POOLINGS = ("patch_mean", "cls")
-
-
 def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
     """The feature (B, D) that is probed: the mean of patch tokens for captioners, [CLS] for CLIP (paper, section 4.2)."""
     if pooling == "patch_mean":
         return patches.mean(dim=1)
     if pooling == "cls":
         return cls
-    raise ValueError(f"pooling {pooling!r} is not one of {POOLINGS}")
+    raise ValueError(f"pooling {pooling!r} is not patch_mean or cls")
 
 
-def build_encoder(backbone: Backbone, seed: int, dtype: torch.dtype = torch.float32) -> PixelEncoder:
+def build_encoder(backbone: Backbone, seed: int) -> PixelEncoder:
     """The encoder with the initial weights of ``seed``. Every method starts from it, and it is the untrained control."""
     if isinstance(backbone, ResNet):
         # torchvision's models take half a second to import, which runs with another tower need not wait for
         from mdc.models.residual_encoder import ResidualEncoder
 
-        found: PixelEncoder = ResidualEncoder(backbone, seed)
-    else:
-        found = Encoder(backbone, seed)
-    return found if dtype == torch.float32 else found.to(dtype)
+        return ResidualEncoder(backbone, seed)
+    return Encoder(backbone, seed)

@@ -18,6 +18,10 @@ class ImageText(nn.Module):
     encoder: PixelEncoder | TokenEncoder
     text: nn.Module
 
+    def __init__(self, backbone: Backbone | OnTokens, seed: int) -> None:
+        super().__init__()
+        self.encoder = build_encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
+
 
 class ImageCaptioner(ImageText):
     """A captioner: an encoder, what of its tokens the decoder ``reads``, and a ``head`` from hidden states to words."""
@@ -25,8 +29,7 @@ class ImageCaptioner(ImageText):
     head: nn.Linear
 
     def __init__(self, backbone: Backbone | OnTokens, seed: int) -> None:
-        super().__init__()
-        self.encoder = build_encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
+        super().__init__(backbone, seed)
         self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
 
     def visual(self, images: Tensor) -> Tensor:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText, word_head
 from mdc.models.initial import normal_
 from mdc.models.precision import at_least_float32
-from mdc.models.token_encoder import TokenEncoder
 from mdc.plan.config.backbones import Backbone, OnTokens
 
 
@@ -16,8 +14,7 @@ class SuperClass(ImageText):
     """The mean of the visual tokens → a norm → an MLP four times as wide → logits of V tokens; SOT and EOT are none."""
 
     def __init__(self, backbone: Backbone | OnTokens, vocabulary_size: int, seed: int) -> None:
-        super().__init__()
-        self.encoder = build_encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
+        super().__init__(backbone, seed)
         width = self.encoder.width
         self.text = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
