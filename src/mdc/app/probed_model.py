@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import TypeAdapter, ValidationError
 
 from mdc.app.find_run import run_folder
-from mdc.models.encoders.tower import Tower
+from mdc.models.encoders.tower import Tower, shape_of
 from mdc.models.runs import read_run
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, RunTower, TimmTower, shown_label
@@ -119,22 +118,14 @@ def _with(params: Params, entry: EncoderEntry) -> Plan:
     return Plan(params.model_copy(update={"encoders": {**params.encoders, ASKED: entry}}))
 
 
-@torch.no_grad()
 def _measured(name: str, entry: EncoderEntry, params: Params, attentive: bool) -> EncoderEntry:
     """``entry`` with the number and width of its tokens."""
     size = entry.image_size
     tower: Tower = load(TOWERS, entry.kind).build(encoder_jobs.encoder(_with(params, entry), ASKED)).eval()
-    try:
-        feature, tokens = tower(tower.prepared(torch.zeros(1, 3, size, size, dtype=torch.uint8)))
-    except (RuntimeError, AssertionError, ValueError) as error:
-        raise UserError(
-            f"{name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]}); choose with "
-            "--image-size"
-        ) from None
-    count, width = tokens.shape[1:]
+    feature, count, width = shape_of(tower, size, name, "; choose with --image-size")
     if attentive and count < 2:
         raise UserError(f"{name}: gives no patch tokens of {size} × {size} pixels, which an attentive probe attends to")
-    pooled = attentive and feature.shape[-1] != width and isinstance(entry, OpenClipTower | TimmTower)
+    pooled = attentive and feature != width and isinstance(entry, OpenClipTower | TimmTower)
     return entry.model_copy(update={"tokens": count, "width": width, **({"pooled": True} if pooled else {})})
 
 

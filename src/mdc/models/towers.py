@@ -1,17 +1,34 @@
-"""A frozen encoder as its job kept it: the architecture from its kind, the weights from safetensors."""
+"""A frozen encoder as its job brings it, and as it kept it: the architecture from its kind, the weights from safetensors."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from mdc.models.encoders.tower import Tower, fill, weights_of_file
 from mdc.plan.config.backbones import FrozenTokens
+from mdc.plan.config.encoders import RANDOM
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError, read_json, sha256_file
 
 TOWER = "encoder.safetensors"
+
+
+def fetched(job: EncoderJob, root: Path, checkpoint: Path | None = None) -> Tower:
+    """The encoder with its weights, ready to look at images: those that its kind's module finds (see :mod:`mdc.models.encoders`),
+    or ``random`` ones, the same each time, with the process's generator as it was."""
+    module = load(TOWERS, job.entry.kind)
+    tower: Tower
+    if getattr(job.entry, "weights", None) == RANDOM:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            tower = module.build(job)
+    else:
+        tower = module.fetched(job, root, checkpoint)
+    return tower.eval()
 
 
 def read_tower(path: Path, asked: FrozenTokens) -> Tower:

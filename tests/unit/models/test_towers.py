@@ -24,7 +24,7 @@ from toy import BACKBONE
 from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower, places, weights_of_file
 from mdc.models.normalise import normalise
-from mdc.models.towers import read_tower
+from mdc.models.towers import fetched, read_tower
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
@@ -51,11 +51,6 @@ def shaped(kind: str, image_size: int, tokens: int, width: int, **entry: Any) ->
 
 def pictures(size: int, count: int = 3) -> Tensor:
     return torch.randint(0, 256, (count, 3, size, size), generator=torch.Generator().manual_seed(5), dtype=torch.uint8)
-
-
-def fetched(one: EncoderJob, root: Path, checkpoint: Path | None = None) -> Tower:
-    tower: Tower = load(TOWERS, one.entry.kind).fetched(one, root, checkpoint)
-    return tower.eval()
 
 
 @torch.no_grad()

@@ -12,9 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-from mdc.models.encoders.drawn import drawn
 from mdc.models.encoders.tower import Tower, places
-from mdc.plan.config.encoders import RANDOM, OpenClipTower
+from mdc.plan.config.encoders import OpenClipTower
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
@@ -56,11 +55,7 @@ def build(job: EncoderJob) -> OpenClip:
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> OpenClip:
-    """The same with its weights, which open_clip finds or fetches, or random ones."""
-    assert isinstance(job.entry, OpenClipTower)
-    if job.entry.weights == RANDOM:
-        with drawn():
-            return build(job)
+    """The same with its weights, which open_clip finds or fetches."""
     return _tower(job, root)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from mdc.models.encoders.drawn import drawn
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
-from mdc.plan.config.encoders import RANDOM, TimmTower
+from mdc.plan.config.encoders import TimmTower
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
@@ -44,11 +43,8 @@ def build(job: EncoderJob) -> Timm:
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Timm:
-    """The same with its weights: those of the file, which lies below ``root``, those that timm fetches, or random ones."""
+    """The same with its weights: those of the file, which lies below ``root``, or those that timm fetches."""
     entry = _entry(job)
-    if entry.weights == RANDOM:
-        with drawn():
-            return build(job)
     if entry.weights is None:
         return Timm(_model(entry.model, entry.image_size, pretrained=True), entry.pooled)
     tower = build(job)

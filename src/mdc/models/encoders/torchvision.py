@@ -8,9 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from mdc.models.encoders.drawn import drawn
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
-from mdc.plan.config.encoders import RANDOM, TorchvisionTower
+from mdc.plan.config.encoders import TorchvisionTower
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
@@ -48,12 +47,8 @@ def build(job: EncoderJob) -> Torchvision:
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Torchvision:
-    """The same with its weights: those of the file, which lies below ``root``, those that torchvision fetches by name, or
-    random ones."""
+    """The same with its weights: those of the file, which lies below ``root``, or those that torchvision fetches by name."""
     entry = _entry(job)
-    if entry.weights == RANDOM:
-        with drawn():
-            return build(job)
     if not entry.weights.endswith(_FILES):
         return Torchvision(_model(entry.model, entry.weights, _size(entry)), entry)
     net = _model(entry.model, None, _size(entry))

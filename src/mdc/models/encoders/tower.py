@@ -37,6 +37,19 @@ class Tower(nn.Module, ABC):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
+@torch.no_grad()
+def shape_of(tower: Tower, size: int, name: str, hint: str = "") -> tuple[int, int, int]:
+    """D, M and E of images of ``size`` pixels a side. UserError, with the encoder's ``name`` and a ``hint``, if it cannot look at
+    them."""
+    try:
+        feature, tokens = tower(tower.prepared(torch.zeros(1, 3, size, size, dtype=torch.uint8)))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise UserError(
+            f"{name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]}){hint}"
+        ) from None
+    return feature.shape[-1], *tokens.shape[1:]
+
+
 def places(maps: Tensor) -> Tensor:
     """A feature map (B, E, h, w) as tokens (B, h·w, E), row by row."""
     return maps.flatten(2).transpose(1, 2)

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
-from mdc.models.encoders.tower import Tower
+from mdc.models.encoders.tower import shape_of
 from mdc.models.runs import WEIGHTS, read_run
-from mdc.models.towers import TOWER
+from mdc.models.towers import TOWER, fetched
 from mdc.models.weights import save_weights
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.encoder_model import EncoderJob
-from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file, write_json
 
 
@@ -34,8 +31,14 @@ def main(call: Call) -> None:
             raise UserError(f"{path}: made with another configuration than {job.job} expects; retrain the run")
     if job.tokenizer is not None:
         checkpoint = _tokenizer(call.input(job.tokenizer.job), job)
-    tower: Tower = load(TOWERS, job.entry.kind).fetched(job, data_folder(), checkpoint).eval()
-    _check(tower, job)
+    tower = fetched(job, data_folder(), checkpoint)
+    size, asked = job.entry.image_size, (job.entry.tokens, job.entry.width)
+    _, count, width = shape_of(tower, size, f"encoders.{job.name}")
+    if (count, width) != asked:
+        raise UserError(
+            f"encoders.{job.name}: gives {count} tokens of width {width} of an image of {size} × {size} pixels; "
+            f"tokens and width say {asked[0]} and {asked[1]}"
+        )
     clear_leftovers(call.out)
     weights = call.out / TOWER
     save_weights(weights, tower, {"config_sha256": job.sha256})
@@ -52,20 +55,3 @@ def _tokenizer(path: Path, job: EncoderJob) -> Path:
     if sha256_file(weights) != manifest["outputs"].get(weights.name):
         raise UserError(f"{weights}: not the weights that {path} names (its sha256 differs); make the tokenizer again")
     return weights
-
-
-@torch.no_grad()
-def _check(tower: Tower, job: EncoderJob) -> None:
-    size, asked = job.entry.image_size, (job.entry.tokens, job.entry.width)
-    try:
-        _, tokens = tower(tower.prepared(torch.zeros(1, 3, size, size, dtype=torch.uint8)))
-    except (RuntimeError, AssertionError, ValueError) as error:
-        raise UserError(
-            f"encoders.{job.name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]})"
-        ) from None
-    if tuple(tokens.shape[1:]) != asked:
-        count, width = tokens.shape[1:]
-        raise UserError(
-            f"encoders.{job.name}: gives {count} tokens of width {width} of an image of {size} × {size} pixels; "
-            f"tokens and width say {asked[0]} and {asked[1]}"
-        )
