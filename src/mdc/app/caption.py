@@ -9,13 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mdc.app.answers import Caption, left_out
-from mdc.app.find_run import run_folder
-from mdc.app.given_images import Readable, image_files
-from mdc.app.model import load
+from mdc.app.given_images import Readable
+from mdc.app.model import load_asked
 from mdc.app.ways import Options, template, unknown_in, way_of
 from mdc.evaluation.metrics.files import image_ids
-from mdc.plan.progress import progress
-from mdc.plan.records import UserError
 
 _BATCH = 32
 
@@ -23,20 +20,18 @@ _BATCH = 32
 def main(args: argparse.Namespace) -> None:
     """``args``: images, run, weights, those of :class:`mdc.app.ways.Options`, fill, explain, json, params, scale. An image that
     is named twice is captioned once. UserError, after all others were captioned, if an image cannot be read."""
-    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    model = load_asked(args)
     options: Options = {key: getattr(args, key) for key in Options.__annotations__}  # type: ignore[assignment]
     way_of(model.job, options, filling=args.fill is not None)  # refused before any image is read
     if args.fill is not None:
         template(args.fill, model.vocabulary)
         if told := left_out(unknown_in(args.fill, model.vocabulary)):
             print(f"mdc caption: {told}", file=sys.stderr)
-    paths = list(dict.fromkeys(image_files(args.images)))
-    ids, readable = dict(zip(paths, image_ids(paths), strict=True)), Readable()
+    readable = Readable(args.images)
+    paths = readable.paths
+    ids = dict(zip(paths, image_ids(paths), strict=True))
     found: dict[Path, Caption] = {}
-    for start in progress(range(0, len(paths), _BATCH), unit="batch", desc="captions", disable=len(paths) <= _BATCH):
-        some = {path: image for path in paths[start : start + _BATCH] if (image := readable.of(path)) is not None}
-        if not some:
-            continue
+    for some in readable.batches(_BATCH, "captions"):
         names, pixels = [path.name for path in some], model.writer_pixels(list(some.values()))
         for path, one in zip(some, model.caption_pixels(pixels, names, options, args.fill), strict=True):
             found[path] = one
@@ -45,8 +40,7 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         made = {"run": model.name, "weights": model.weights}
         print(json.dumps([{"image_id": ids[path]} | _line(path, one) | made for path, one in found.items()], indent=1))
-    if readable.bad:
-        raise UserError(f"{readable.bad} of {len(paths)} images could not be read; each is named above")
+    readable.complain()
 
 
 def _line(path: Path, one: Caption) -> dict[str, object]:

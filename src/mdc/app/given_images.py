@@ -17,6 +17,7 @@ from mdc.data.formats.folders import files_below
 from mdc.data.formats.images import FORMATS, ImageError, decode, rgb
 from mdc.data.formats.samples import IMAGE_ENDINGS
 from mdc.plan.host import usable_cores
+from mdc.plan.progress import progress
 from mdc.plan.records import UserError
 
 #: one image: a file, a PIL image, an array (H, W, 3) uint8, or a tensor (3, H, W), uint8 or floating-point from 0 to 1
@@ -29,8 +30,8 @@ T = TypeVar("T")
 
 
 def batches(images: Images, crop: Crop, size: int) -> Iterator[tuple[Tensor, list[str]]]:
-    """``crop`` (3, S, S) of each image, and its name as of ``pictures``, so many at a time, (B, 3, S, S). Several threads decode
-    and crop, which Pillow does outside Python's lock, so no more whole images are held than there are threads."""
+    """``crop`` (3, S, S) of each image, and its name, so many at a time, (B, 3, S, S). Several threads decode and crop, which
+    Pillow does outside Python's lock, so no more whole images are held than there are threads."""
     listed = several(images)
 
     def made(place: int) -> tuple[Tensor, str]:
@@ -73,13 +74,8 @@ def computed(images: Images, crop: Crop, size: int, compute: Callable[[Tensor], 
         torch.set_num_threads(before)
 
 
-def pictures(images: Images) -> tuple[list[Image.Image], list[str]]:
-    """RGB images, and a name of each: of a file its own, of others their numbers. UserError names one that cannot be read."""
-    listed = several(images)
-    return [_picture(one, place) for place, one in enumerate(listed)], [_name(one, at) for at, one in enumerate(listed)]
-
-
 def _name(image: OneImage, place: int) -> str:
+    """Of a file its own, of others their numbers."""
     return Path(image).name if isinstance(image, str | Path) else str(place)
 
 
@@ -110,14 +106,14 @@ def _picture(image: Any, place: int) -> Image.Image:
         raise UserError(f"image {place}: {error}") from None
 
 
-def picture_file(path: str | Path) -> Image.Image:
-    """The image of a file; UserError if it cannot be read."""
+def picture_file(path: str | Path, called: str = "") -> Image.Image:
+    """The image of a file; UserError, by its path or what it is ``called``, if it cannot be read."""
     try:
         return decode(Path(path).read_bytes())
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{called or path}: cannot be read ({error.strerror})") from None
     except ImageError as error:
-        raise UserError(f"{path}: {error}; allowed: a whole {FORMATS} image") from None
+        raise UserError(f"{called or path}: {error}; allowed: a whole {FORMATS} image") from None
 
 
 def _array(image: Any) -> np.ndarray:
@@ -153,16 +149,26 @@ def image_files(asked: Sequence[str]) -> Iterator[Path]:
 
 
 class Readable:
-    """Image files that can be read; of the others it says why, once, and counts them (``bad``)."""
+    """The image files that are asked for (``paths``), each once, some at a time; of those that cannot be read it says why."""
 
-    def __init__(self) -> None:
-        self.bad = 0
+    def __init__(self, asked: Sequence[str]) -> None:
+        self.paths, self._bad = list(dict.fromkeys(image_files(asked))), 0
 
-    def of(self, path: Path) -> Image.Image | None:
-        """The image, or None."""
-        try:
-            return picture_file(path)
-        except UserError as error:
-            print(error, file=sys.stderr)
-            self.bad += 1
-            return None
+    def batches(self, size: int, what: str) -> Iterator[dict[Path, Image.Image]]:
+        """Those that can be read; ``what``: is made of them, as the bar calls it."""
+        paths = self.paths
+        for start in progress(range(0, len(paths), size), unit="batch", desc=what, disable=len(paths) <= size):
+            found: dict[Path, Image.Image] = {}
+            for path in paths[start : start + size]:
+                try:
+                    found[path] = picture_file(path)
+                except UserError as error:
+                    print(error, file=sys.stderr)
+                    self._bad += 1
+            if found:
+                yield found
+
+    def complain(self) -> None:
+        """UserError if any could not be read."""
+        if self._bad:
+            raise UserError(f"{self._bad} of {len(self.paths)} images could not be read; each is named above")

@@ -13,7 +13,6 @@ from typing import Any
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from mdc.app.find_run import run_folder
 from mdc.app.model import load
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
@@ -42,7 +41,7 @@ class Captioner(LM):
         **_: Any,  # the harness adds batch sizes, which decide nothing here
     ) -> None:
         super().__init__()
-        self.model = load(run_folder(run, scale=scale), weights, device=device or "auto")
+        self.model = load(run, weights, scale=scale, device=device or "auto")
         self.samples, self.ignore_prompts = samples, ignore_prompts
         estimators = self.model.estimators
         if not estimators or not ESTIMATORS[estimators[0]].nats:

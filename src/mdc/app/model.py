@@ -6,6 +6,7 @@ What a run cannot do is a :class:`mdc.UserError` with the reason.
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Sequence
 from functools import cache, cached_property
@@ -333,6 +334,11 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
         raise UserError(f"weights {weights}: {folder} holds the {told['weights']} ones")
     alone = told["text_tower"] == open_clip_model.NONE
     return Model(exported, told["run"], told["weights"], device=device, encoder_alone=alone)
+
+
+def load_asked(args: argparse.Namespace) -> Model:
+    """The run that a command line asks for. ``args``: run, weights, params, scale."""
+    return load(run_folder(args.run, args.params, args.scale), args.weights)
 
 
 def _together(parts: list[Any]) -> Any:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from mdc.app import score_file
 from mdc.app.answers import Score
-from mdc.app.find_run import run_folder
-from mdc.app.model import Model, load
+from mdc.app.model import Model, load_asked
 from mdc.app.scores import ranked
 from mdc.data.sources.named_table import kind_of
 from mdc.plan.estimators import ESTIMATORS
@@ -33,7 +32,7 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(
             "--out, --tokens, --processes: go with a table of images and captions, behind which no captions stand"
         )
-    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    model = load_asked(args)
     warnings.showwarning = lambda message, *_: print(f"mdc score: {message}", file=sys.stderr)
     scores = model.score(
         args.image, args.captions, args.estimator, samples=args.samples, seed=args.seed, blind=args.blind

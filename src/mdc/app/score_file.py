@@ -1,8 +1,6 @@
 """``mdc score FILE``: every caption of a table scored, with its image, into a table.
 
-An interrupted call resumes (:mod:`mdc.app.kept_parts`). An image is read and encoded once for all its captions. On a CPU several
-processes score, with one thread each, so that the numbers do not depend on how many there are; on a GPU one scores what several
-have decoded.
+An interrupted call resumes (:mod:`mdc.app.kept_parts`). An image is read and encoded once for all its captions.
 """
 
 from __future__ import annotations
@@ -10,29 +8,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from mdc.app.answers import Score, left_out
 from mdc.app.export.features import Decoder, Pixels
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
-from mdc.app.find_run import run_folder
-from mdc.app.kept_parts import fill, kept, parts_beside
-from mdc.app.model import Model, load
+from mdc.app.kept_parts import computed, fill, kept, parts_beside, processes_of
+from mdc.app.model import load_asked
 from mdc.app.score_rows import ENDINGS, Row, write_rows
 from mdc.app.scores import Scores
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.samples import texts_of
-from mdc.data.loader.workers import ahead
 from mdc.data.sources.corpora.caption_table import image_name
 from mdc.data.sources.named_table import RIGHT, TAKEN, WRONG, NamedTable, kind_of
-from mdc.plan.host import usable_cores
 from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json, write_text
 from mdc.report.statistics.estimate import exact
 
@@ -63,11 +56,6 @@ class Scorer:
     scores: Scores
     decoder: Decoder
     columns: Sequence[str]
-
-    def of(self, part: Part) -> list[Row]:
-        """Decoded and scored in one process."""
-        torch.set_num_threads(1)
-        return self.scored(self.decoded(part))
 
     def decoded(self, part: Part) -> tuple[Pixels, Captions]:
         """What ``scored`` takes."""
@@ -123,9 +111,8 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"--out{given}: needed: a file to write, whose name ends in {', '.join(ENDINGS)}")
     if out.exists():
         raise UserError(f"--out {out}: already exists; choose another file, or delete it")
-    if args.processes is not None and args.processes < 1:
-        raise UserError(f"--processes {args.processes}: at least 1")
-    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    processes = processes_of(args.processes)
+    model = load_asked(args)
     drawing = {"samples": args.samples, "seed": args.seed, "blind": args.blind}
     scores = model.scores(args.estimator, **drawing)
     columns = ["row", "image", "column", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
@@ -141,9 +128,10 @@ def main(args: argparse.Namespace) -> None:
     }
     args.interrupted = partial(kept, out, ".json")
     with parts_beside(out, asked, ".json", "is scoring this table") as folder:
-        files = [folder / f"{number:08d}.json" for number in range(len(parts))]
-        compute = partial(_scored, model=model, scorer=scorer, processes=args.processes or usable_cores())
-        fill(files, parts, compute, _keep, desc="scores", unit="caption")
+        compute = partial(
+            computed, decode=scorer.decoded, compute=scorer.scored, device=model.device, processes=processes
+        )
+        files = fill(folder, ".json", parts, compute, _keep, desc="scores", unit="caption")
         rows += [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
         rows.sort(key=lambda row: row["row"])
         with atomic_path(out) as temporary:
@@ -152,13 +140,6 @@ def main(args: argparse.Namespace) -> None:
     if right is not None:
         print(_won(rows, right))
     _complain(out, rows)
-
-
-def _scored(parts: Sequence[Part], model: Model, scorer: Scorer, processes: int) -> Iterator[list[Row]]:
-    workers = processes if processes > 1 else 0
-    if model.device.type == "cpu":
-        return ahead(scorer.of, parts, workers)
-    return map(scorer.scored, ahead(scorer.decoded, parts, workers))
 
 
 def _keep(path: Path, rows: list[Row]) -> None:

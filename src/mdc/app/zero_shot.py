@@ -7,17 +7,15 @@ import csv
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from mdc.app.answers import Classified, Classifying
 from mdc.app.classify import Classifier
-from mdc.app.find_run import run_folder
-from mdc.app.given_images import Readable, image_files
-from mdc.app.model import load
+from mdc.app.given_images import Readable
+from mdc.app.model import load_asked
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.progress import progress
 from mdc.plan.records import UserError
 
 _BATCH = 64
@@ -27,12 +25,13 @@ def main(args: argparse.Namespace) -> None:
     """``args``: images, run, classes, template, those of :class:`mdc.app.answers.Classifying`, weights, json, csv, params, scale.
     UserError, after all others were classified, if an image cannot be read."""
     classes = _classes(args.classes)
-    paths = list(dict.fromkeys(image_files(args.images)))
-    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    readable = Readable(args.images)
+    model = load_asked(args)
     warnings.showwarning = lambda message, *_: print(f"mdc zero-shot: {message}", file=sys.stderr)
     options: Classifying = {key: getattr(args, key) for key in ("samples", "seed", "estimator", "debiased")}  # type: ignore[assignment]
-    classifier, readable = Classifier(model, classes, args.template or None, options), Readable()
-    found = _found(paths, classifier, readable)
+    classifier = Classifier(model, classes, args.template or None, options)
+    parts = readable.batches(_BATCH, "images")
+    found = (pair for some in parts for pair in zip(some, classifier.of(list(some.values())), strict=True))
     if args.json:
         told = {"run": model.name, "weights": model.weights}
         print(json.dumps([{"image": str(path), **asdict(one), **told} for path, one in found], indent=1))
@@ -42,9 +41,8 @@ def main(args: argparse.Namespace) -> None:
         kind = ESTIMATORS[classifier.estimator].text
         print(f"{model.name} ({model.weights} weights), {classifier.estimator}{', debiased' * args.debiased}: {kind}")
         for path, one in found:
-            print(_text(path, one, len(paths)), flush=True)
-    if readable.bad:
-        raise UserError(f"{readable.bad} of {len(paths)} images could not be read; each is named above")
+            print(_text(path, one, len(readable.paths)), flush=True)
+    readable.complain()
 
 
 def _classes(given: str) -> list[str]:
@@ -59,12 +57,6 @@ def _classes(given: str) -> list[str]:
         return [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise UserError(f"--classes {path}: is not UTF-8 text; needed: names of classes, one a line") from None
-
-
-def _found(paths: Sequence[Path], classifier: Classifier, readable: Readable) -> Iterator[tuple[Path, Classified]]:
-    for start in progress(range(0, len(paths), _BATCH), unit="batch", desc="images", disable=len(paths) <= _BATCH):
-        some = {path: image for path in paths[start : start + _BATCH] if (image := readable.of(path)) is not None}
-        yield from zip(some, classifier.of(list(some.values())), strict=True)
 
 
 def _write(found: Iterator[tuple[Path, Classified]]) -> None:

@@ -14,9 +14,10 @@ from PIL import Image
 
 from mdc.app.answers import Classified, Score
 from mdc.app.demo.attention import looked_at
+from mdc.app.given_images import picture_file
 from mdc.app.model import Model
 from mdc.app.ways import Options
-from mdc.data.formats.images import FORMATS, ImageError, center_resize, decode
+from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.writing import Written
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
@@ -153,9 +154,4 @@ def _overlaid(image: Image.Image, weights: np.ndarray[Any, Any]) -> Image.Image:
 
 def read(path: str | Path) -> Image.Image:
     """An image file that somebody dropped; UserError without its place on this machine."""
-    try:
-        return decode(Path(path).read_bytes())
-    except ImageError as error:
-        raise UserError(f"{Path(path).name}: {error}; allowed: a whole {FORMATS} image") from None
-    except OSError as error:
-        raise UserError(f"{Path(path).name}: cannot be read ({error.strerror})") from None
+    return picture_file(path, Path(path).name)

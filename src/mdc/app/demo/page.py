@@ -17,8 +17,7 @@ from typing import Any
 from mdc.app.answers import left_out
 from mdc.app.demo.answers import HIDDEN, Demo, Told, read
 from mdc.app.demo.examples import Examples, examples
-from mdc.app.find_run import run_folder
-from mdc.app.model import load
+from mdc.app.model import load_asked
 from mdc.app.scores import ranked
 from mdc.app.ways import unknown_in
 from mdc.plan.records import UserError
@@ -49,7 +48,7 @@ def main(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any free port")
     gradio = _gradio()
-    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    model = load_asked(args)
     demo = Demo(model)
     # ended from elsewhere it tidies up as after ctrl-c
     for ending in (signal.SIGINT, signal.SIGTERM):

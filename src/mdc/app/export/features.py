@@ -1,7 +1,6 @@
 """The verb ``mdc features``: what a run's encoder makes of anybody's images, as a parquet file.
 
-An interrupted call resumes (:mod:`mdc.app.kept_parts`). On a CPU several processes encode, with one thread each,
-so that the numbers do not depend on how many there are; on a GPU one encodes what several have decoded.
+An interrupted call resumes (:mod:`mdc.app.kept_parts`).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +19,9 @@ import torch
 from torch import Tensor
 
 from mdc.app.export.pictures import Piece, pieces_of
-from mdc.app.find_run import run_folder
-from mdc.app.kept_parts import fill, folder_beside, kept, parts_beside
-from mdc.app.model import FEATURES, Model, load
+from mdc.app.kept_parts import computed, fill, folder_beside, kept, parts_beside, processes_of
+from mdc.app.model import FEATURES, Model, load_asked
 from mdc.data.formats.images import ImageError, center_resize, decode
-from mdc.data.loader.workers import ahead
-from mdc.plan.host import usable_cores
 from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json
 
 _BATCH = 64
@@ -91,11 +87,6 @@ class Features:
             found.append(getattr(encoded, self.feature).numpy())
         return Found(pixels.keys, np.concatenate(found), pixels.bad)
 
-    def of(self, piece: Piece) -> Found:
-        """Decoded and encoded in one process."""
-        torch.set_num_threads(1)
-        return self.encode(self.decoder.of(piece))
-
 
 def main(args: argparse.Namespace) -> None:
     """``args``: run, images, out, feature, weights, processes, image_column, key_column, params, scale.
@@ -105,9 +96,8 @@ def main(args: argparse.Namespace) -> None:
     out = Path(args.out)
     if out.suffix != ".parquet":
         raise UserError(f"--out {out}: a parquet file, whose name ends in .parquet")
-    if args.processes is not None and args.processes < 1:
-        raise UserError(f"--processes {args.processes}: at least 1")
-    model = load(run_folder(args.run, args.params, args.scale), args.weights)
+    processes = processes_of(args.processes)
+    model = load_asked(args)
     features = Features(model, args.feature)
     images = Path(args.images)
     pieces = pieces_of(images, args.image_column, args.key_column, apart_from=out)
@@ -131,9 +121,10 @@ def main(args: argparse.Namespace) -> None:
         return
     args.interrupted = partial(kept, out, ".parquet")
     with parts_beside(out, asked, ".parquet", "is computing these features") as folder:
-        files = [folder / f"{number:08d}.parquet" for number in range(len(pieces))]
-        processes = args.processes or usable_cores()
-        fill(files, pieces, lambda some: _found(some, features, processes), _write, desc="features", unit="image")
+        compute = partial(
+            computed, decode=features.decoder.of, compute=features.encode, device=model.device, processes=processes
+        )
+        files = fill(folder, ".parquet", pieces, compute, _write, desc="features", unit="image")
         bad = [pair for file in files for pair in _bad(file)]
         count = _whole(out, files, features.width, {**told, "asked": sha256_json(asked), "unread": bad})
     print(f"{out}: {count} images, {features.feature} features of {model.name} ({model.weights} weights)")
@@ -157,13 +148,6 @@ def _sealed(place: Path, pieces: Sequence[Piece]) -> list[list[Any]]:
     folder is called and whatever else lies there."""
     paths = sorted({path for piece in pieces for path in piece.files()})
     return [[path.relative_to(place).as_posix(), (status := path.stat()).st_size, status.st_mtime_ns] for path in paths]
-
-
-def _found(pieces: Sequence[Piece], features: Features, processes: int) -> Iterator[Found]:
-    workers = processes if processes > 1 else 0
-    if features.model.device.type == "cpu":
-        return ahead(features.of, pieces, workers)
-    return map(features.encode, ahead(features.decoder.of, pieces, workers))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

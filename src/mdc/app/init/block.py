@@ -40,6 +40,7 @@ def scale_text(
     size = values.size
     tower, lr = TOWERS[size.tower]
     width, layers, heads = tower["decoder"]
+    tower_label = "/".join(size.tower.rsplit("-", 1))
     vocabulary = f"[{key}]" if size.vocabulary == "words" else "full"
     said = "the tokens that the captions use, renumbered" if size.vocabulary == "words" else "all of CLIP's tokens"
     probe_set = _probe_set(probe, classes, values) if probe is not None and classes is not None else ""
@@ -64,7 +65,7 @@ data:
 pretrain:
   backbones:                              # larger images and towers learn more and take longer
     {size.tower}:
-      {{label: {_label(size.tower)}, image_size: {size.image_size}, patch_size: {tower["patch_size"]}, width: {tower["width"]}, \
+      {{label: {tower_label}, image_size: {size.image_size}, patch_size: {tower["patch_size"]}, width: {tower["width"]}, \
 layers: {tower["layers"]}, heads: {tower["heads"]}, embed_dim: {tower["embed_dim"]},
        decoder: {{width: {width}, layers: {layers}, heads: {heads}}}}}
   seeds: [0]                              # intervals over seeds need three or more
@@ -80,21 +81,12 @@ tables:
 {_tables(name, corpus, found, size.tower, bool(probe_set), values)}"""
 
 
-def _label(tower: str) -> str:
-    head, _, patch = tower.rpartition("-")
-    return f"{head}/{patch}"
-
-
-def _probe_key(probe: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", PurePosixPath(probe).name).lstrip("_.-") or "classes"
-
-
 def _probe_set(probe: str, classes: Classes, values: Values) -> str:
     source: dict[str, Any] = {"kind": "class_folder", "path": probe}
     if values.stored is not None:
         source["image_size"] = values.stored
     label = PurePosixPath(probe).name or "Classes"
-    key = _yaml(_probe_key(probe))
+    key = _yaml(re.sub(r"[^A-Za-z0-9_.-]", "_", PurePosixPath(probe).name).lstrip("_.-") or "classes")
     return f"\n  probes:\n    {key}:\n{_mapping({'label': label, 'source': source}, 6)}\n  primary_probe: {key}"
 
 

@@ -75,7 +75,9 @@ def look_at_hub(wanted: HubId, name: str) -> tuple[Corpus, Survey]:
             columns = _columns(wanted, commit, next(iter(training)))
             source |= columns
             captions = f"column {columns['caption_field']}"
-            named = {"train": training} | ({} if holds_out else {"val": _of(sizes, splits, "val")})
+            named = {"train": training}
+            if not holds_out:
+                named["val"] = {path: size for path, size in sizes.items() if splits[path] == "val"}
             counted = {split: _rows(wanted, commit, files) for split, files in named.items()}
     patterns = sorted({str(PurePosixPath(path).parent / f"*{PurePosixPath(path).suffix}") for path in sizes})
     mirror = {"repo": wanted.repo, "revision": commit, "patterns": patterns}
@@ -83,10 +85,6 @@ def look_at_hub(wanted: HubId, name: str) -> tuple[Corpus, Survey]:
     where = f"{wanted.repo} on the hub, commit {commit[:12]}, {sum(sizes.values()) / 1e9:.2g} GB"
     found = Survey(counted, about=True, captions=sum(counted.values()))
     return Corpus(source, holds_out, where, captions, dataset=dataset), found
-
-
-def _of(sizes: Mapping[str, int], splits: Mapping[str, str | None], split: str) -> dict[str, int]:
-    return {path: size for path, size in sizes.items() if splits[path] == split}
 
 
 def _endpoint() -> str | None:

@@ -70,10 +70,6 @@ class Values:
     validate_every: int
     probe_batch: int
 
-    @property
-    def steps(self) -> int:
-        return self.train // self.size.batch_size * self.size.epochs
-
 
 def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mapping[str, Any]) -> Values:
     """The row of ``SIZES`` for so many images, with what is ``given`` in its place: a batch of at most an eighth of the images,
