@@ -9,7 +9,7 @@ from typing import Any
 from mdc.models.build import build_for
 from mdc.models.text import Vocabulary
 from mdc.models.towers import read_tower
-from mdc.models.weights import load_weights
+from mdc.models.weights import BEST, CHECKPOINT, load_weights
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -17,7 +17,6 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json, sha256_file
 
-CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 #: which weights of a run → their file: the last ones, or those with the least held-out loss
 WEIGHTS = {"last": CHECKPOINT, "best": BEST}
 #: of a run's manifest, what a table says about the training; the pairs of images and captions are those that there really were

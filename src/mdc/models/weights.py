@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from mdc.plan.records import UserError, atomic_path
 
 WEIGHTS_FORMAT = "mdc-weights-1"
+#: a run's last weights, and those with the least held-out loss
+CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 
 
 def save_weights(path: Path, model: nn.Module, metadata: dict[str, str]) -> None:

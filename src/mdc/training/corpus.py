@@ -21,7 +21,7 @@ from mdc.plan.config.pretrain import Blocks
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError
-from mdc.training.filled import filled_length
+from mdc.training.filled import caption_lengths, filled_length
 from mdc.training.objectives.objective import Objective
 from mdc.training.prefetch import prefetch_to_device
 
@@ -70,19 +70,15 @@ class Corpus:
         """How many places a caption has under an objective for which all have the same number; None under any other."""
         if self.job.method.objective != "mask_and_replace":
             return None
-        return filled_length(self._lengths(), self.job.protocol.data.context_length)
+        return filled_length(caption_lengths(self.index), self.job.protocol.data.context_length)
 
     @property
     def cut(self) -> int | None:
         """How many training captions do not fit ``length`` places, of which the rest is not seen."""
         length = self.length
-        return (
-            None if length is None else sum(count for pieces, count in self._lengths().items() if pieces + 1 > length)
-        )
-
-    def _lengths(self) -> dict[int, int]:
-        listed = self.index["captions"]["per_split"]["train"]["histogram"]
-        return {int(pieces): int(count) for pieces, count in listed.items()}
+        if length is None:
+            return None
+        return sum(count for pieces, count in caption_lengths(self.index).items() if pieces + 1 > length)
 
     @property
     def least_tokens(self) -> int:
@@ -109,7 +105,7 @@ class Corpus:
 
     def batches(self, start: int) -> Iterator[CaptionBatch]:
         """This process's part of the training batches from step ``start`` on."""
-        protocol = self.job.protocol
+        protocol, order = self.job.protocol, self.job.recipe.order
         return iter(
             CaptionBatches(
                 self.manifest,
@@ -129,14 +125,9 @@ class Corpus:
                 least_tokens=self.least_tokens,
                 tokens=self._tokens("train"),
                 more=self._more,
-                buffer=self._buffer,
+                buffer=order.blocks.buffer if isinstance(order, Blocks) else None,
             )
         )
-
-    @property
-    def _buffer(self) -> int | None:
-        order = self.job.recipe.order
-        return order.blocks.buffer if isinstance(order, Blocks) else None
 
     def validation(self) -> Iterator[CaptionBatch]:
         """This process's turns of the held-out batches, with the same crops, captions and noise every time."""

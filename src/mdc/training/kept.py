@@ -12,10 +12,10 @@ from pathlib import Path
 
 from torch import nn
 
-from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.models.weights import BEST, WEIGHTS_FORMAT, save_weights
 from mdc.plan.records import UserError, atomic_path, read_json_lines
 
-LOG, FOLDER, BEST = "log.jsonl", "kept", "best.safetensors"
+LOG, FOLDER = "log.jsonl", "kept"
 
 
 def snapshot_steps(shares: Iterable[float], steps: int) -> list[int]:

@@ -33,7 +33,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError, read_json
-from mdc.training.filled import filled_length
+from mdc.training.filled import caption_lengths, filled_length
 from mdc.training.objectives.micro_batches import each_tensor, trimmed
 from mdc.training.objectives.objective import ObjectiveModule, Setup
 
@@ -116,11 +116,11 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
 
 def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabulary) -> Captions:
     """As long as the mean of the corpus whose ``index`` this is, or as its captions are filled up."""
-    context, lengths = job.protocol.data.context_length, index["captions"]["per_split"]["train"]["histogram"]
+    context, lengths = job.protocol.data.context_length, caption_lengths(index)
     if _fills_up(job):
-        most = 1 + filled_length({int(pieces): int(count) for pieces, count in lengths.items()}, context)
+        most = 1 + filled_length(lengths, context)
         return Captions(vocabulary, most, f"captions filled up to {most} tokens, as those of {job.corpus}")
-    counts = {min(int(pieces) + 2, context): int(count) for pieces, count in lengths.items()}
+    counts = {min(pieces + 2, context): count for pieces, count in lengths.items()}
     mean = round(sum(length * count for length, count in counts.items()) / max(sum(counts.values()), 1))
     return Captions(vocabulary, max(mean, 3), f"captions of {max(mean, 3)} tokens, the mean of {job.corpus}")
 

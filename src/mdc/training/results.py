@@ -9,15 +9,15 @@ from typing import Any
 from torch import nn
 
 from mdc.models.initial import count_parameters
-from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.models.weights import CHECKPOINT, WEIGHTS_FORMAT, save_weights
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
-from mdc.training.kept import KeptWeights, best_step, snapshot_steps, validation_losses
+from mdc.training.kept import LOG, KeptWeights, best_step, snapshot_steps, validation_losses
 from mdc.training.state import Segment
 from mdc.training.trainer import Training
 
-CHECKPOINT, LOG, MANIFEST = "checkpoint.safetensors", "log.jsonl", "run.json"
+MANIFEST = "run.json"
 
 
 def write_results(

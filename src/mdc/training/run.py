@@ -36,10 +36,11 @@ from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
+from mdc.training.kept import LOG
 from mdc.training.objectives.objective import ObjectiveModule, Setup
 from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile
-from mdc.training.results import LOG, is_whole, write_results
+from mdc.training.results import is_whole, write_results
 from mdc.training.state import States, decisive
 from mdc.training.trainer import Training, train
 

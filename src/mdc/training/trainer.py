@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol as Interface
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.plan.config.pretrain import Runtime
 from mdc.plan.jobs.model import PretrainJob
@@ -20,6 +18,7 @@ from mdc.plan.processes.group import ALONE, NOTHING, Group, peers
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.records import UserError
 from mdc.training.average import AveragedWeights
+from mdc.training.corpus import Corpus
 from mdc.training.kept import KeptWeights, best_step, out_of_patience, snapshot_steps, validation_losses
 from mdc.training.log import RunLog
 from mdc.training.metrics import DeferredMetrics, Measured
@@ -33,35 +32,17 @@ from mdc.training.state import Position, States, setting
 SAVE = 1  # what the first process asks for when a state is due; a process that is to leave asks for its signal's number
 
 
-class Data(Interface):
-    """What a run is trained on, as one of its processes sees it."""
-
-    @property
-    def steps(self) -> int:
-        """How many optimiser steps the run has."""
-        ...
-
-    def batches(self, start: int) -> Iterable[CaptionBatch]:
-        """This process's part of the batches of steps ``start``, ``start`` + 1, …"""
-        ...
-
-
-class Validate(Interface):
-    def __call__(self) -> dict[str, float]:
-        """Measures on held-out data, by name; the same on all processes."""
-        ...
-
-
 @dataclass(frozen=True)
 class Training:
-    """One run in one of its processes: what is trained, by which objective, on what, and where."""
+    """One run in one of its processes: what is trained, by which objective, on what, and where. ``validate``: gives measures on
+    held-out data, by name; the same on all processes."""
 
     job: PretrainJob
     model: ImageText
     objective: Objective
-    data: Data
+    data: Corpus
     device: torch.device
-    validate: Validate | None = None
+    validate: Callable[[], dict[str, float]] | None = None
     group: Group = ALONE
     #: in which this process's device would make a step of captions of mean length at its peak, if that is known
     least_seconds: float | None = None

@@ -14,7 +14,6 @@ from unittest.mock import Mock
 import pytest
 import torch
 import toy
-from torch import nn
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.weights import load_weights, save_weights
@@ -289,11 +288,6 @@ def test_weights_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
     for name in "123456":
         save_weights(tmp_path / name, toy.model("arc"), dict(zip("abcd", "1234", strict=True)))
     assert len({(tmp_path / name).read_bytes() for name in "123456"}) == 1
-
-
-def _weights() -> list[nn.Parameter]:
-    noise = torch.Generator().manual_seed(3)
-    return [nn.Parameter(torch.randn(shape, generator=noise)) for shape in ((5, 7), (7,), (3, 2), (4,))]
 
 
 # --- states are written while training goes on ------------------------------------------------------------------------
