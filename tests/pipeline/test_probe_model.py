@@ -125,7 +125,7 @@ def test_without_a_repository_the_installed_parameters_serve(
     r: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     params = Path("params.yaml").resolve()
-    monkeypatch.setattr("mdc.app.probe_model.installed", lambda: params)
+    monkeypatch.setattr("mdc.app.probe_model.INSTALLED", params)
     told = probed(capsys, r, MDC)
     (tmp_path / "results").symlink_to(r.parent.resolve())
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 
-from mdc.app.commands.parameters import installed, plan_of
+from mdc.app.commands.parameters import plan_of
 from mdc.app.probed_model import ASKED, Probed, probed
 from mdc.evaluation import probe
 from mdc.plan.config.scale import Attentive, Probing
@@ -29,6 +30,9 @@ from mdc.report.results import METRICS
 from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.replicates import drawn, mean
 from mdc.training.precompute import import_encoder
+
+#: the parameters that were installed with this package; a repository's own lie in its first folder
+INSTALLED = Path(sys.prefix) / "share/mdc/params.yaml"
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def main(args: argparse.Namespace) -> None:
     """``args``: config (the model), probes, heads, image_size, json, folder, cache, params, scale. UserError for a model,
     a probe or a head that is not there."""
     if args.params == "params.yaml" and not Path(args.params).is_file():  # no repository, but results
-        args.params = str(installed())
+        args.params = str(INSTALLED)
     plan = plan_of(args)
     if plan.scale.probe is None:
         raise UserError(f"scale {plan.params.scale} has no section probe, which says how encoders are probed")

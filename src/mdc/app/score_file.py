@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.app.answers import Score, left_out
-from mdc.app.export.features import Decoder, Pixels
+from mdc.app.export.features import Pixels, pixels_of
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
 from mdc.app.kept_parts import computed, fill, kept, parts_beside, processes_of
 from mdc.app.model import load_asked
@@ -51,15 +51,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Scorer:
-    """``columns``: of a row of the output."""
+    """``size``: pixels of a side that the model takes; ``columns``: of a row of the output."""
 
     scores: Scores
-    decoder: Decoder
+    size: int
     columns: Sequence[str]
 
     def decoded(self, part: Part) -> tuple[Pixels, Captions]:
         """What ``scored`` takes."""
-        return self.decoder.of(part.images), part.captions
+        return pixels_of(part.images, self.size), part.captions
 
     def scored(self, decoded: tuple[Pixels, Captions]) -> list[Row]:
         """A row for each caption."""
@@ -117,7 +117,7 @@ def main(args: argparse.Namespace) -> None:
     scores = model.scores(args.estimator, **drawing)
     columns = ["row", "image", "column", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
     columns += [*["blind", "blind_error"] * args.blind, "unknown", "problem"]
-    scorer = Scorer(scores, Decoder(model.job.backbone.image_size), columns)
+    scorer = Scorer(scores, model.job.backbone.image_size, columns)
     parts, rows, right = _parts(path, scorer)
     asked = {
         "table": sha256_file(path),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,6 @@ def main_of(module: str) -> Callable[[argparse.Namespace], None]:
         importlib.import_module(module).main(args)
 
     return call
-
-
-def installed() -> Path:
-    """The parameters that were installed with this package; a repository's own lie in its first folder."""
-    return Path(sys.prefix) / "share/mdc/params.yaml"
 
 
 def plan_of(args: argparse.Namespace) -> Any:

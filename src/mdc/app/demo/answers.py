@@ -83,13 +83,22 @@ class Demo:
         of = "its attention α" if self.family == "recurrent" else "cross-attention, mean over layers and heads"
         return f"What each word looked at when it was written ({of}):"
 
-    def caption(self, image: Image.Image, **options: Unpack[Options]) -> Told:
-        """``options``: those of `mdc caption`. UserError as there."""
-        return self._asked(image, options)
-
-    def fill(self, image: Image.Image, text: str, **options: Unpack[Options]) -> Told:
-        """A caption whose gaps, ? each, are filled in; UserError if the run cannot."""
-        return self._asked(image, options, text)
+    def caption(self, image: Image.Image, gaps: str | None = None, **options: Unpack[Options]) -> Told:
+        """``options``: those of `mdc caption`; ``gaps``: a text whose gaps, ? each, are filled in. UserError as there."""
+        seen = self.model.writer.look(self.model.writer_pixels([image]))
+        (written,) = self.model.written(seen, ["image"], options, gaps)
+        found = self.model.as_caption(written)
+        pieces = [one.piece for one in found.pieces]
+        moments = [
+            Moment(
+                step,
+                tuple(word if at <= step else HIDDEN for word, at in zip(pieces, written.step, strict=True)),
+                tuple(place for place, at in enumerate(written.step) if at == step),
+            )
+            for step in sorted({*written.step})
+        ]
+        probabilities = [one.probability for one in found.pieces]
+        return Told(found.text, moments, probabilities, self._looks(image, seen, written, pieces))
 
     def scores(self, image: Image.Image, captions: Sequence[str]) -> list[Score]:
         """Of each caption; UserError names one that cannot be scored."""
@@ -105,25 +114,6 @@ class Demo:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return self.model.classify(image, classes, template, samples=_SAMPLES, debiased=debiased)
-
-    def _asked(self, image: Image.Image, options: Options, fill: str | None = None) -> Told:
-        seen = self.model.writer.look(self.model.writer_pixels([image]))
-        (written,) = self.model.written(seen, ["image"], options, fill)
-        return self._told(image, seen, written)
-
-    def _told(self, image: Image.Image, seen: Any, written: Written) -> Told:
-        found = self.model.as_caption(written)
-        pieces = [one.piece for one in found.pieces]
-        moments = [
-            Moment(
-                step,
-                tuple(word if at <= step else HIDDEN for word, at in zip(pieces, written.step, strict=True)),
-                tuple(place for place, at in enumerate(written.step) if at == step),
-            )
-            for step in sorted({*written.step})
-        ]
-        probabilities = [one.probability for one in found.pieces]
-        return Told(found.text, moments, probabilities, self._looks(image, seen, written, pieces))
 
     def _looks(
         self, image: Image.Image, seen: Any, written: Written, pieces: Sequence[str]

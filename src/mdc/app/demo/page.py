@@ -55,6 +55,8 @@ def main(args: argparse.Namespace) -> None:
         signal.signal(ending, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="mdc-demo-") as kept:
         os.environ["GRADIO_TEMP_DIR"] = kept  # pictures that people drop go with the page
+        # Gradio's own themes load their fonts from a server
+        theme = gradio.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
         page = build(gradio, demo, f"{model.name} ({model.weights} weights)", Path(kept))
         try:
             page.queue(default_concurrency_limit=2).launch(
@@ -64,7 +66,7 @@ def main(args: argparse.Namespace) -> None:
                 inbrowser=args.open,
                 quiet=True,
                 footer_links=[],
-                theme=_theme(gradio),
+                theme=theme,
                 css=_STYLE,
                 prevent_thread_lock=True,
             )
@@ -94,11 +96,6 @@ def _free_port() -> int:
     with socket.socket() as one:
         one.bind((_HOST, 0))
         return int(one.getsockname()[1])
-
-
-def _theme(gradio: Any) -> Any:
-    # Gradio's own themes load their fonts from a server
-    return gradio.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
 def build(gradio: Any, demo: Demo, title: str, folder: Path) -> Any:
@@ -201,7 +198,7 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     def fill(path: str | None, asked: str) -> tuple[str, str, Any]:
         if told := left_out(unknown_in(asked, demo.vocabulary)):
             gradio.Warning(told)
-        return _shown(demo.fill(_image(path), asked))
+        return _shown(demo.caption(_image(path), asked))
 
     for event in (button.click, text.submit):
         event(_told_plainly(gradio, fill), [image, text], [written, moments, looks])

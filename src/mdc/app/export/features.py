@@ -45,25 +45,19 @@ class Found:
     bad: list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """Reads and decodes; ``size``: pixels of a side that the encoder takes."""
-
-    size: int
-
-    def of(self, piece: Piece) -> Pixels:
-        """The images of a piece."""
-        keys, crops, bad = [], [], []
-        for key, data in piece.read():
-            try:
-                if isinstance(data, str):
-                    raise ImageError(data)
-                crops.append(center_resize(decode(data), self.size))
-                keys.append(key)
-            except ImageError as error:
-                bad.append((key, str(error)))
-        stacked = np.stack(crops) if crops else np.empty((0, self.size, self.size, 3), dtype=np.uint8)
-        return Pixels(keys, torch.from_numpy(stacked).permute(0, 3, 1, 2), bad)
+def pixels_of(piece: Piece, size: int) -> Pixels:
+    """The images of a piece, ``size`` pixels a side."""
+    keys, crops, bad = [], [], []
+    for key, data in piece.read():
+        try:
+            if isinstance(data, str):
+                raise ImageError(data)
+            crops.append(center_resize(decode(data), size))
+            keys.append(key)
+        except ImageError as error:
+            bad.append((key, str(error)))
+    stacked = np.stack(crops) if crops else np.empty((0, size, size, 3), dtype=np.uint8)
+    return Pixels(keys, torch.from_numpy(stacked).permute(0, 3, 1, 2), bad)
 
 
 class Features:
@@ -75,7 +69,7 @@ class Features:
                 f"--feature embedding: {model.job.method_name} has none; allowed: {', '.join(FEATURES[:-1])}, or a CLIP run"
             )
         backbone = model.own_backbone  # refused, if it has none, before any image is read
-        self.model, self.decoder = model, Decoder(backbone.image_size)
+        self.model, self.size = model, backbone.image_size
         self.feature = feature if feature != "probed" else model.probed
         self.width = backbone.embed_dim if feature == "embedding" else backbone.width
 
@@ -107,7 +101,7 @@ def main(args: argparse.Namespace) -> None:
         "checkpoint_sha256": sha256_file(model.run.checkpoint),
         "config_sha256": model.job.sha256,
         "feature": features.feature,
-        "image_size": str(features.decoder.size),
+        "image_size": str(features.size),
     }
     columns = [args.image_column, args.key_column]
     asked = {**told, "images": sha256_json([_sealed(images, pieces), columns, [len(piece) for piece in pieces]])}
@@ -121,9 +115,8 @@ def main(args: argparse.Namespace) -> None:
         return
     args.interrupted = partial(kept, out, ".parquet")
     with parts_beside(out, asked, ".parquet", "is computing these features") as folder:
-        compute = partial(
-            computed, decode=features.decoder.of, compute=features.encode, device=model.device, processes=processes
-        )
+        decoded = partial(pixels_of, size=features.size)
+        compute = partial(computed, decode=decoded, compute=features.encode, device=model.device, processes=processes)
         files = fill(folder, ".parquet", pieces, compute, _write, desc="features", unit="image")
         bad = [pair for file in files for pair in _bad(file)]
         count = _whole(out, files, features.width, {**told, "asked": sha256_json(asked), "unread": bad})
