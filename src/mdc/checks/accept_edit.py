@@ -14,13 +14,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from mdc.checks.place import read
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import FILE, Accepted, Edit, read_accepted, write_accepted
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.records import UserError, read_json
+from mdc.plan.records import UserError
 
 #: (verb, old fingerprint, new one) → the jobs that it makes good
 Stale = dict[tuple[str, str, str], list[str]]
@@ -72,9 +73,11 @@ def stale_by_code(
         left: list[str] = []
         same: dict[str, list[str]] = {}
         for name, job in plan.jobs.items():
-            done, now = _config(place.record(name, job.verb)), job.config()
+            done, now = read(place.record(name, job.verb)).get("config"), job.config()
             if not done and isinstance(job, PretrainJob):
                 done, now = _begun(states / name), decisive(now)
+            if not isinstance(done, dict):
+                continue
             if done == now:
                 same.setdefault(plan.code[name], []).append(name)
                 continue
@@ -96,14 +99,6 @@ def _edits(stale: Stale, accepted: Accepted, reason: str = "-") -> list[Edit]:
     """Each starts from the last code that gives what the records' code gave, so that earlier reasons are shown too."""
     today = datetime.date.today().isoformat()
     return [Edit(verb=verb, old=accepted.newest(old), new=new, reason=reason, date=today) for verb, old, new in stale]
-
-
-def _config(record: Path) -> dict[str, Any]:
-    """What a record was made with; nothing where there is none."""
-    try:
-        return dict(read_json(record)["config"])
-    except (UserError, KeyError, TypeError, ValueError):
-        return {}
 
 
 def _begun(state: Path) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdc.checks.place import Place
-from mdc.plan.records import UserError, read_json
+from mdc.checks.place import Place, read
 
 _ABSENT = object()
 
@@ -50,11 +49,8 @@ def what_changed(place: Place, job: str, done_with: Mapping[str, Any]) -> str:
 
 
 def _of_record(place: Place, job: str) -> str | None:
-    try:
-        config = read_json(place.record(job))["config"]
-    except (UserError, KeyError):
-        return None
-    return None if config == place.jobs[job].config() else what_changed(place, job, config)
+    config = read(place.record(job)).get("config")
+    return None if config in (None, place.jobs[job].config()) else what_changed(place, job, config)
 
 
 def _parts(value: Any) -> bool:

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
@@ -16,10 +17,26 @@ from mdc.plan.records import UserError, read_json, sha256_file
 RESULTS = Path("results")
 
 
+NOT_OURS = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+
+
 class Broken(UserError):
     """A link in the chain behind a number does not hold."""
 
     exit_code = 3
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record, or nothing where there is none that can be read."""
+    try:
+        return read_json(path)
+    except UserError:
+        return {}
+
+
+def otherwise_written(error: Exception) -> str:
+    """What is wrong with a file that is not as this version writes it, by the error (of ``NOT_OURS``) that reading it raised."""
+    return f"lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,11 @@ class Place:
     def manifest(self, job: str) -> Path:
         return self.folder.manifest(job, self.jobs[job].verb)
 
+    def host(self, job: str) -> dict[str, Any]:
+        """The host file of a job, if it is about the very manifest that is there; otherwise nothing."""
+        host, manifest = read(self.folder.host(job)), self.manifest(job)
+        return host if manifest.is_file() and host.get("manifest_sha256") == sha256_file(manifest) else {}
+
     def target(self, job: str) -> Path:
         """What to ask the workflow for so that a job is up to date: a table's copy, or the job's own manifest."""
         asked = self.jobs[job]
@@ -83,12 +105,7 @@ class Place:
         Where its host file says that its job wrote it so, it was made since, and what rests on it is stale; otherwise
         it was changed.
         """
-        try:
-            told = read_json(self.folder.host(job)).get("manifest_sha256")
-            as_made = told == sha256_file(self.manifest(job))
-        except UserError:
-            as_made = False
-        return self.snakemake(wanted) if as_made else self.again(wanted, job)
+        return self.snakemake(wanted) if self.host(job) else self.again(wanted, job)
 
     def _call(self, target: Path) -> str:
         scale = f" --config scale={self.scale}" if self.elsewhere else ""

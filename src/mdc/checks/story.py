@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 
 from mdc.checks.differences import leaves
-from mdc.checks.place import Place
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.checks.place import Place, read
 from mdc.plan.verbs import VERBS
 
 _INDENT = 14
@@ -48,8 +47,8 @@ def _job(place: Place, job: str, record: Mapping[str, Any]) -> list[str]:
     for name, sha256 in record.get("outputs", {}).items():
         if name.endswith(".safetensors"):
             said.append(line("checkpoint", f"{path.parent / name}, sha256 {sha256[:12]}…"))
-    host = _host(place, job)
-    if host is None:
+    host = place.host(job)
+    if not host:
         return [*said, line("command", "not known: no host file of this record is here"), _log(place, job)]
     threads = f"{host['threads']} thread{'' if host['threads'] == 1 else 's'}" if "threads" in host else None
     where = ", ".join(filter(None, (host.get("device"), host["processor"], host["machine"], threads)))
@@ -61,12 +60,6 @@ def _job(place: Place, job: str, record: Mapping[str, Any]) -> list[str]:
         line("run time", f"{host['seconds']:.1f} s{earlier}{speed} ({where})"),
         _log(place, job, host["log"]),
     ]
-
-
-def _host(place: Place, job: str) -> dict[str, Any] | None:
-    """The host file of a job, if it is there and about this very manifest."""
-    host, manifest = read(place.folder.host(job)), place.manifest(job)
-    return host if host and manifest.is_file() and host.get("manifest_sha256") == sha256_file(manifest) else None
 
 
 def _log(place: Place, job: str, told: str | None = None) -> str:
@@ -83,14 +76,6 @@ def _config(config: Mapping[str, Any], before: Mapping[str, Any] | None) -> list
         return [line("config", f"as the first one's, but {changed}")]
     text = yaml.safe_dump(dict(config), sort_keys=False, default_flow_style=None, width=100, allow_unicode=True)
     return [line("config", ""), *(f"    {one}" for one in text.rstrip().splitlines())]
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A record, or nothing where there is none: what is missing is told by the walk."""
-    try:
-        return read_json(path)
-    except UserError:
-        return {}
 
 
 def _joined(versions: Mapping[str, str] | None) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.checks.differences import what_changed
-from mdc.checks.place import Broken, Place
+from mdc.checks.place import NOT_OURS, Broken, Place, otherwise_written
 from mdc.data.shards.lines import is_lines, source_tar
 from mdc.plan.jobs.accepted import FILE, Edit
 from mdc.plan.records import UserError, read_json, sha256_file, sha256_json
@@ -112,9 +112,8 @@ class Walk:
             raise
         except UserError as error:
             raise Broken(f"{error}; to mend: {self.again(job)}") from None
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            told = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-            where = self.place.record(job)
+        except NOT_OURS as error:
+            where, told = self.place.record(job), otherwise_written(error)
             raise Broken(f"{where}: not as this version writes it ({told}); to mend: {self.again(job)}") from None
 
     def again(self, job: str) -> str:

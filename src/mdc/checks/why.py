@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdc.checks.cells import Line, are_numbers, choose, labels, lines, name
-from mdc.checks.place import Broken, Place
-from mdc.checks.story import line, read, story
+from mdc.checks.place import NOT_OURS, Broken, Place, otherwise_written, read
+from mdc.checks.story import line, story
 from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
@@ -30,8 +30,8 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"{args.table}: of scale {place.scale}, and --scale says {args.scale}")
     try:
         _why(place, artefact, args)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        told = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+    except NOT_OURS as error:
+        told = otherwise_written(error)
         raise Broken(
             f"{args.table}: a file behind it is not as this version writes it ({told}); see `mdc verify`"
         ) from None
