@@ -19,18 +19,9 @@ from PIL import Image
 
 import mdc
 from mdc.app.cli import main
-from mdc.data.shards.index import ShardReader
 
 MDC, CLIP, ARC = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
 TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
-
-
-@pytest.fixture
-def files(r: Path, tmp_path: Path) -> list[Path]:
-    reader = ShardReader(r / "data/corpora/described", "test")
-    for number in range(3):
-        (tmp_path / f"{number}.png").write_bytes(reader.read(number)[1])
-    return sorted(tmp_path.glob("*.png"))
 
 
 def test_importing_it_imports_no_torch() -> None:

@@ -14,7 +14,6 @@ import pyarrow.parquet as parquet
 import pytest
 
 from mdc.app.cli import main
-from mdc.data.shards.index import ShardReader
 from mdc.evaluation.metrics import metrics
 from mdc.evaluation.metrics.files import read_captions
 from mdc.models.text import clip_pieces
@@ -28,17 +27,8 @@ def _written(r: Path, system: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["system"] == system]
 
 
-def _pictures(r: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    reader = ShardReader(r / "data/corpora/described", "test")
-    for number in range(3):
-        (folder / f"{number}.png").write_bytes(reader.read(number)[1])
-    return folder
-
-
-def test_a_person_gets_the_jobs_captions(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = _pictures(r, tmp_path)
+def test_a_person_gets_the_jobs_captions(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = files[0].parent
     (folder / "notes.txt").write_text("no image")
     run = ["caption", "--run", TUNED, "--scale", r.name]
     assert main([*run, str(folder), "--length", "6", "--json"]) == 0
@@ -53,11 +43,11 @@ def test_a_person_gets_the_jobs_captions(r: Path, tmp_path: Path, capsys: pytest
 
 
 def test_what_is_captioned_as_json_is_what_metrics_read(
-    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    r: Path, files: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """… with the files named as COCO names them, and with an image that cannot be read among them."""
     monkeypatch.setattr(metrics, "_meteor", lambda: contextlib.nullcontext(FileNotFoundError("no such program")))
-    folder = _pictures(r, tmp_path)
+    folder = files[0].parent
     (folder / "0.png").rename(folder / "COCO_val2014_000000000042.png")
     (folder / "2.png").rename(folder / "a dog.png")
     (folder / "9.png").write_bytes(b"no image")
@@ -77,8 +67,8 @@ def test_what_is_captioned_as_json_is_what_metrics_read(
     assert told["metrics"]["BLEU-1"] == pytest.approx(100, abs=0.01) == told["metrics"]["ROUGE-L"]
 
 
-def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    image = str(_pictures(r, tmp_path) / "0.png")
+def test_a_person_fills_words_in(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    image = str(files[0])
     run = ["caption", image, "--scale", r.name, "--json", "--run"]
     assert main([*run, "alt/ViT-T-12/mdc/s0", "--fill", "a ? circle"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
@@ -91,9 +81,9 @@ def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
-    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(_pictures(r, tmp_path))
+    folder = str(files[0].parent)
     run = ["caption", folder, "--scale", r.name, "--json", "--run", "alt/ViT-T-12/mdc/s0/ft-ends"]
     text = "a ? circle ? ? ? ? ? ? ? ? ? star"
     for more in ([], ["--temperature", "3"], ["--per-step", "10"]):
@@ -104,9 +94,9 @@ def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
 
 
 def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
-    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = _pictures(r, tmp_path)
+    folder = files[0].parent
     (folder / "1.png").write_bytes(b"no image")
     assert main(["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, str(folder), str(folder / "9.png")]) == 2
     told = capsys.readouterr()
@@ -115,9 +105,9 @@ def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
     assert "2 of 4 images could not be read" in last and "1.png" in first and "9.png" in second
 
 
-def test_a_name_that_is_no_text_is_no_hindrance(r: Path, tmp_path: Path) -> None:
+def test_a_name_that_is_no_text_is_no_hindrance(r: Path, files: list[Path]) -> None:
     """… also where what is drawn follows from it, and on a terminal of any coding."""
-    folder = _pictures(r, tmp_path)
+    folder = files[0].parent
     name = os.fsdecode(b"caf\xe9.png")
     (folder / "0.png").rename(folder / name)
     command = ["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, "--temperature", "1", str(folder)]

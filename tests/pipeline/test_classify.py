@@ -26,18 +26,6 @@ COLOURS = ["red", "blue", "green"]
 TEMPLATES = ["{class}", "a {class} star"]
 
 
-def photos(r: Path, count: int = 3) -> list[Image.Image]:
-    reader = ShardReader(r / "data/corpora/described", "test")
-    return [decode(reader.read(number)[1]) for number in range(count)]
-
-
-@pytest.fixture
-def files(r: Path, tmp_path: Path) -> list[Path]:
-    for number, image in enumerate(photos(r)):
-        image.save(tmp_path / f"{number}.png")
-    return sorted(tmp_path.glob("*.png"))
-
-
 @pytest.mark.parametrize(("run", "estimator"), [(MDC, "heuristic"), (ARC, "likelihood"), (CLIP, "cosine")])
 def test_it_finds_what_the_job_finds(r: Path, run: str, estimator: str) -> None:
     place = r / "data/probes/colour"
@@ -53,9 +41,9 @@ def test_it_finds_what_the_job_finds(r: Path, run: str, estimator: str) -> None:
 
 @pytest.mark.parametrize(("run", "estimator"), [(MDC, "monte_carlo"), (MDC, "parallel"), (ARC, None)])
 def test_scores_are_means_over_templates_and_probabilities_their_softmax(
-    r: Path, run: str, estimator: str | None
+    r: Path, photos: list[Image.Image], run: str, estimator: str | None
 ) -> None:
-    model, images = mdc.load(run, scale=r.name), photos(r)
+    model, images = mdc.load(run, scale=r.name), photos
     found = model.classify(images, COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3)
     for image, one in zip(images, found, strict=True):
         captions = [text.replace("{class}", name) for name in COLOURS for text in TEMPLATES]
@@ -71,8 +59,8 @@ def test_scores_are_means_over_templates_and_probabilities_their_softmax(
     ).scores == pytest.approx(found[1].scores, abs=1e-4)
 
 
-def test_a_clips_probabilities_have_its_temperature(r: Path) -> None:
-    model, image = mdc.load(CLIP, scale=r.name), photos(r)[0]
+def test_a_clips_probabilities_have_its_temperature(r: Path, photos: list[Image.Image]) -> None:
+    model, image = mdc.load(CLIP, scale=r.name), photos[0]
     one = model.classify(image, COLOURS, "{class}")
     cosines = torch.tensor([x.score for x in model.score(image, COLOURS)])
     torch.testing.assert_close(torch.tensor([*one.scores.values()]), cosines, atol=1e-5, rtol=0)
@@ -83,8 +71,10 @@ def test_a_clips_probabilities_have_its_temperature(r: Path) -> None:
     )
 
 
-def test_a_debiased_score_is_less_the_log_of_the_mean_probability_with_held_out_images(r: Path) -> None:
-    model, image = mdc.load(ARC, scale=r.name), photos(r)[0]
+def test_a_debiased_score_is_less_the_log_of_the_mean_probability_with_held_out_images(
+    r: Path, photos: list[Image.Image]
+) -> None:
+    model, image = mdc.load(ARC, scale=r.name), photos[0]
     (own,) = model.classify([image], COLOURS, "a {class}")
     (less,) = model.classify([image], COLOURS, "a {class}", debiased=True)
     reader = ShardReader(r / "data/corpora/alt", "val")
@@ -95,13 +85,13 @@ def test_a_debiased_score_is_less_the_log_of_the_mean_probability_with_held_out_
     assert less.debiased and not own.debiased
 
 
-def test_estimators_that_are_no_probability_have_none(r: Path) -> None:
-    one = mdc.load(MDC, scale=r.name).classify(photos(r)[0], COLOURS, "{class}", estimator="monte_carlo_range")
+def test_estimators_that_are_no_probability_have_none(r: Path, photos: list[Image.Image]) -> None:
+    one = mdc.load(MDC, scale=r.name).classify(photos[0], COLOURS, "{class}", estimator="monte_carlo_range")
     assert one.probabilities is None and one.label in COLOURS
 
 
-def test_tokens_outside_the_vocabulary_are_one_warning(r: Path) -> None:
-    model, image = mdc.load(ARC, scale=r.name), photos(r)[0]
+def test_tokens_outside_the_vocabulary_are_one_warning(r: Path, photos: list[Image.Image]) -> None:
+    model, image = mdc.load(ARC, scale=r.name), photos[0]
     with pytest.warns(UserWarning, match="zebra") as told:
         one = model.classify(image, ["red zebra", "blue"], "a {class}")
     assert len(told) == 1 and any("zebra" in tokens for tokens in one.unknown.values())
@@ -129,16 +119,16 @@ def test_tokens_outside_the_vocabulary_are_one_warning(r: Path) -> None:
     ],
 )
 def test_what_cannot_be_told_apart_is_one_line(
-    r: Path, classes: Any, templates: Any, options: dict[str, Any], why: str
+    r: Path, photos: list[Image.Image], classes: Any, templates: Any, options: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(mdc.UserError, match=why) as error:
-        mdc.load(ARC, scale=r.name).classify(photos(r)[0], classes, templates, **options)
+        mdc.load(ARC, scale=r.name).classify(photos[0], classes, templates, **options)
     assert "\n" not in str(error.value)
 
 
-def test_a_clip_has_no_language_prior(r: Path) -> None:
+def test_a_clip_has_no_language_prior(r: Path, photos: list[Image.Image]) -> None:
     with pytest.raises(mdc.UserError, match="debiased: a cosine is no probability"):
-        mdc.load(CLIP, scale=r.name).classify(photos(r)[0], COLOURS, debiased=True)
+        mdc.load(CLIP, scale=r.name).classify(photos[0], COLOURS, debiased=True)
 
 
 @pytest.mark.filterwarnings("ignore:not in this model's vocabulary")

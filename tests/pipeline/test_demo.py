@@ -291,15 +291,3 @@ def test_what_cannot_be_served_ends_in_one_line(
     assert main(["demo", TUNED, "--scale", r.name]) == 2
     error = capsys.readouterr().err
     assert "needs Gradio" in error and error.count("\n") == 1
-
-
-def test_options_left_at_0_are_the_command_lines_own(r: Path) -> None:
-    """The page's caption and that of `mdc caption` without an option are the same."""
-    from PIL import Image
-
-    import mdc
-    from mdc.app.demo.answers import Demo
-
-    model = mdc.load(r / "runs" / TUNED)
-    image = Image.new("RGB", (40, 40), "red")
-    assert Demo(model).caption(image).caption == model.caption(image).text

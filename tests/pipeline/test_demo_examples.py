@@ -75,7 +75,7 @@ def test_where_there_are_none_the_page_says_why(r: Path, tmp_path: Path, monkeyp
     ):
         found = examples(one, tmp_path)
         assert not found.images and why in found.text
-    page = Demo(exported)
+    page = Demo(exported)  # without an option it writes as the model does
     assert (
         page.caption(Image.new("RGB", (40, 40), "red")).caption
         == mdc.load(TUNED).caption(Image.new("RGB", (40, 40), "red")).text

@@ -10,8 +10,6 @@ import pytest
 from PIL import Image
 
 import mdc
-from mdc.data.formats.images import decode
-from mdc.data.shards.index import ShardReader
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install mdc[lm-eval]")
 MDC, CLIP = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0"
@@ -24,17 +22,12 @@ def captioner(r: Path, run: str = MDC, **more: Any) -> Any:
     return Captioner(run, scale=r.name, samples=16, device="cpu", **more)
 
 
-def images(r: Path, count: int = 3) -> list[Image.Image]:
-    reader = ShardReader(r / "data/corpora/described", "test")
-    return [decode(reader.read(number)[1]) for number in range(count)]
-
-
 def request(prompt: str, what: Any, *images: Image.Image | None) -> Any:
     return SimpleNamespace(args=(prompt, what, {"visual": list(images)}))
 
 
-def test_likelihoods_are_the_runs_own_scores(r: Path) -> None:
-    lm, shown, model = captioner(r), images(r, 2), mdc.load(MDC, scale=r.name, device="cpu")
+def test_likelihoods_are_the_runs_own_scores(r: Path, photos: list[Image.Image]) -> None:
+    lm, shown, model = captioner(r), photos[:2], mdc.load(MDC, scale=r.name, device="cpu")
     asked = [request("<image>", f" {text}", image) for image in shown for text in CHOICES]
     expected = [one.score for image in shown for one in model.score(image, CHOICES, samples=16)]
     assert [value for value, _ in lm.loglikelihood(asked)] == pytest.approx(expected)
@@ -44,14 +37,13 @@ def test_likelihoods_are_the_runs_own_scores(r: Path) -> None:
     assert lm.generate_until([request("", {"until": [f"{first} "]}, shown[0])]) == [""]
 
 
-def test_the_harness_evaluates_a_task_of_choices(r: Path) -> None:
+def test_the_harness_evaluates_a_task_of_choices(r: Path, photos: list[Image.Image]) -> None:
     """Its accuracy is the share of images whose right caption the run likes best."""
     lm_eval = pytest.importorskip("lm_eval")
     from datasets import Dataset  # the harness's own
     from lm_eval.api.task import ConfigurableTask
 
-    shown = images(r)
-    rows = [{"image": image, "choices": CHOICES, "right": place} for place, image in enumerate(shown)]
+    rows = [{"image": image, "choices": CHOICES, "right": place} for place, image in enumerate(photos)]
     task = ConfigurableTask(
         config={
             **{"task": "colours", "output_type": "multiple_choice", "test_split": "test", "doc_to_text": "<image>"},
@@ -64,14 +56,13 @@ def test_the_harness_evaluates_a_task_of_choices(r: Path) -> None:
     )
     found = lm_eval.simple_evaluate(captioner(r), tasks=[task], bootstrap_iters=0, confirm_run_unsafe_code=True)
     model = mdc.load(MDC, scale=r.name, device="cpu")
-    scores = [[one.score for one in model.score(image, CHOICES, samples=16)] for image in shown]
+    scores = [[one.score for one in model.score(image, CHOICES, samples=16)] for image in photos]
     right = [max(range(3), key=own.__getitem__) == place for place, own in enumerate(scores)]
     assert found["results"]["colours"]["acc,none"] == pytest.approx(sum(right) / 3)
 
 
-def test_what_a_captioner_cannot_answer_is_one_line(r: Path) -> None:
-    (image,) = images(r, 1)
-    lm = captioner(r)
+def test_what_a_captioner_cannot_answer_is_one_line(r: Path, photos: list[Image.Image]) -> None:
+    image, lm = photos[0], captioner(r)
     for asked, said in (
         (request("<image> Which colour?", " a red circle", image), "reads no prompt"),
         (request("<image>", " a red circle", image, image), "2 images"),
