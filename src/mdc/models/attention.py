@@ -25,16 +25,16 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None = None,
+        memory: Tensor | tuple[Tensor, Tensor] | None = None,
         mask: Tensor | None = None,
         causal: bool = False,
         packing: Packing | None = None,
     ) -> Tensor:
-        """mask: broadcastable to (B, heads, T, keys), True where a key may be seen. Returns what x is: (B, T, width), or, with
-        a ``packing``, (N, width)."""
+        """memory: of cross-attention, or what ``remember`` makes of it; mask: broadcastable to (B, heads, T, keys), True where a
+        key may be seen. Returns what x is: (B, T, width), or, with a ``packing``, (N, width)."""
         if self.cross:
             assert memory is not None
-            return self.attend(x, *self.remember(memory), packing)
+            return self.attend(x, *(memory if isinstance(memory, tuple) else self.remember(memory)), packing)
         queries = self.qkv(x) if packing is None else packing.spread(self.qkv(x))
         query, key, value = (self._heads(part) for part in queries.split(x.shape[-1], dim=-1))
         return self._mixed(query, key, value, mask, causal, packing)

@@ -9,6 +9,8 @@ Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,11 +23,12 @@ from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class Block(nn.Module):
-    """``timed``: the norms before the two attentions are told the time."""
+    """``norm``: makes the norms before the two attentions, which are told the time."""
 
-    def __init__(self, width: int, heads: int, memory_width: int | None, timed: bool = False) -> None:
+    def __init__(
+        self, width: int, heads: int, memory_width: int | None, norm: Callable[[int], nn.Module] = Norm
+    ) -> None:
         super().__init__()
-        norm = AdaptiveNorm if timed else Norm
         self.norm_self = norm(width)
         self.self_attention = Attention(width, heads)
         self.cross = memory_width is not None
@@ -38,11 +41,11 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None,
-        mask: Tensor | None,
-        causal: bool,
+        memory: Tensor | tuple[Tensor, Tensor] | None,
+        mask: Tensor | None = None,
+        causal: bool = False,
         packing: Packing | None = None,
-        time: Time | None = None,
+        time: Time | Tensor | None = None,
     ) -> Tensor:
         x = x + self.self_attention(self.norm_self(x, time), mask=mask, causal=causal, packing=packing)
         if self.cross:
@@ -97,7 +100,8 @@ class TextTransformer(nn.Module):
         self.time_embedding = TimeEmbedding(shape.width) if timed else None
         self.token_embedding = nn.Embedding(vocabulary_size + 1, shape.width)
         self.positional_embedding = nn.Parameter(torch.empty(context_length, shape.width))
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, memory_width, timed) for _ in range(shape.layers))
+        norm = AdaptiveNorm if timed else Norm
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, memory_width, norm) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
         initialise(self, shape, seed, name)
         for part in self.modules():

@@ -1,20 +1,21 @@
 """The decoder of mask-and-replace diffusion: it sees the whole caption, the image, and how far the diffusion has come.
 
-Each layer is self-attention → cross-attention to the condition → one MLP, as in :mod:`mdc.models.decoder`, but the norms before
-the two attentions are told the time: their gain and shift follow from it (adaptive layer norm, as in VQ-Diffusion, whose sizes
-are the ones that give MC-Diffusion's 122 million trainable parameters; each norm has a time embedding of its own).
+Its layers are those of :mod:`mdc.models.decoder` and attend to the condition, but the norms before the two attentions are told
+the time: their gain and shift follow from it (adaptive layer norm, as in VQ-Diffusion, whose sizes are the ones that give
+MC-Diffusion's 122 million trainable parameters; each norm has a time embedding of its own).
 
 Shapes: B captions, L places, W the decoder's width, M vectors of the condition, K classes, T diffusion steps.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.models.attention import Attention
-from mdc.models.decoder import initialise
+from mdc.models.decoder import Block, initialise
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.plan.config.backbones import Decoder as DecoderShape
@@ -35,22 +36,6 @@ class TimedNorm(nn.Module):
         return self.norm(x) * (1 + gain) + shift
 
 
-class TimedBlock(nn.Module):
-    def __init__(self, width: int, heads: int, memory_width: int, steps: int) -> None:
-        super().__init__()
-        self.norm_self = TimedNorm(width, steps)
-        self.self_attention = Attention(width, heads)
-        self.norm_cross = TimedNorm(width, steps)
-        self.cross_attention = Attention(width, heads, memory_width)
-        self.norm_mlp = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: Tensor, t: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        x = x + self.self_attention(self.norm_self(x, t))
-        x = x + self.cross_attention.attend(self.norm_cross(x, t), key, value)
-        return x + self.mlp(self.norm_mlp(x))
-
-
 class TimedDecoder(nn.Module):
     """Classes, or [MASK], at each place to hidden states after the final norm. ``places``: the most that a caption can have."""
 
@@ -60,9 +45,8 @@ class TimedDecoder(nn.Module):
         super().__init__()
         self.token_embedding = nn.Embedding(classes + 1, shape.width)
         self.positional_embedding = nn.Parameter(torch.empty(places, shape.width))
-        self.blocks = nn.ModuleList(
-            TimedBlock(shape.width, shape.heads, memory_width, steps) for _ in range(shape.layers)
-        )
+        norm = partial(TimedNorm, steps=steps)
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, memory_width, norm) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
         initialise(self, shape, seed)
         for name, part in self.named_modules():
@@ -73,8 +57,8 @@ class TimedDecoder(nn.Module):
     def forward(self, tokens: Tensor, t: Tensor, memory: Memory) -> Tensor:
         """tokens (B, L) int64 in 0…K, t as :class:`TimedNorm` takes it → hidden states (B, L, W)."""
         x = self.token_embedding(tokens) + self.positional_embedding[: tokens.shape[1]]
-        for block, (key, value) in zip(self.blocks, memory.layers, strict=True):
-            x = block(x, t, key, value)
+        for block, remembered in zip(self.blocks, memory.layers, strict=True):
+            x = block(x, remembered, time=t)
         return self.norm(x)
 
     @torch.no_grad()
