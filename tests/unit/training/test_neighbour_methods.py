@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,19 @@ def _real(lengths: list[int]) -> Tensor:
     return seen
 
 
-def _arc(model: Any, batch: CaptionBatch) -> Tensor:
-    tokens, lengths = _padded(batch)
-    found = plain_captioner.logits(model, _images(batch, model), tokens, _causal(len(batch)))
+def _following(
+    model: Any, batch: CaptionBatch, inputs: Tensor, seen: Tensor, tokens: Tensor, text: Any = None
+) -> Tensor:
+    """The mean cross-entropy of the token that follows each place."""
+    lengths = (batch.lengths - 1).tolist()
+    found = plain_captioner.logits(model, _images(batch, model), inputs, seen, text)
     terms = [F.cross_entropy(found[b, i], tokens[b, i + 1]) for b, n in enumerate(lengths) for i in range(n)]
     return torch.stack(terms).sum() / sum(lengths)
+
+
+def _arc(model: Any, batch: CaptionBatch) -> Tensor:
+    tokens, _ = _padded(batch)
+    return _following(model, batch, tokens, _causal(len(batch)), tokens)
 
 
 def _cappa(model: Any, batch: CaptionBatch) -> Tensor:
@@ -91,9 +100,7 @@ def _cappa(model: Any, batch: CaptionBatch) -> Tensor:
             inputs[b, :n] = toy.MASK
             seen[b] = False
             seen[b, :, :n] = True
-    found = plain_captioner.logits(model, _images(batch, model), inputs, seen)
-    terms = [F.cross_entropy(found[b, i], tokens[b, i + 1]) for b, n in enumerate(lengths) for i in range(n)]
-    return torch.stack(terms).sum() / sum(lengths)
+    return _following(model, batch, inputs, seen, tokens)
 
 
 def _bicaptioning(model: Any, batch: CaptionBatch) -> Tensor:
@@ -101,11 +108,8 @@ def _bicaptioning(model: Any, batch: CaptionBatch) -> Tensor:
     reverse = tokens.clone()
     for b, n in enumerate(lengths):
         reverse[b, 1:n] = tokens[b, 1:n].flip(0)
-    losses = []
-    for read, text in ((tokens, model.text), (reverse, model.text_backward)):
-        found = plain_captioner.logits(model, _images(batch, model), read, _causal(len(batch)), text)
-        losses += [F.cross_entropy(found[b, i], read[b, i + 1]) for b, n in enumerate(lengths) for i in range(n)]
-    return torch.stack(losses).sum() / sum(lengths) / 2
+    both = ((tokens, model.text), (reverse, model.text_backward))
+    return sum(_following(model, batch, read, _causal(len(batch)), read, text) for read, text in both) / 2
 
 
 def _superclass(model: Any, batch: CaptionBatch) -> Tensor:
@@ -199,20 +203,14 @@ def _behind(batch: CaptionBatch) -> list[int]:
     return [math.floor(t * int(n - 1)) + 1 for t, n in zip(_times(batch, 0.0), batch.lengths, strict=True)]
 
 
-def _suffix(model: Any, batch: CaptionBatch) -> Tensor:
-    lengths = (batch.lengths - 1).tolist()
-    counts = _behind(batch)
-    hidden = [[i >= n - count for i in range(n)] for n, count in zip(lengths, counts, strict=True)]
-    weights = [[one * n / count for one in row] for row, n, count in zip(hidden, lengths, counts, strict=True)]
-    return _masks(model, batch, weights, hidden) / sum(lengths)
-
-
-def _next(model: Any, batch: CaptionBatch) -> Tensor:
-    lengths = (batch.lengths - 1).tolist()
-    counts = _behind(batch)
-    hidden = [[i >= n - count for i in range(n)] for n, count in zip(lengths, counts, strict=True)]
-    weights = [[float(n) * (i == n - count) for i in range(n)] for n, count in zip(lengths, counts, strict=True)]
-    return _masks(model, batch, weights, hidden) / sum(lengths)
+def _suffix(model: Any, batch: CaptionBatch, first_alone: bool = False) -> Tensor:
+    pairs = list(zip((batch.lengths - 1).tolist(), _behind(batch), strict=True))
+    hidden = [[i >= n - count for i in range(n)] for n, count in pairs]
+    if first_alone:
+        weights = [[float(n) * (i == n - count) for i in range(n)] for n, count in pairs]
+    else:
+        weights = [[n / count * (i >= n - count) for i in range(n)] for n, count in pairs]
+    return _masks(model, batch, weights, hidden) / sum(n for n, _ in pairs)
 
 
 ORACLES: dict[str, Callable[[Any, CaptionBatch], Tensor]] = {
@@ -224,7 +222,7 @@ ORACLES: dict[str, Callable[[Any, CaptionBatch], Tensor]] = {
     "dropped": _dropped,
     "timed": _timed,
     "suffix": _suffix,
-    "next": _next,
+    "next": partial(_suffix, first_alone=True),
 }
 
 
