@@ -24,7 +24,11 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
         return folder
     if (folder / "mdc").is_dir() or (folder / "open_clip_config.json").is_file():
         return _exported(folder)
-    own = scale or _own_scale(params)
+    own = scale
+    if not own and Path(params).is_file():  # a person may have a trained folder and no repository
+        from mdc.plan.config.read import load
+
+        own = load(params).scale
     name = run.removeprefix("runs/")
     scales = sorted(one.name for one in RESULTS.glob("*") if (one / "runs" / name / "run.json").is_file())
     found = [own] if own in scales else [] if scale else scales
@@ -38,14 +42,6 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
     raise UserError(
         f"run {run}: no folder with a run.json, and no scale's run; runs: {', '.join(ids[:8]) or 'none yet'}"
     )
-
-
-def _own_scale(params: str) -> str | None:
-    if not Path(params).is_file():  # a person may have a trained folder and no repository
-        return None
-    from mdc.plan.config.read import load
-
-    return load(params).scale
 
 
 def _exported(folder: Path) -> Path:

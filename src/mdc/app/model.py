@@ -112,7 +112,9 @@ class Model:
             raise UserError("images: none; at least one is needed")
         _ = self._encoder  # loaded once, before there are threads
         found = computed(images, self._crop, _BATCH, self.encode_pixels, self.device)
-        return Encoded(**{name: _together([getattr(one, name) for one in found]) for name in Encoded.__annotations__})
+        parts = {name: [getattr(one, name) for one in found] for name in Encoded.__annotations__}
+        whole: dict[str, Any] = {name: None if one[0] is None else torch.cat(one) for name, one in parts.items()}
+        return Encoded(**whole)
 
     def _crop(self, image: Image.Image) -> Tensor:
         return torch.from_numpy(center_resize(image, self.job.backbone.image_size)).permute(2, 0, 1)
@@ -339,7 +341,3 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
 def load_asked(args: argparse.Namespace) -> Model:
     """The run that a command line asks for. ``args``: run, weights, params, scale."""
     return load(run_folder(args.run, args.params, args.scale), args.weights)
-
-
-def _together(parts: list[Any]) -> Any:
-    return None if parts[0] is None else torch.cat(parts)

@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from mdc.models.initial import count_parameters
 from mdc.models.weights import CHECKPOINT, WEIGHTS_FORMAT, save_weights
 from mdc.plan.jobs.call import Call, record
@@ -43,9 +41,14 @@ def write_results(
     log = read_json_lines(out / LOG)
     losses = validation_losses(out)
     best = best_step(losses)
+    frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)  # weights that it takes from others
     told = {
         "inputs": inputs,
-        "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder), **_frozen(model)},
+        "parameters": {
+            "all": count_parameters(model),
+            "encoder": count_parameters(model.encoder),
+            **({"frozen": frozen} if frozen else {}),
+        },
         "steps": steps,
         "samples_seen": steps * job.recipe.batch_size,
         "pairs": corpus.pairs,
@@ -62,12 +65,6 @@ def write_results(
     }
     write_json(out / MANIFEST, record(call, "run", weights) | told)
     return log
-
-
-def _frozen(model: nn.Module) -> dict[str, int]:
-    """Of a model that takes some weights from others, how many numbers these are."""
-    found = sum(p.numel() for p in model.parameters() if not p.requires_grad)
-    return {"frozen": found} if found else {}
 
 
 def is_whole(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> bool:

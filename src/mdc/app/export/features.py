@@ -87,6 +87,8 @@ def main(args: argparse.Namespace) -> None:
 
     UserError, after all others were encoded, if an image cannot be read.
     """
+    import pyarrow.parquet as pq
+
     out = Path(args.out)
     if out.suffix != ".parquet":
         raise UserError(f"--out {out}: a parquet file, whose name ends in .parquet")
@@ -118,7 +120,7 @@ def main(args: argparse.Namespace) -> None:
         decoded = partial(pixels_of, size=features.size)
         compute = partial(computed, decode=decoded, compute=features.encode, device=model.device, processes=processes)
         files = fill(folder, ".parquet", pieces, compute, _write, desc="features", unit="image")
-        bad = [pair for file in files for pair in _bad(file)]
+        bad = [pair for file in files for pair in json.loads(pq.read_schema(file).metadata[b"bad"])]
         count = _whole(out, files, features.width, {**told, "asked": sha256_json(asked), "unread": bad})
     print(f"{out}: {count} images, {features.feature} features of {model.name} ({model.weights} weights)")
     _complain(out, bad)
@@ -161,12 +163,6 @@ def _write(path: Path, found: Found) -> None:
     values = pa.FixedSizeListArray.from_arrays(pa.array(found.features.ravel()), found.features.shape[1])
     with atomic_path(path) as temporary:
         pq.write_table(pa.Table.from_arrays([pa.array(found.keys, pa.string()), values], schema=schema), temporary)
-
-
-def _bad(path: Path) -> list[tuple[str, str]]:
-    import pyarrow.parquet as pq
-
-    return [(key, why) for key, why in json.loads(pq.read_schema(path).metadata[b"bad"])]
 
 
 def _whole(out: Path, files: Sequence[Path], width: int, told: dict[str, Any]) -> int:

@@ -95,7 +95,9 @@ def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mappi
     a_pass = max(1, train // batch)
     epochs = wanted.get("epochs") or max(row.epochs, -(-_STEPS // a_pass))
     tower = wanted.get("tower") or row.tower
-    image_size = wanted.get("image_size") or _image_size(row, tower)
+    image_size = wanted.get("image_size")
+    if image_size is None:  # of the row, or of the row that has the tower
+        image_size = next(size.image_size for size in (row, *SIZES) if size.tower == tower)
     patch = TOWERS[tower][0]["patch_size"]
     if image_size % patch:
         raise UserError(f"--image-size {image_size}: {tower} has patches of {patch} pixels; take a multiple of {patch}")
@@ -112,11 +114,6 @@ def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mappi
         validate_every=max(steps // 8, 1),
         probe_batch=_power_of_two(64, classes.train // 4) if classes is not None else 64,
     )
-
-
-def _image_size(row: Size, tower: str) -> int:
-    """That of the row if the tower is the row's, otherwise of the row that has the tower."""
-    return next(size.image_size for size in (row, *SIZES) if size.tower == tower)
 
 
 def _power_of_two(*limits: int) -> int:
