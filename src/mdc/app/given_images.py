@@ -13,9 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.data.formats.folders import files_below
+from mdc.data.formats.folders import files_below, is_image_name
 from mdc.data.formats.images import FORMATS, ImageError, decode, rgb
-from mdc.data.formats.samples import IMAGE_ENDINGS
 from mdc.plan.host import usable_cores
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError
@@ -142,7 +141,7 @@ def image_files(asked: Sequence[str]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(file for file in files_below(path) if file.suffix.lower().lstrip(".") in IMAGE_ENDINGS)
+        found = sorted(filter(is_image_name, files_below(path)))
         if not found:
             raise UserError(f"{path}: a folder without an image; looked for {FORMATS} images")
         yield from found

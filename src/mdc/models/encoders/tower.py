@@ -47,7 +47,8 @@ def shape_of(tower: Tower, size: int, name: str, hint: str = "") -> tuple[int, i
         raise UserError(
             f"{name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]}){hint}"
         ) from None
-    return feature.shape[-1], *tokens.shape[1:]
+    _, count, width = tokens.shape
+    return feature.shape[-1], count, width
 
 
 def places(maps: Tensor) -> Tensor:
