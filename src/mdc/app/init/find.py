@@ -35,18 +35,6 @@ class Corpus:
     dataset: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class _Folder:
-    """The files of a folder, as paths from it, by what they can be."""
-
-    images: list[str] = field(default_factory=list)
-    tables: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    tars: list[str] = field(default_factory=list)
-    parquets: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-
-
 def recognise(root: Path, paths: Sequence[str]) -> Corpus:
     """The corpus that ``paths``, relative to ``root``, are: a folder, a file, or a folder of images and a table.
 
@@ -71,15 +59,15 @@ def recognise(root: Path, paths: Sequence[str]) -> Corpus:
 
 
 def _folder(root: Path, path: str) -> Corpus:
-    there, folder = _sorted_files(root / path), root / path
-    if there.tars or there.parquets:
-        return _webdataset(root, path) if there.tars else _parquet(root, path)
-    if not there.images:
-        has = ", ".join((there.tables + there.texts + there.others)[:3]) or "nothing"
+    there, folder = _by_kind(root / path), root / path
+    if there["tars"] or there["parquets"]:
+        return _webdataset(root, path) if there["tars"] else _parquet(root, path)
+    if not there["images"]:
+        has = ", ".join((there["tables"] + there["texts"] + there["others"])[:3]) or "nothing"
         raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}")
-    stems = {Path(name).with_suffix("") for name in there.images}
-    loose = [name for name in (*there.tables, *there.texts) if Path(name).with_suffix("") not in stems]
-    beside = any(Path(name).with_suffix("") in stems for name in there.texts)
+    stems = {Path(name).with_suffix("") for name in there["images"]}
+    loose = [name for name in (*there["tables"], *there["texts"]) if Path(name).with_suffix("") not in stems]
+    beside = any(Path(name).with_suffix("") in stems for name in there["texts"])
     tables, wrong, within = [], [], _image_folders(folder)
     for name in loose[:_MOST_TABLES]:
         starts = [folder, (folder / name).parent, *within]
@@ -94,30 +82,33 @@ def _folder(root: Path, path: str) -> Corpus:
             f"{folder}: captions in {named[0]} and in {named[1]}; name one: mdc init NAME {path} {path}/{named[0]}"
         )
     if beside:
-        return _caption_files(path, there)
+        return _caption_files(path, there["images"])
     if tables:
         return _table(root, f"{path}/{tables[0][0]}" if path != "." else tables[0][0], tables[0][1])
-    if len(wrong) == 1 or (wrong and there.tables):
+    if len(wrong) == 1 or (wrong and there["tables"]):
         raise wrong[0]
-    raise UserError(f"{folder}: contains {len(there.images):,} images and no captions; needed: {_TAKEN}")
+    raise UserError(f"{folder}: contains {len(there['images']):,} images and no captions; needed: {_TAKEN}")
 
 
-def _sorted_files(folder: Path) -> _Folder:
-    found = _Folder()
+def _by_kind(folder: Path) -> dict[str, list[str]]:
+    """The files of a folder, as paths from it, by what they can be."""
+    found: dict[str, list[str]] = {kind: [] for kind in ("images", "tables", "texts", "tars", "parquets", "others")}
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_clutter(name))
-        inner = Path(place).relative_to(folder)
         for name in sorted(name for name in files if not is_clutter(name)):
-            path, ending = (inner / name).as_posix(), Path(name).suffix.lower()
-            if is_image_name(Path(name)):
-                found.images.append(path)
-            elif ending in (".tar", ".parquet"):
-                (found.tars if ending == ".tar" else found.parquets).append(path)
-            elif ending in BESIDE:
-                found.texts.append(path)
-            else:
-                (found.tables if own_kind(Path(name)) else found.others).append(path)
+            found[_kind(Path(name))].append((Path(place).relative_to(folder) / name).as_posix())
     return found
+
+
+def _kind(file: Path) -> str:
+    ending = file.suffix.lower()
+    if is_image_name(file):
+        return "images"
+    if ending in (".tar", ".parquet"):
+        return "tars" if ending == ".tar" else "parquets"
+    if ending in BESIDE:
+        return "texts"
+    return "tables" if own_kind(file) else "others"
 
 
 def _image_folders(folder: Path) -> list[Path]:
@@ -133,26 +124,21 @@ def _image_folders(folder: Path) -> list[Path]:
 
 
 def _table(root: Path, path: str, table: Table) -> Corpus:
-    images = Path(os.path.relpath(table.folder, root)).as_posix()
+    folder, columns = table
+    images = Path(os.path.relpath(folder, root)).as_posix()
     source: dict[str, Any] = {"kind": "caption_table", "path": path}
-    if (root / path).parent != table.folder:
+    if (root / path).parent != folder:
         source["images"] = images
-    source |= {"format": table.form} if table.form else {}
-    source |= {"delimiter": table.delimiter} if table.delimiter else {}
-    source |= {} if table.header else {"header": False}
-    source |= {} if table.image == "image" else {"image_column": table.image}
-    source |= {} if table.caption == "caption" else {"caption_column": table.caption}
-    if table.split is not None:
-        source |= {"split_column": table.split, "splits": table.splits}
-    shown = table.caption if isinstance(table.caption, list) else [table.caption]
+    caption = columns.get("caption_column", "caption")
+    shown = caption if isinstance(caption, list) else [caption]
     captions = f"{path} (column {', '.join(map(str, shown))})"
-    splits = tuple(table.splits) or ("train", "val")
-    return Corpus(source, table.split is None, images, captions, splits)
+    splits = tuple(columns.get("splits", ("train", "val")))
+    return Corpus(source | columns, "split_column" not in columns, images, captions, splits)
 
 
-def _caption_files(path: str, there: _Folder) -> Corpus:
+def _caption_files(path: str, images: list[str]) -> Corpus:
     words = SplitWords({})
-    tops = {name.partition("/")[0] if "/" in name else None for name in there.images}
+    tops = {name.partition("/")[0] if "/" in name else None for name in images}
     named = {words.of(top) for top in tops}
     drawn = None in named or not {"train", "val"} <= named
     source: dict[str, Any] = {"kind": "caption_files", "path": path}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,19 +29,9 @@ _FORMS: dict[str, tuple[tuple[str, str | None], ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Table:
-    """``folder``: where its image names start. ``form`` and ``delimiter`` are None where the file's name tells them. ``splits``:
-    ours → the table's own word, or words, for it."""
-
-    folder: Path
-    form: str | None
-    delimiter: str | None
-    header: bool
-    image: Column
-    caption: Column | list[Column]
-    split: Column | None
-    splits: dict[str, str | list[str]]
+#: the folder that a table's image names start from, and what a scale says of its format and its columns: nothing where the file's
+#: name or a column's usual name tells it; ``splits``: ours → the table's own word, or words, for it
+Table = tuple[Path, dict[str, Any]]
 
 
 def look_at_table(path: Path, folders: Sequence[Path]) -> Table:
@@ -65,7 +54,11 @@ def look_at_table(path: Path, folders: Sequence[Path]) -> Table:
     others = [column for column in dict.fromkeys(column for row in rows for column in row) if column != image]
     captions = _caption_columns(path, others, rows, header)
     split = next((name for name in others if header and str(name).lower() == "split"), None)
-    splits: dict[str, str | list[str]] = {}
+    columns: dict[str, Any] = {} if form == kind else {"format": form}
+    columns |= {"delimiter": delimiter} if delimiter else {}
+    columns |= {} if header else {"header": False}
+    columns |= {} if image == "image" else {"image_column": image}
+    columns |= {} if captions == ["caption"] else {"caption_column": captions[0] if len(captions) == 1 else captions}
     if split is not None:
         words = (
             row.get(split)
@@ -73,16 +66,8 @@ def look_at_table(path: Path, folders: Sequence[Path]) -> Table:
             if not wrong
         )
         splits = splits_of_words(path, split, list(dict.fromkeys(str(word) for word in words if word)))
-    return Table(
-        next(one for one in folders if one.resolve() == folder),
-        None if form == kind else form,
-        delimiter,
-        header,
-        image,
-        captions[0] if len(captions) == 1 else captions,
-        split if splits else None,
-        splits,
-    )
+        columns |= {"split_column": split, "splits": splits} if splits else {}
+    return next(one for one in folders if one.resolve() == folder), columns
 
 
 def _first_that_fits(path: Path, kind: str, folders: Sequence[Path]) -> tuple[str, str | None, Path, Column, Rows]:
