@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,21 +153,12 @@ class Corpus:
         return Stored(self.encoded, self.index, split) if self.encoded is not None else None
 
 
-@dataclass(frozen=True)
-class Validation:
-    """A run's own objective on its corpus's held-out split."""
-
-    corpus: Corpus
-    objective: Objective
-    device: torch.device
-
-    def __call__(self) -> dict[str, float]:
-        """``loss``: the mean in nats."""
-        total, count = 0.0, 0.0
-        batches = self.corpus.validation()
-        for batch in prefetch_to_device(batches, lambda one: self.objective.prepare(one, held_out=True), self.device):
-            part, number = self.objective.evaluate(batch.prepared)
-            total, count = total + float(part), count + float(number)
-        sums = torch.tensor([total, count], dtype=torch.float64, device=self.device)
-        total, count = self.corpus.group.sum(sums).tolist()
-        return {"loss": total / max(count, 1.0)}
+def validate(corpus: Corpus, objective: Objective, device: torch.device) -> dict[str, float]:
+    """A run's own objective on its corpus's held-out split; ``loss``: the mean in nats."""
+    total, count = 0.0, 0.0
+    for batch in prefetch_to_device(corpus.validation(), partial(objective.prepare, held_out=True), device):
+        part, number = objective.evaluate(batch.prepared)
+        total, count = total + float(part), count + float(number)
+    sums = torch.tensor([total, count], dtype=torch.float64, device=device)
+    total, count = corpus.group.sum(sums).tolist()
+    return {"loss": total / max(count, 1.0)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median_high
 from typing import Any
@@ -34,7 +35,7 @@ from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import NOTHING, Group, global_rank, local_rank, process_group
 from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
-from mdc.training.corpus import Corpus, Validation
+from mdc.training.corpus import Corpus, validate
 from mdc.training.device import choose_device
 from mdc.training.kept import LOG
 from mdc.training.objectives.objective import ObjectiveModule, Setup
@@ -171,7 +172,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         recompute_layers(model)
     if recipe.compile:
         compile_layers(model)
-    validation = Validation(corpus, objective, device) if corpus.held_out else None
+    validation = partial(validate, corpus, objective, device) if corpus.held_out else None
     return Training(job, model, objective, corpus, device, validation, corpus.group)
 
 
