@@ -108,7 +108,7 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
     torch.set_num_threads(recipe.threads)
     device = choose_device(recipe.device)
     corpus = call.input(f"data/corpora/{entry.corpus}")
-    read_index(corpus, verify="auto", kind="corpus")
+    splits = read_index(corpus, verify="auto", kind="corpus")["splits"]
     reader = ShardReader(corpus, "train")
     if len(reader) < max(recipe.batch_size, entry.codes):
         raise UserError(
@@ -119,7 +119,8 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
         model = Trained(entry).to(device)
         _train(call, model, reader, entry, device)
     tokenizer = model.settled().eval()
-    return tokenizer, _measured(call, tokenizer, corpus, entry, device)
+    measured_on = "val" if splits.get("val", {}).get("samples") else "train"
+    return tokenizer, _measured(call, tokenizer, corpus, measured_on, entry, device)
 
 
 def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device: torch.device) -> None:
@@ -158,9 +159,11 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
 
 
 @torch.no_grad()
-def _measured(call: Call, tokenizer: VqTokenizer, corpus: Path, entry: VqVae, device: torch.device) -> dict[str, Any]:
+def _measured(
+    call: Call, tokenizer: VqTokenizer, corpus: Path, split: str, entry: VqVae, device: torch.device
+) -> dict[str, Any]:
     """On held-out images (training ones where there are none): the signal-to-noise ratio in dB, and how many codes are used."""
-    reader = ShardReader(corpus, split := _held_out(corpus))
+    reader = ShardReader(corpus, split)
     error, count = 0.0, 0
     counted = torch.zeros(entry.codes, dtype=torch.int64)
     shown: list[Tensor] = []
@@ -176,11 +179,6 @@ def _measured(call: Call, tokenizer: VqTokenizer, corpus: Path, entry: VqVae, de
     _picture(call.out / PICTURE, shown)
     told = {"psnr": psnr(error / count), "used": int((counted > 0).sum()), "perplexity": perplexity(counted.numpy())}
     return {"measured_on": split, "images": len(reader), **told}
-
-
-def _held_out(corpus: Path) -> str:
-    splits = read_index(corpus, verify="auto", kind="corpus")["splits"]
-    return "val" if splits.get("val", {}).get("samples") else "train"
 
 
 def _picture(path: Path, rows: list[Tensor]) -> None:
