@@ -175,7 +175,8 @@ class _Step:
         if recipe.recompute:
             recompute_layers(self.model)
         # which tokens are real and which are supervised are values: of these few there are real ones
-        prepared = self.objective.prepare(_batch(job, captions.tokens), recipe.accumulation)
+        batch = batch_of(job, captions.tokens, recipe.batch_size // recipe.processes)
+        prepared = self.objective.prepare(batch, recipe.accumulation)
         with self.unallocated():
             self.prepared = each_tensor(prepared, lambda tensor: _fake(self._mode, tensor))
 
@@ -260,9 +261,9 @@ def _tensors(value: Any) -> list[Tensor]:
     return found
 
 
-def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
-    """One process's part of a batch, as the loader yields it, whose images take no memory."""
-    size, backbone = job.recipe.batch_size // job.recipe.processes, job.backbone
+def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
+    """One process's part of a batch, as the loader yields it, whose images take no memory: ``size`` captions of ``tokens``."""
+    backbone = job.backbone
     width = trimmed(tokens, job.protocol.data.context_length)
     frozen = backbone.frozen if isinstance(backbone, OnTokens) else None
     draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)

@@ -1,4 +1,4 @@
-"""How long the trainings of a new scale take: a few steps of each method, on images of noise, on this machine."""
+"""How long the trainings of a new scale take: a few steps of each method, on a batch that is made up, on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import build_for
 from mdc.models.text import Vocabulary
 from mdc.plan.config.params import Params
@@ -17,6 +16,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.training.device import choose_device
+from mdc.training.memory import batch_of
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 
@@ -53,7 +53,7 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
     setup = Setup(run.method, protocol, vocabulary.mask_id, size, recipe.precision)
     objective = load(OBJECTIVES, run.method.objective).build_objective(model, setup)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, fused=True)
-    batch = _noise(size, run.backbone.image_size, min(length, run.protocol.data.context_length - 2), vocabulary)
+    batch = batch_of(run, min(length + 2, run.protocol.data.context_length), size)
     times: list[float] = []
     while len(times) < _REPEATS or (sum(times) < _SHORT and len(times) < 10 * _REPEATS):
         began = time.perf_counter()
@@ -64,20 +64,3 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
             torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
     return float(median(times[1:])) / size * pairs * recipe.epochs
-
-
-def _noise(size: int, pixels: int, length: int, vocabulary: Vocabulary) -> CaptionBatch:
-    """A batch of noise whose captions have ``length`` pieces."""
-    width = -(-(length + 2) // 8) * 8
-    tokens = torch.full((size, width), vocabulary.eot)
-    tokens[:, : length + 1] = torch.randint(0, vocabulary.eot, (size, length + 1))
-    return CaptionBatch(
-        images=torch.randint(0, 256, (size, 3, pixels, pixels), dtype=torch.uint8),
-        keys=[str(number) for number in range(size)],
-        tokens=tokens,
-        lengths=torch.full((size,), length + 2),
-        jitter=torch.rand(size),
-        uniforms=torch.rand(size, width),
-        place=torch.arange(size),
-        caption_hash=torch.arange(size),
-    )
