@@ -33,8 +33,8 @@ from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
-from mdc.plan.processes.group import ALONE
 from mdc.training.objectives.mask_and_replace import MaskAndReplace, Noised
+from mdc.training.objectives.objective import Setup
 
 STEPS, LENGTH, VECTORS, WIDTH = 25, 32, 144, 64
 SCALE = 2.0
@@ -92,16 +92,16 @@ def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, s
 
 
 def training(
-    model: DiffusionCaptioner, schedule: ReplaceSchedule, batch: int
+    model: DiffusionCaptioner, setup: Setup, schedule: ReplaceSchedule
 ) -> tuple[Callable[[], object], Callable[[], object]]:
     """A step of ours, and one by autograd, on the same captions (forward and backward, no optimiser)."""
-    generator = torch.Generator().manual_seed(3)
+    generator, batch = torch.Generator().manual_seed(3), setup.batch_size
     x0 = torch.randint(0, schedule.classes, (batch, LENGTH), generator=generator)
     t = torch.randint(1, schedule.steps + 1, (batch,), generator=generator)
     what, which = torch.rand(2, batch, LENGTH, generator=generator)
     noised = Noised(x0, corrupt(x0, t, schedule, what, which), t)
     images = torch.rand(batch, VECTORS, WIDTH, generator=generator)
-    ours = MaskAndReplace(model, schedule, batch, "fp32", ALONE, LENGTH, 0.01)
+    ours = MaskAndReplace(model, setup, LENGTH, 0.01)
 
     def hidden() -> Tensor:
         return model.text(noised.x_t, t, model.remember(images))
@@ -200,8 +200,9 @@ def main() -> None:
         lambda: writer.written(seen, how, keys),
         lambda: plain(model, scheduler, images, schedule),
     )
+    setup = Setup(method, protocol, vocabulary.mask_id, 32, "fp32")
     what = f"training step of mask-and-replace diffusion, 32 captions, {schedule.classes} classes"
-    kept(what, "the bound by autograd", "ms", *training(model.train(), schedule, 32))
+    kept(what, "the bound by autograd", "ms", *training(model.train(), setup, schedule))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from mdc.evaluation.predictors.score import Similarity
 from mdc.models.contrastive import Contrastive
 from mdc.models.normalise import normalise
 from mdc.models.open_clip_parts import load
-from mdc.training.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
+from mdc.training.objectives.contrastive import contrastive_loss, duplicate_share
 
 
 def _features(size: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,7 +53,7 @@ def test_accumulation_is_the_full_batch(parts: int) -> None:
     for micro in (1, parts):
         model = toy.model("clip")
         assert isinstance(model, Contrastive)
-        losses.append(toy.backward(ContrastiveObjective(model, True, "fp32"), batch, micro)["loss"])
+        losses.append(toy.backward(toy.objective("clip", model, duplicate_share=1.0), batch, micro)["loss"])
         gradients.append(toy.gradients(model))
     assert torch.allclose(losses[0], losses[1], atol=1e-6)
     assert gradients[0].keys() == gradients[1].keys() and "logit_scale" in gradients[0]

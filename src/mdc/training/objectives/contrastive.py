@@ -14,7 +14,6 @@ from mdc.models.contrastive import Contrastive
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.plan.config.backbones import Backbone
-from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError
 from mdc.training.objectives.micro_batches import slices, trimmed
 from mdc.training.objectives.objective import Setup
@@ -81,11 +80,14 @@ class ContrastiveObjective:
     part of the loss that belongs to its own images and captions, against everyone's; the gradient of an embedding is
     the sum of what all parts say about it. Then each micro-batch is embedded again with a graph, through which its part of that
     gradient is pushed. Exact, since nothing is random. A single micro-batch keeps its graph from the first time.
+
+    Where ``duplicate_share`` is above the protocol's limit, equal captions leave each other's negatives.
     """
 
-    def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str, group: Group = ALONE) -> None:
-        self.model, self.mask_duplicates, self.precision, self.group = model, mask_duplicates, precision, group
-        self.passes = Passes(model, self._embed, group)
+    def __init__(self, model: Contrastive, setup: Setup) -> None:
+        self.model, self.precision, self.group = model, setup.precision, setup.group
+        self.mask_duplicates = setup.duplicate_share > setup.protocol.mask_duplicates_over
+        self.passes = Passes(model, self._embed, setup.group)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         return Prepared([_part(batch, rows) for rows in slices(len(batch), micro_batches)], batch.caption_hash)
@@ -163,11 +165,4 @@ def build_model(setup: ModelSetup) -> Contrastive:
     )
 
 
-def build_objective(model: Contrastive, setup: Setup) -> ContrastiveObjective:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
-
-    Where ``duplicate_share`` is above the protocol's limit, equal captions leave each other's negatives.
-    """
-    return ContrastiveObjective(
-        model, setup.duplicate_share > setup.protocol.mask_duplicates_over, setup.precision, setup.group
-    )
+build_objective = ContrastiveObjective

@@ -18,13 +18,12 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.bound_gradient import BoundOfRows
-from mdc.diffusion.mask_and_replace import BoundWeights, ReplaceSchedule, bound_weights, corrupt
+from mdc.diffusion.mask_and_replace import BoundWeights, bound_weights, corrupt
 from mdc.models.build import ModelSetup
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.logits import sum_over_logits
 from mdc.models.precision import autocast
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices
 from mdc.training.objectives.objective import Setup
 from mdc.training.passes import Passes
@@ -62,19 +61,11 @@ def build_model(setup: ModelSetup) -> DiffusionCaptioner:
 class MaskAndReplace:
     """See :class:`mdc.training.objectives.objective.Objective`. ``length``: places of a caption; ``auxiliary``: λ."""
 
-    def __init__(
-        self,
-        model: DiffusionCaptioner,
-        schedule: ReplaceSchedule,
-        batch_size: int,
-        precision: str,
-        group: Group,
-        length: int,
-        auxiliary: float,
-    ) -> None:
-        self.model, self.schedule, self.batch_size = model, schedule, batch_size
-        self.precision, self.group, self.length, self.auxiliary = precision, group, length, auxiliary
-        self.passes = Passes(model, self._sums, group)
+    def __init__(self, model: DiffusionCaptioner, setup: Setup, length: int, auxiliary: float) -> None:
+        self.model, self.schedule = model, schedule_of(setup.method, model.classes)
+        self.batch_size, self.precision, self.group = setup.batch_size, setup.precision, setup.group
+        self.length, self.auxiliary = length, auxiliary
+        self.passes = Passes(model, self._sums, setup.group)
 
     def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
         """The batch's captions with the noise that comes with it."""
@@ -166,6 +157,4 @@ def build_objective(
     """
     if length is not None:
         model.length.fill_(length)
-    places = int(model.length) if length is None else length
-    schedule = schedule_of(setup.method, model.classes)
-    return MaskAndReplace(model, schedule, setup.batch_size, setup.precision, setup.group, places, auxiliary)
+    return MaskAndReplace(model, setup, int(model.length) if length is None else length, auxiliary)
