@@ -22,10 +22,11 @@ from turns import in_turns
 
 from mdc.evaluation.predictors.score import Similarity
 from mdc.evaluation.predictors.writing import Guiding, Writer
+from mdc.models.build import ModelSetup, build
 from mdc.models.captioner import Captioner
-from mdc.models.contrastive import Contrastive
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Guide, Unmasking
+from mdc.plan.config.read import load
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKENS = 15
@@ -85,7 +86,9 @@ def main() -> None:
         Writer(Captioner(B32, vocabulary.size, 77, causal, seed=0), vocabulary, "fp32", torch.device("cpu"))
         for causal in (False, True)
     )
-    clip = Similarity(Contrastive(B32, vocabulary.size, 77, True, 0.07, 100.0, seed=0), "fp32", torch.device("cpu"))
+    params = load(ROOT / "params.yaml")
+    setup = ModelSetup(params.methods["clip"], B32, params.protocol.pretrain, vocabulary.size, 77, seed=0)
+    clip = Similarity(build(setup), "fp32", torch.device("cpu"))
     peer = Peer(python, args.threads)
 
     def mdc(per_step: int) -> Callable[[], object]:

@@ -8,33 +8,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mdc.models.build import ModelSetup
 from mdc.models.decoder import TextTransformer
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
 from mdc.models.precision import at_least_float32
 from mdc.plan.config.backbones import Backbone
+from mdc.plan.records import UserError
 
 
 class Contrastive(ImageText):
     text: TextTransformer
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        vocabulary_size: int,
-        context_length: int,
-        causal: bool,
-        temperature: float,
-        max_logit_scale: float,
-        seed: int,
-    ) -> None:
+    def __init__(self, setup: ModelSetup) -> None:
+        """UserError for a backbone that has no encoder to train."""
+        backbone, protocol, seed = setup.backbone, setup.protocol, setup.seed
+        if not isinstance(backbone, Backbone):
+            raise UserError(
+                f"{setup.method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
+            )
         super().__init__(backbone, seed)
-        self.text = TextTransformer(backbone.decoder, vocabulary_size, context_length, causal, seed)
+        causal = protocol.clip_text_attention == "causal"
+        self.text = TextTransformer(backbone.decoder, setup.vocabulary_size, setup.context_length, causal, seed)
         self.image_projection = nn.Linear(backbone.width, backbone.embed_dim, bias=False)
         self.text_projection = nn.Linear(backbone.decoder.width, backbone.embed_dim, bias=False)
-        self.logit_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
-        self.max_logit_scale = max_logit_scale
+        self.logit_scale = nn.Parameter(torch.tensor(math.log(1 / protocol.temperature)))
+        self.max_logit_scale = protocol.max_logit_scale
         normal_(self.image_projection.weight, backbone.width**-0.5, seed, "image_projection")
         normal_(self.text_projection.weight, backbone.decoder.width**-0.5, seed, "text_projection")
 

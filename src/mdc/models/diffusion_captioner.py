@@ -10,32 +10,28 @@ import torch
 from torch import Tensor, nn
 
 from mdc.diffusion.mask_and_replace import ReplaceSchedule
+from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.timed_decoder import TimedDecoder
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.pretrain import Guidance, Method
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.pretrain import Method
 
 
 class DiffusionCaptioner(ImageCaptioner):
-    """``places``: the most that a caption can have; how many this model's captions have, ``length``, it learns from its corpus
-    and keeps with its weights. ``guidance``: how it is trained for it, if it is."""
+    """``length``: how many places this model's captions have, which it learns from its corpus and keeps with its weights.
+    ``guidance``: how it is trained for it, if it is."""
 
     length: Tensor
     text: TimedDecoder
 
-    def __init__(
-        self,
-        backbone: Backbone | OnTokens,
-        vocabulary_size: int,
-        places: int,
-        steps: int,
-        guidance: Guidance | None,
-        seed: int,
-    ) -> None:
+    def __init__(self, setup: ModelSetup) -> None:
+        backbone, seed, places = setup.backbone, setup.seed, setup.context_length - 1  # SOT is none
+        steps, guidance = setup.method.diffusion_steps, setup.method.guidance
+        assert steps is not None  # the schema sees to it
         super().__init__(backbone, seed)
-        self.classes = vocabulary_size - 1
+        self.classes = setup.vocabulary_size - 1
         self.text = TimedDecoder(backbone.decoder, self.classes, places, steps, seed, self.encoder.width)
         self.head = word_head(backbone.decoder.width, self.classes, seed)
         self.guidance = guidance

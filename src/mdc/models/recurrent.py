@@ -20,13 +20,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from mdc.models.build import ModelSetup
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
 from mdc.models.precision import at_least_float32
-from mdc.plan.config.backbones import Backbone, OnTokens
 
 
 class State(NamedTuple):
@@ -112,11 +112,11 @@ class RecurrentCaptioner(ImageCaptioner):
 
     text: SoftAttentionLstm
 
-    def __init__(self, backbone: Backbone | OnTokens, vocabulary_size: int, seed: int) -> None:
-        super().__init__(backbone, seed)
-        width = backbone.decoder.width
-        self.text = SoftAttentionLstm(width, vocabulary_size, seed, self.encoder.width)
-        self.head = word_head(width, vocabulary_size, seed)
+    def __init__(self, setup: ModelSetup) -> None:
+        super().__init__(setup.backbone, setup.seed)
+        width = setup.backbone.decoder.width
+        self.text = SoftAttentionLstm(width, setup.vocabulary_size, setup.seed, self.encoder.width)
+        self.head = word_head(width, setup.vocabulary_size, setup.seed)
 
     def forward(
         self, images: Tensor, inputs: Tensor, packing: Packing, chosen: Tensor, targets: Tensor, weights: Tensor

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageText, word_head
 from mdc.models.initial import normal_
 from mdc.models.precision import at_least_float32
-from mdc.plan.config.backbones import Backbone, OnTokens
 
 
 class SuperClass(ImageText):
     """The mean of the visual tokens → a norm → an MLP four times as wide → logits of V tokens; SOT and EOT are none."""
 
-    def __init__(self, backbone: Backbone | OnTokens, vocabulary_size: int, seed: int) -> None:
-        super().__init__(backbone, seed)
+    def __init__(self, setup: ModelSetup) -> None:
+        super().__init__(setup.backbone, setup.seed)
         width = self.encoder.width
         self.text = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
         )
         for name, parameter in self.text.named_parameters():
             if parameter.ndim > 1:
-                normal_(parameter, parameter.shape[1] ** -0.5, seed, f"text.{name}")
+                normal_(parameter, parameter.shape[1] ** -0.5, setup.seed, f"text.{name}")
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
         # a vocabulary's last two ids are SOT and EOT
-        self.classes = vocabulary_size - 2
-        self.head = word_head(width, self.classes, seed)
+        self.classes = setup.vocabulary_size - 2
+        self.head = word_head(width, self.classes, setup.seed)
 
     def log_probabilities(self, images: Tensor) -> Tensor:
         """images as the encoder's ``prepared`` gives them → log softmax over tokens (B, V), at least float32."""

@@ -9,12 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.build import ModelSetup
 from mdc.models.contrastive import Contrastive
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
-from mdc.plan.config.backbones import Backbone
-from mdc.plan.records import UserError
 from mdc.training.objectives.micro_batches import slices, trimmed
 from mdc.training.objectives.objective import Setup
 from mdc.training.passes import Passes
@@ -147,22 +144,4 @@ def _part(batch: CaptionBatch, rows: slice) -> Part:
     return Part(batch.images[rows], tokens, where, lengths.cumsum(0) - 1)
 
 
-def build_model(setup: ModelSetup) -> Contrastive:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    backbone, protocol = setup.backbone, setup.protocol
-    if not isinstance(backbone, Backbone):
-        raise UserError(
-            f"{setup.method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
-        )
-    return Contrastive(
-        backbone,
-        setup.vocabulary_size,
-        setup.context_length,
-        causal=protocol.clip_text_attention == "causal",
-        temperature=protocol.temperature,
-        max_logit_scale=protocol.max_logit_scale,
-        seed=setup.seed,
-    )
-
-
-build_objective = ContrastiveObjective
+build_model, build_objective = Contrastive, ContrastiveObjective

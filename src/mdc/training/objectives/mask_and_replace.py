@@ -19,7 +19,6 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.bound_gradient import BoundOfRows
 from mdc.diffusion.mask_and_replace import BoundWeights, bound_weights, corrupt
-from mdc.models.build import ModelSetup
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.logits import sum_over_logits
 from mdc.models.precision import autocast
@@ -30,6 +29,9 @@ from mdc.training.passes import Passes
 
 if TYPE_CHECKING:
     from mdc.training.corpus import Corpus
+
+
+build_model = DiffusionCaptioner
 
 
 class Noised(NamedTuple):
@@ -49,13 +51,6 @@ class Part(NamedTuple):
     lost: Tensor | None
     weights: BoundWeights
     surprise: Tensor
-
-
-def build_model(setup: ModelSetup) -> DiffusionCaptioner:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    steps, guidance, places = setup.method.diffusion_steps, setup.method.guidance, setup.context_length - 1
-    assert steps is not None  # the schema sees to it
-    return DiffusionCaptioner(setup.backbone, setup.vocabulary_size, places, steps, guidance, setup.seed)
 
 
 class MaskAndReplace:

@@ -7,16 +7,12 @@ at about once; of a batch, the sum over its captions, divided by its tokens, as 
 
 from __future__ import annotations
 
-from mdc.models.build import ModelSetup
 from mdc.models.recurrent import RecurrentCaptioner
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
-
-def build_model(setup: ModelSetup) -> RecurrentCaptioner:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return RecurrentCaptioner(setup.backbone, setup.vocabulary_size, setup.seed)
+build_model = RecurrentCaptioner
 
 
 def build_objective(model: RecurrentCaptioner, setup: Setup) -> CaptioningObjective:

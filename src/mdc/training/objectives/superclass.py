@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.build import ModelSetup
 from mdc.models.superclass import SuperClass
 from mdc.models.text import Vocabulary
 from mdc.plan.jobs.model import PretrainJob
@@ -25,6 +24,9 @@ from mdc.training.objectives.objective import Setup
 
 if TYPE_CHECKING:
     from mdc.training.corpus import Corpus
+
+
+build_model = SuperClass
 
 
 class Part(NamedTuple):
@@ -76,11 +78,6 @@ def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
     pieces = vocabulary.clip_ids(range(vocabulary.size - 2))
     found = torch.tensor([counts.get(piece, 0) for piece in pieces], dtype=torch.float64)
     return torch.log((captions + 1) / (found + 1)).float()
-
-
-def build_model(setup: ModelSetup) -> SuperClass:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return SuperClass(setup.backbone, setup.vocabulary_size, setup.seed)
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
