@@ -12,7 +12,6 @@ import torch
 
 import mdc
 from mdc.app import model as place
-from mdc.data.shards.index import ShardReader
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/api.md"
 RUN, SHOWN = "alt/ViT-T-12/mdc/s0", "dense/ViT-T-12/mdc/s0"
@@ -32,13 +31,10 @@ class SameKind(doctest.OutputChecker):
 
 
 @pytest.fixture
-def renamed(r: Path, tmp_path: Path) -> dict[str, str]:
+def renamed(files: list[Path]) -> dict[str, str]:
     """What examples say → what is here: images, and the run."""
-    reader, found = ShardReader(r / "data/corpora/described", "test"), {SHOWN: RUN}
-    for number, name in enumerate(("a.jpg", "b.jpg", "photo.jpg")):
-        (tmp_path / name).write_bytes(reader.read(number)[1])
-        found[f'"{name}"'] = repr(str(tmp_path / name))
-    return found
+    said = ('"a.jpg"', '"b.jpg"', '"photo.jpg"')
+    return {SHOWN: RUN, **{name: repr(str(path)) for name, path in zip(said, files, strict=True)}}
 
 
 def _here(text: str, renamed: dict[str, str]) -> str:

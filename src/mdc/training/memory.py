@@ -166,9 +166,7 @@ class _Step:
         module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
         with self.unallocated():
             self.model = build_for(job, captions.vocabulary.size, job.seed)
-        alike, mask_id = _Alike(0, recipe.processes), captions.vocabulary.mask_id
-        protocol = job.protocol.pretrain
-        setup = Setup(job.method, protocol, mask_id, recipe.batch_size, recipe.precision, group=alike)
+        setup = Setup.of(job, captions.vocabulary.mask_id, group=_Alike(0, recipe.processes))
         # SOT is no place of a caption's diffusion
         places = {"length": captions.tokens - 1} if _fills_up(job) else {}
         self.objective = module.build_objective(self.model, setup, **places)

@@ -147,23 +147,15 @@ def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
 
 def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tensor | None = None) -> Training:
     """The run's model with its initial weights, its objective and its data; ``words``: embeddings that it takes from others."""
-    method, protocol, recipe = job.method, job.protocol.pretrain, job.recipe
-    module: ObjectiveModule = load(OBJECTIVES, method.objective)
+    recipe = job.recipe
+    module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
     model = build_for(job, corpus.vocabulary.size, job.seed).to(device)
     if words is not None:
-        text: Any = model.text
-        text.stand_on(words)
+        model.text.stand_on(words)
     # what this objective is told and others are not
     of_run = getattr(module, "of_run", None)
-    setup = Setup(
-        method,
-        protocol,
-        corpus.vocabulary.mask_id,
-        recipe.batch_size,
-        recipe.precision,
-        corpus.duplicate_share,
-        corpus.group,
-    )
+    mask_id = corpus.vocabulary.mask_id
+    setup = Setup.of(job, mask_id, duplicate_share=corpus.duplicate_share, group=corpus.group)
     objective = module.build_objective(model, setup, **(of_run(job, corpus) if of_run is not None else {}))
     cross_entropy.kernel_allowed = recipe.kernel is None
     if recipe.reduce == "bf16":

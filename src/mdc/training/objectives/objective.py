@@ -17,6 +17,7 @@ from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageText
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
+from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.passes import Passes
 
@@ -62,6 +63,12 @@ class Setup:
     precision: str
     duplicate_share: float = 0.0
     group: Group = ALONE
+
+    @classmethod
+    def of(cls, job: PretrainJob, mask_id: int, **more: Any) -> Setup:
+        """That of a run; ``more``: what follows from its data and its processes."""
+        recipe = job.recipe
+        return cls(job.method, job.protocol.pretrain, mask_id, recipe.batch_size, recipe.precision, **more)
 
 
 class ObjectiveModule(Interface):
