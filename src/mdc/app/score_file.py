@@ -6,6 +6,7 @@ An interrupted call resumes (:mod:`mdc.app.kept_parts`). An image is read and en
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ from mdc.app.export.features import Pixels, pixels_of
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
 from mdc.app.kept_parts import computed, fill, kept, parts_beside, processes_of
 from mdc.app.model import load_asked
-from mdc.app.score_rows import ENDINGS, Row, write_rows
 from mdc.app.scores import Scores
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.samples import texts_of
@@ -32,6 +32,7 @@ from mdc.report.statistics.estimate import exact
 _IMAGES = 8  # of a part, so that little is lost when a call is interrupted
 _NO_WORD = "no word that the run's vocabulary has"
 
+Row = dict[str, Any]
 #: row, column and text of a caption
 Asked = tuple[int, str, str]
 #: an image's key → its captions
@@ -106,9 +107,9 @@ def main(args: argparse.Namespace) -> None:
     path, out = Path(args.image), Path(args.out or "")
     if kind_of(path) is None:
         raise UserError(f"{path}: no caption stands behind it; allowed: an image and captions, or a table ({TAKEN})")
-    if out.suffix not in ENDINGS:
+    if out.suffix not in _WRITERS:
         given = f" {args.out}" if args.out else " is missing"
-        raise UserError(f"--out{given}: needed: a file to write, whose name ends in {', '.join(ENDINGS)}")
+        raise UserError(f"--out{given}: needed: a file to write, whose name ends in {', '.join(_WRITERS)}")
     if out.exists():
         raise UserError(f"--out {out}: already exists; choose another file, or delete it")
     processes = processes_of(args.processes)
@@ -135,7 +136,7 @@ def main(args: argparse.Namespace) -> None:
         rows += [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
         rows.sort(key=lambda row: row["row"])
         with atomic_path(out) as temporary:
-            write_rows(temporary, rows, columns)
+            _write_rows(temporary, rows, columns)
     print(f"{out}: {len(rows)} rows, {scores.estimator} of {model.name} ({model.weights} weights)")
     if right is not None:
         print(_won(rows, right))
@@ -235,3 +236,39 @@ def _seal(path: Path) -> list[Any]:
     except (OSError, ValueError):
         return [str(path)]
     return [str(path), status.st_size, status.st_mtime_ns]
+
+
+# --- the file ----------------------------------------------------------------------------------------------------------
+
+
+def _write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """As csv, JSON lines or parquet, by the path's name. In a csv, ``tokens`` and ``unknown`` are JSON, nothing where empty."""
+    _WRITERS[path.suffix](path, rows, columns)
+
+
+def _csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        written = csv.DictWriter(file, columns, lineterminator="\n")
+        written.writeheader()
+        for row in rows:
+            lists = {name: row[name] for name in ("tokens", "unknown") if name in row}
+            coded = {name: json.dumps(listed, ensure_ascii=False) if listed else "" for name, listed in lists.items()}
+            written.writerow(row | coded)
+
+
+def _jsonl(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def _parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds: dict[str, Any] = dict.fromkeys(("score", "error", "blind", "blind_error"), pa.float64())
+    kinds |= {"row": pa.int64(), "unknown": pa.list_(pa.string())}
+    kinds["tokens"] = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
+
+
+_WRITERS = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,11 +18,12 @@ from mdc.app.init.hub import hub_id, look_at_hub
 from mdc.app.init.places import is_anywhere, places_under
 from mdc.app.init.survey import Survey, survey
 from mdc.app.init.values import Values, choose
-from mdc.app.init.write import choose_scale, new_scale, write_scale
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config.layers import is_scale_name, scale_file, scales_of
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
 from mdc.plan.data_folder import data_folder
+from mdc.plan.records import UserError, write_text
 
 _LENGTH = 12  # pieces of a caption, where none was looked at
 
@@ -32,17 +34,17 @@ def main(args: argparse.Namespace) -> None:
 
     UserError in one line for a name or a file that cannot be used; nothing is written then.
     """
-    file = new_scale(args.params, args.name)
+    file = _new_scale(args.params, args.name)
     root = data_folder()
     corpus, found = _look(root, args.paths, args.name)
     probe = places_under(root, [args.probe])[0] if args.probe is not None else None
     classes = look_at_classes(root / probe) if probe is not None else None
     given = {name: getattr(args, name) for name in ("image_size", "tower", "batch_size", "epochs", "vocabulary")}
     values = choose(found, corpus.holds_out, classes, given)
-    write_scale(args.params, file, scale_text(args.name, corpus, found, probe, classes, values))
+    _write_scale(args.params, file, scale_text(args.name, corpus, found, probe, classes, values))
     args.interrupted = f"{file} is written"
     if args.default:
-        choose_scale(args.params, args.name)
+        _choose_scale(args.params, args.name)
 
     print(f"{file}: written")
     for line in _lines(corpus, found, classes, values):
@@ -57,6 +59,42 @@ def main(args: argparse.Namespace) -> None:
         print(f"{args.params}: scale: {args.name}")
     else:
         print(f"To make it the default: write `scale: {args.name}` into {args.params} (mdc init --default does)")
+
+
+def _new_scale(params: str | Path, name: str) -> Path:
+    """The file of a scale that is not there yet. UserError if ``name`` is none for it, or if ``params`` is not good as it is."""
+    if not is_scale_name(name):  # 12, on, null, 2026-01-01: --config scale=12 would be a number too
+        raise UserError(
+            f"NAME = {name!r}: no name of a scale; allowed: letters, digits, '_', '.' and '-', nothing that YAML reads as a "
+            "number, a date or a truth value"
+        )
+    load(params)
+    file = scale_file(params, name)
+    if file.exists():
+        raise UserError(f"{file}: already exists; the scales are {', '.join(scales_of(params))}; choose another name")
+    return file
+
+
+def _write_scale(params: str | Path, file: Path, text: str) -> None:
+    """Write the ``file`` of a scale. UserError if the scale is not good; nothing stays then."""
+    write_text(file, text)
+    try:
+        load(params, file.stem)
+    except BaseException:
+        file.unlink()
+        raise
+
+
+def _choose_scale(params: str | Path, name: str) -> None:
+    """Make ``name`` the scale that the parameter file names, and leave every other byte of it."""
+    file = Path(params).resolve()  # a link to a file stays one
+    old = file.read_bytes().decode("utf-8")
+    new, count = re.subn(r"(?m)^(scale:[ \t]*)[^\s#]+", rf"\g<1>{name}", old)
+    if count != 1:
+        raise UserError(f"{params}: has no line `scale: NAME`; write `scale: {name}` there by hand")
+    mode = file.stat().st_mode
+    write_text(file, new)
+    file.chmod(mode)
 
 
 def _look(root: Path, paths: list[str], name: str) -> tuple[Corpus, Survey]:
