@@ -29,9 +29,8 @@ from mdc.plan.processes.lock import WAITED, locked
 from mdc.plan.records import UserError, atomic_path
 
 LAUNCHER = "MDC_LAUNCHER"  # set for a worker: the process that started it
-_ERROR_FILE = (
-    "TORCHELASTIC_ERROR_FILE"  # set by torchrun: where a worker leaves its message, beside those of the others
-)
+#: set by torchrun: where a worker leaves its message, beside those of the others
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
 _LOOK = 1.0  # seconds between a worker's looks for a message of another one
@@ -114,9 +113,8 @@ def lost_peer(verb: str, message: str) -> int:
 def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
     """Start the workers, wait for them, and end as they ended."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # otherwise torchrun prints a long message
-    os.environ.setdefault(
-        "TORCH_CPP_LOG_LEVEL", "ERROR"
-    )  # otherwise DistributedDataParallel warns of what we ask it for
+    # otherwise DistributedDataParallel warns of what we ask it for
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
     os.environ[LAUNCHER] = str(os.getpid())

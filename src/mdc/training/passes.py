@@ -27,9 +27,8 @@ class Passes:
         self._work = work
         self._shared: nn.parallel.DistributedDataParallel | None = None
         if not group.alone and any(parameter.requires_grad for parameter in model.parameters()):
-            warnings.filterwarnings(
-                "ignore", ".*`broadcast_buffers` is deprecated"
-            )  # what it shall be called now, torch 2.11 lacks
+            # what it shall be called now, torch 2.11 lacks
+            warnings.filterwarnings("ignore", ".*`broadcast_buffers` is deprecated")
             with peers():
                 self._shared = nn.parallel.DistributedDataParallel(
                     _Pass(model, work),

@@ -54,9 +54,8 @@ def main(call: Call) -> None:
     path = call.out / TOKENIZER
     save_weights(path, tokenizer, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
     outputs = [path, *([call.out / PICTURE] if told else [])]
-    parameters = sum(
-        value.numel() for value in tokenizer.state_dict().values()
-    )  # the codebook is no parameter of its own
+    # the codebook is no parameter of its own
+    parameters = sum(value.numel() for value in tokenizer.state_dict().values())
     write_json(call.out / "tokenizer.json", record(call, "tokenizer", outputs) | {"parameters": parameters} | told)
     _states(call).clear()
 

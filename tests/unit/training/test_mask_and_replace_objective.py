@@ -72,9 +72,8 @@ def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: 
         for name, parameter in model.named_parameters():
             if name.endswith("change.weight"):
                 parameter.copy_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(name))))
-    return build_objective(
-        model, Setup(entry, None, VOCABULARY, batch_size, "fp32"), length=LENGTH, auxiliary=auxiliary
-    )  # type: ignore[arg-type]
+    setup = Setup(entry, None, VOCABULARY, batch_size, "fp32")  # type: ignore[arg-type]
+    return build_objective(model, setup, length=LENGTH, auxiliary=auxiliary)
 
 
 def batch(size: int = 6, seed: int = 0) -> CaptionBatch:

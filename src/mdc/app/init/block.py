@@ -14,11 +14,8 @@ from mdc.app.init.values import TOWERS, Values
 from mdc.plan.config.yaml_core import dump_yaml
 
 _METHODS = "[clip, arc, mdc]"
-_CAPTIONED, _RANKED, _PLACED = (
-    500,
-    60,
-    200,
-)  # held-out images at most: captioned, ranked against each other, scored by position
+#: held-out images at most: captioned, ranked against each other, scored by position
+_CAPTIONED, _RANKED, _PLACED = 500, 60, 200
 
 
 def captioned(corpus: Corpus, found: Survey, values: Values) -> int:
