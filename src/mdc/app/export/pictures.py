@@ -206,21 +206,14 @@ def _no_keys(path: Path, parquet: Any, column: str) -> str:
 def _samples(path: Path, prefix: str) -> list[Piece]:
     places = []
     for sample in samples_by_key(path):
-        if _hidden(sample.key):
-            continue
+        # hidden files are passed over already, those of hidden folders are not
+        hidden = any(part.startswith(".") and part != "." for part in sample.key.split("/"))
         ending = next((one for one in sample.files if one.rpartition(".")[2] in IMAGE_ENDINGS), None)
-        if ending is not None:
+        if ending is not None and not hidden:
             places.append((f"{prefix}{sample.key}", *sample.files[ending]))
     if not places:
         raise UserError(f"{path}: no sample has an image; expected one of: {', '.join(sorted(IMAGE_ENDINGS))}")
     return [Samples(path, tuple(places[first : first + _SAMPLES])) for first in range(0, len(places), _SAMPLES)]
-
-
-def _hidden(key: str) -> bool:
-    """Whether a sample's files are those that a system lays beside its pictures (``._a.png``, ``.DS_Store``)."""
-    *folders, name = key.split("/")
-    # a key ends at its name's first point, so a hidden file's is empty
-    return not name or any(part.startswith(".") and part != "." for part in folders)
 
 
 def _bytes_of(value: Any) -> bytes | str:
