@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import pytest
 import small_project
 import yaml
 from data_samples import encoded
+from shown import read_rows
 from small_project import SCALE
 
 from mdc.plan.records import read_json
@@ -144,15 +144,14 @@ def test_the_captions_are_written_and_measured(made: Path) -> None:
     left = [row for row in rows if row["system"] == "mdc_left"]
     assert left and all(row["step"] == sorted(row["step"]) for row in left)
     assert any(row["step"] != sorted(row["step"]) for row in rows if row["system"] == "mdc_6")
-    with (made / "table3/table3_long.csv").open(newline="") as file:
-        found = {row["method"]: float(row["value"]) for row in csv.DictReader(file) if row["column"] == "letters"}
+    table = read_rows(made / "table3/table3_long.csv")
+    found = {row["method"]: float(row["value"]) for row in table if row["column"] == "letters"}
     letters = [len(row["caption"]) for row in left]
     assert found["MDC · left to right · 6"] == pytest.approx(sum(letters) / len(letters), abs=0.01) and "ARC" in found
 
 
 def test_the_table_has_a_row_for_each_run(made: Path) -> None:
-    with (made / "table_runs/table_runs.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(made / "table_runs/table_runs.csv")
     runs = [path.parent.relative_to(made).as_posix() for path in made.glob("runs/*/*/*/s0/run.json")]
     assert sorted(row["run"] for row in rows) == sorted(runs) and len(runs) > 7
     assert read_json(made / "table_runs/table_runs.json")["outputs"].keys() == {"table_runs.csv"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ import pytest
 import small_project
 import torch
 from PIL import Image
+from shown import read_rows
 from small_project import config as config_of
 
 from mdc.app.cli import main
@@ -250,8 +250,7 @@ def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
 def test_how_often_each_is_chosen_is_a_number_like_any_other(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """… with its interval, seeds and chance; and where the letters stood is told beside it."""
     rows = [parquet.read_table(r / f"judged/described/s{seed}/judged.parquet").to_pylist() for seed in (0, 1)]
-    with (r / "table3/table3_long.csv").open() as file:
-        lines = [line for line in csv.DictReader(file) if line["label"] == "chosen"]
+    lines = [line for line in read_rows(r / "table3/table3_long.csv") if line["label"] == "chosen"]
     labels = {"arc": ("ARC", "–"), "mdc_6": ("MDC · 6", "6"), "mdc_ends": ("MDC · free", "free")}
     assert {(line["method"], line["length"]) for line in lines} == set(labels.values()) and len(lines) == 3
     for line in lines:
@@ -284,8 +283,8 @@ def test_how_varied_and_descriptive_captions_are_is_counted_from_their_tokens(r:
     images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
     program = java()
     assert program is not None
-    with (r / "table3/table3_sets.csv").open() as file:
-        sets = {(line["method"], line["dataset"], line["seed"]): line for line in csv.DictReader(file)}
+    lines = read_rows(r / "table3/table3_sets.csv")
+    sets = {(line["method"], line["dataset"], line["seed"]): line for line in lines}
     for system, label in (("mdc_6", "MDC · 6"), ("mdc_ends", "MDC · free"), ("arc", "ARC")):
         captions = {key: measured_of["caption"] for key, measured_of in _all_captions(r)[system].items()}
         split = tokens(program, {"": captions}, dict(zip(images.keys, images.references, strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from shown import read_rows
 
 from mdc.app.cli import main
 from mdc.data.formats.images import decode
@@ -25,13 +25,8 @@ from mdc.report.statistics.claims import Claim, decide
 from mdc.report.statistics.estimate import over_splits
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def test_the_table_of_ratios_shows_each_run_and_what_was_measured_of_it(r: Path) -> None:
-    rows = [row for row in rows_of(r / "table_ratio/table_ratio_long.csv") if row["label"] == "CIDEr"]
+    rows = [row for row in read_rows(r / "table_ratio/table_ratio_long.csv") if row["label"] == "CIDEr"]
     assert [row["method"] for row in rows] == [
         "most frequent training caption",
         "100 %",
@@ -39,7 +34,7 @@ def test_the_table_of_ratios_shows_each_run_and_what_was_measured_of_it(r: Path)
         "MDC · other image",
     ]
     # the claim is the difference of the rows that it names
-    lines = [row for row in rows_of(r / "table_ratio/table_ratio_contrasts.csv") if row["label"] == "CIDEr"]
+    lines = [row for row in read_rows(r / "table_ratio/table_ratio_contrasts.csv") if row["label"] == "CIDEr"]
     (claim,) = [row for row in lines if row["kind"] == "difference"]
     (gain,) = [row for row in lines if row["kind"] == "gain"]
     assert (gain["method"], gain["second_method"]) == ("MDC", "MDC · other image")
@@ -49,17 +44,17 @@ def test_the_table_of_ratios_shows_each_run_and_what_was_measured_of_it(r: Path)
 
 
 def test_a_few_examples_change_what_a_run_writes(r: Path) -> None:
-    rows = {row["method"]: row for row in rows_of(r / "table_few/table_few_long.csv") if row["label"] == "CIDEr"}
+    rows = {row["method"]: row for row in read_rows(r / "table_few/table_few_long.csv") if row["label"] == "CIDEr"}
     assert set(rows) == {"most frequent training caption", "MDC", "MDC, 32 examples"}
     assert [rows[name]["tuned"] for name in ("MDC", "MDC, 32 examples")] == ["", "tuned"]
     assert rows["MDC"]["run"] != rows["MDC, 32 examples"]["run"]
 
 
 def test_the_table_of_splits_compares_over_them(r: Path) -> None:
-    rows = [row for row in rows_of(r / "table_splits/table_splits_over.csv") if row["label"] == "CIDEr"]
+    rows = [row for row in read_rows(r / "table_splits/table_splits_over.csv") if row["label"] == "CIDEr"]
     rows = [*rows[1:], rows[0]]  # what was claimed stands first
     assert [row["dataset"] for row in rows] == ["Described", "Described (val)", "all"]
-    contrasts = rows_of(r / "table_splits/table_splits_contrasts.csv")
+    contrasts = read_rows(r / "table_splits/table_splits_contrasts.csv")
     within = {row["dataset"]: row["value"] for row in contrasts if row["label"] == "CIDEr"}
     for row in rows[:2]:
         assert row["value"] == within[row["dataset"]] and (row["method"], row["second_method"]) == ("MDC", "100 %")
@@ -83,13 +78,13 @@ def test_the_table_of_splits_compares_over_them(r: Path) -> None:
 def test_an_official_split_stands_beside_random_ones(r: Path) -> None:
     """The same table with a third dataset, which is shown and changes nothing of what is said over the other two."""
     record = read_json(r / "table_splits/table_splits.json")
-    first = rows_of(r / "table_splits/table_splits_over.csv")
+    first = read_rows(r / "table_splits/table_splits_over.csv")
     config = record["config"]
     beside = [{**config["over"]["datasets"][0]}]
     config["over"]["beside"] = beside
     write_json("beside.json", config)
     assert main(["make", "beside.json", "--folder", str(r), "--out", str(r / "again")]) == 0
-    second = rows_of(r / "again/table_splits_over.csv")
+    second = read_rows(r / "again/table_splits_over.csv")
     assert [row for row in second if row["dataset"] == "all"] == [row for row in first if row["dataset"] == "all"]
     assert len([row for row in second if row["dataset"] == beside[0]["label"]]) == 2 * len(
         [row for row in first if row["dataset"] == beside[0]["label"]]
@@ -143,7 +138,7 @@ def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
         assert by["guided", key] == writer.text(written)
     assert any(by["guided", key] != by["robust", key] for key in keys)
     # a scale's own metric stands in the table's claim
-    (claim,) = [row for row in rows_of(r / "table_guidance/table_guidance_contrasts.csv") if row["primary"] == "True"]
+    (claim,) = [row for row in read_rows(r / "table_guidance/table_guidance_contrasts.csv") if row["primary"] == "True"]
     assert (claim["column"], claim["method"]) == ("true", "MDC, guided")
     page = (r / "table_guidance/table_guidance.md").read_text()
     assert "a CLIP, the scale's own CLIP-LB, seed 0, has a say" in page
@@ -152,7 +147,7 @@ def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
 
 def test_the_figure_of_robustness_has_every_strength_and_its_claims(r: Path) -> None:
     folder = r / "figure_robustness"
-    rows = [row for row in rows_of(folder / "figure_robustness.csv") if row["column"] == "CIDEr"]
+    rows = [row for row in read_rows(folder / "figure_robustness.csv") if row["column"] == "CIDEr"]
     places = [(row["distortion"], row["curve"], int(row["strength"])) for row in rows]
     assert places == [
         (kind, system, strength)
@@ -164,6 +159,6 @@ def test_the_figure_of_robustness_has_every_strength_and_its_claims(r: Path) -> 
     assert len({(row["system"], row["value"]) for row in rows if row["strength"] == "0"}) == 2
     assert all(a["run"] == b["run"] for a, b in pairwise(rows) if a["curve"] == b["curve"])
     # captioners so small see nothing: what they write is no better on its own images, so nothing is kept
-    assert rows_of(folder / "figure_robustness_contrasts.csv") == []
+    assert read_rows(folder / "figure_robustness_contrasts.csv") == []
     for ending in ("png", "svg", "pdf"):
         assert (folder / f"figure_robustness.{ending}").stat().st_size > 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -17,6 +16,7 @@ import torch
 import yaml
 from PIL import Image, ImageOps
 from safetensors import safe_open
+from shown import read_rows
 from tampering import put
 
 from mdc.app.cli import main
@@ -203,8 +203,7 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
     ):
         assert said in card
     for table in ("table1", "table2", "table_ratio"):
-        with (r / table / f"{table}_long.csv").open() as file:
-            rows = list(csv.DictReader(file))
+        rows = read_rows(r / table / f"{table}_long.csv")
         methods = {row["system"]: row["method"] for row in rows}
         rows = [row for row in rows if MDC in row["run"].split() and row.get("shown", "own") == "own"]
         rows = [row for row in rows if row.get("blind") != "True"]
@@ -281,8 +280,7 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     # a run whose best weights are its last ones has the numbers of both
     assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"}).found] == ["table1", "table3"]
     # tables of captions say whose they are
-    with (r / "table3/table3_long.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(r / "table3/table3_long.csv")
     assert {(row["weights"], row["run"].startswith("captions/floor")) for row in rows} == {("best", False), ("", True)}
 
 

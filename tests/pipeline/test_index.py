@@ -14,6 +14,7 @@ import pytest
 import small_project
 from browser import needs_chromium, opened
 from scale_files import read_params
+from shown import read_rows
 
 from mdc.app.cli import main
 from mdc.plan.artefacts import ARTEFACTS
@@ -163,20 +164,17 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
         rows = []
         for file in ARTEFACTS[name].files:
             if file.endswith(("_contrasts.csv", "_over.csv")):
-                with (r / name / file).open(newline="") as lines:
-                    rows += [row for row in csv.DictReader(lines) if row["primary"] == "True"]
+                rows += [row for row in read_rows(r / name / file) if row["primary"] == "True"]
         shown = [f"{row['direction']} ({row['scope']})" for row in rows]
         told = re.findall("<strong>(.*?)</strong>", "".join(said.get(name, [])))
         assert [one.partition(",")[0] for one in told] == shown, name
         assert len(set(said.get(name, []))) == len(rows), "no two read the same"
         every += [{key: row[key] for key in CLAIMS} for row in rows]
     assert {"slope", "ratio", "fall", "splits", "difference"} <= {row["kind"] for row in every}
-    with (r / "claims.csv").open(newline="") as lines:
-        kept = list(csv.DictReader(lines))
+    kept = read_rows(r / "claims.csv")
     assert tuple(kept[0]) == CLAIMS and sorted(map(str, kept)) == sorted(map(str, every))
     # the column that a claim is about comes before what else a thumbnail has room for
-    with (r / "table_guidance/table_guidance.csv").open(newline="") as lines:
-        head = next(csv.reader(lines))
+    head = list(read_rows(r / "table_guidance/table_guidance.csv")[0])
     place = next(number for number, label in enumerate(head) if label.endswith(" true"))
     assert place > 7
     thumbnail = text.split('<article id="table_guidance"')[1].split("<tbody>")[0]

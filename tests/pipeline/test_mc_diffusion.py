@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import signal
@@ -15,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from shown import read_rows
 from small_project import config as config_of
 
 from mdc.app.cli import main as mdc
@@ -358,7 +358,7 @@ def test_an_encoders_size_is_of_what_makes_its_tokens(r: Path, name: str, used: 
 
 
 def test_tables_show_every_system_and_its_size(r: Path) -> None:
-    rows = list(csv.DictReader((r / "mcd_table1/mcd_table1_long.csv").open()))
+    rows = read_rows(r / "mcd_table1/mcd_table1_long.csv")
     labels = {"MC-Diffusion", "before codes", "MC-Diffusion · other image", "most frequent training caption"}
     assert {row["method"] for row in rows} == labels
     text = (r / "mcd_table1/mcd_table1.md").read_text()
@@ -370,7 +370,7 @@ def test_tables_show_every_system_and_its_size(r: Path) -> None:
     papers = ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")
     assert all(f"*{name}*" in text for name in papers) and "ARC" not in text
     assert "The best on On codes, dev by CIDEr: CFG" in (r / "mcd_table3/mcd_table3.md").read_text()
-    grid = list(csv.DictReader((r / "mcd_grid/mcd_grid_long.csv").open()))
+    grid = read_rows(r / "mcd_grid/mcd_grid_long.csv")
     assert "MCS 3 as printed" in {row["method"] for row in grid}
 
 
@@ -381,11 +381,11 @@ def test_the_blind_row_is_of_other_images(r: Path) -> None:
 
 
 def test_the_figure_has_a_line_for_each_point(r: Path) -> None:
-    rows = list(csv.DictReader((r / "mcd_figure3/mcd_figure3.csv").open()))
+    rows = read_rows(r / "mcd_figure3/mcd_figure3.csv")
     points = {(row["curve"], row["guidance"]) for row in rows}
     assert points == {(curve, scale) for curve in ("cfg", "mcs") for scale in "13"}
     # none if the curves share no CIDEr; and of eight images there is no verdict
-    for claim in csv.DictReader((r / "mcd_figure3/mcd_figure3_contrasts.csv").open()):
+    for claim in read_rows(r / "mcd_figure3/mcd_figure3_contrasts.csv"):
         assert (claim["first"], claim["second"], claim["direction"], claim["p"]) == ("mcs", "cfg", "too few groups", "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,10 @@ import pytest
 import small_project
 from PIL import Image
 from scale_files import write_params
+from shown import read_rows
 
 import mdc
 from mdc.plan.config.read import validate
-from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json
 
@@ -88,11 +87,6 @@ def r(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "results" / small_project.SCALE
 
 
-def _rows(r: Path, name: str, file: str) -> list[dict[str, str]]:
-    with (ScaleFolder(r).job(name) / file).open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines))
-
-
 def test_a_run_of_each_learns_and_is_probed(r: Path) -> None:
     for name in METHODS:
         run = read_json(r / f"runs/alt/ViT-T-12/{name}/s0/run.json")
@@ -102,7 +96,7 @@ def test_a_run_of_each_learns_and_is_probed(r: Path) -> None:
 
 
 def test_superclass_is_called_a_bag_of_words_and_ties_where_only_the_order_differs(r: Path) -> None:
-    rows = [row for row in _rows(r, "table2", "table2.csv") if row["method"].startswith("SuperClass")]
+    rows = [row for row in read_rows(r / "table2/table2.csv") if row["method"].startswith("SuperClass")]
     assert rows and all(row["method"].startswith("SuperClass (bag of words)") for row in rows)
     # of five and of two options with the same words
     assert {(row["Order"], row["R"]) for row in rows} == {("20.0", "50.0")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import small_project
 import torch
 from open_clip.tokenizer import HFTokenizer
+from shown import read_rows
 from small_project import do_jobs
 from tiny_clip import write_clip
 
@@ -58,8 +58,8 @@ def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
     told = read_json(made / "scores.json")
     assert told["weights"]["open_clip_model.safetensors"] == sha256_file(folder / "open_clip_model.safetensors")
     assert told["training"] is None
-    with (r / "table2/table2_long.csv").open() as file:
-        lines = [line for line in csv.DictReader(file) if line["method"] == "Tiny CLIP" and line["label"] == "Relation"]
+    table = read_rows(r / "table2/table2_long.csv")
+    lines = [line for line in table if line["method"] == "Tiny CLIP" and line["label"] == "Relation"]
     groups = {group: [value for other, value in right if other == group] for group, _ in right}
     share = sum(sum(values) / len(values) for values in groups.values()) / len(groups)
     assert [float(line["value"]) for line in lines] == pytest.approx([100 * share], abs=0.05)

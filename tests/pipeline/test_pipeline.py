@@ -4,7 +4,6 @@ reruns, and what a second clone gets."""
 from __future__ import annotations
 
 import copy
-import csv
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shown import read_rows
 from toy_project import BIN, Project
 from warm import environment
 
@@ -66,8 +66,8 @@ def test_a_second_clone_gets_everything_through_the_remote(
 
 
 def test_headline_numbers_are_the_tables(project: Project) -> None:
-    with (project.folder / "results/table1_long.csv").open() as stream:
-        rows = [row for row in csv.DictReader(stream) if row["label"] == "Average" and row["gain"]]
+    table = read_rows(project.folder / "results/table1_long.csv")
+    rows = [row for row in table if row["label"] == "Average" and row["gain"]]
     assert len(rows) == 3
     shown = json.loads(project.dvc("metrics", "show", "--json"))
     headline = shown[""]["data"]["results/toy/table1/table1_metrics.json"]["data"]
@@ -79,8 +79,7 @@ def test_headline_numbers_are_the_tables(project: Project) -> None:
 
 
 def test_table_holds_every_row(project: Project) -> None:
-    with (project.folder / "results/table1.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
+    rows = read_rows(project.folder / "results/table1.csv")
     methods = [row["method"] for row in rows]
     for label in ("CLIP", "ARC", "MDC"):
         assert methods.count(label) == 1

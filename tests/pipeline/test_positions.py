@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from shown import read_rows
 
 SEEDS = (0, 1)
 
@@ -17,11 +17,6 @@ def _tokens(r: Path, method: str, seed: int) -> list[dict[str, Any]]:
     path = r / f"positions/alt/ViT-T-12/{method}/s{seed}"
     (file,) = path.rglob("tokens.parquet")
     return list(parquet.read_table(file).to_pylist())
-
-
-def _lines(r: Path, name: str) -> list[dict[str, str]]:
-    with (r / "figure_position" / name).open() as file:
-        return list(csv.DictReader(file))
 
 
 def _third(row: dict[str, Any], edges: tuple[float, float]) -> int:
@@ -47,7 +42,8 @@ def test_the_claim_is_the_difference_of_falls_summed_by_hand(r: Path) -> None:
         lengths = [n for n in range(3) if (n, "late") in found and (n, "early") in found]
         assert lengths
         per_seed.append(np.mean([np.mean(found[n, "late"]) - np.mean(found[n, "early"]) for n in lengths]))
-    (claim,) = [line for line in _lines(r, "figure_position_contrasts.csv") if line["primary"] == "True"]
+    claims = read_rows(r / "figure_position/figure_position_contrasts.csv")
+    (claim,) = [line for line in claims if line["primary"] == "True"]
     assert float(claim["value"]) == pytest.approx(np.mean(per_seed), abs=1e-4)
     assert float(claim["low"]) < float(claim["value"]) < float(claim["high"])
     assert (claim["condition"], claim["kind"], claim["direction"]) == ("prefix", "fall", "too few groups")
@@ -56,7 +52,7 @@ def test_the_claim_is_the_difference_of_falls_summed_by_hand(r: Path) -> None:
 def test_the_curves_are_means_over_bins_of_relative_position(r: Path) -> None:
     lines = [
         line
-        for line in _lines(r, "figure_position.csv")
+        for line in read_rows(r / "figure_position/figure_position.csv")
         if (line["method"], line["context"], line["kind"]) == ("MDC", "own", "all")
     ]
     assert lines

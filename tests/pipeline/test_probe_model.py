@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import small_project
 import timm
 import torch
+from shown import read_rows
 from small_project import do_jobs
 from timm.models import save_for_hf
 from tiny_clip import write_clip
@@ -154,8 +154,8 @@ def test_encoders_of_each_library_are_rows_by_every_head(r: Path, capsys: pytest
     do_jobs(plan, [*(f"encoders/{key}" for key in RANDOM), *probes])
     do_jobs(plan, [name for name in plan.jobs if name.startswith("probe/") and "frozen" not in name])
     do_jobs(plan, ["table1", "table_neighbours"])
-    with (r / "table_neighbours/table_neighbours_long.csv").open() as file:
-        rows = {(row["system"], row["column"]): row for row in csv.DictReader(file)}
+    lines = read_rows(r / "table_neighbours/table_neighbours_long.csv")
+    rows = {(row["system"], row["column"]): row for row in lines}
     for key in RANDOM:
         told = values(probed(capsys, r, key, "--heads", "linear,attentive,knn"))
         for head in ("linear", "attentive", "knn"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from shown import read_rows
 
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
@@ -44,8 +44,8 @@ def test_a_row_of_the_matrix_is_an_image_and_a_column_a_caption(r: Path, method:
 
 def test_the_table_is_recall_in_both_directions(r: Path) -> None:
     """Of rows without ties: an image's own caption, or one that is the same, among the first ones, and the other way round."""
-    with (r / "table_retrieval/table_retrieval_long.csv").open() as file:
-        lines = [line for line in csv.DictReader(file) if (line["shown"], line["per"]) == ("own", "caption")]
+    table = read_rows(r / "table_retrieval/table_retrieval_long.csv")
+    lines = [line for line in table if (line["shown"], line["per"]) == ("own", "caption")]
     shown = {(line["method"], line["label"]): float(line["value"]) for line in lines if line["backbone"] == "ViT-T/12"}
     found: dict[str, list[float]] = {}
     for seed in SEEDS:

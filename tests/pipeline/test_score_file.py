@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from shown import read_rows
 
 import mdc
 from mdc.app import score_file
@@ -151,12 +152,9 @@ def test_any_number_of_processes_and_every_ending_gives_the_same(
         assert (tmp_path / f"1{ending}").read_bytes() == (tmp_path / f"2{ending}").read_bytes()
     lines = read(tmp_path / "1.jsonl")
     assert pq.read_table(tmp_path / "1.parquet").to_pylist() == lines
-    with (tmp_path / "1.csv").open(newline="", encoding="utf-8") as file:
-        for cells, row in zip(csv.DictReader(file), lines, strict=True):
-            assert float(cells["score"]) == row["score"] and cells["caption"] == row["caption"]
-            assert (
-                json.loads(cells["tokens"]) == row["tokens"] and json.loads(cells["unknown"] or "[]") == row["unknown"]
-            )
+    for cells, row in zip(read_rows(tmp_path / "1.csv"), lines, strict=True):
+        assert float(cells["score"]) == row["score"] and cells["caption"] == row["caption"]
+        assert json.loads(cells["tokens"]) == row["tokens"] and json.loads(cells["unknown"] or "[]") == row["unknown"]
 
 
 def test_rows_without_a_score_are_named_and_the_others_done(

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from shown import read_rows
 
 from mdc.plan.records import read_json
 
 SEEDS = (0, 1)
 MEASURES = {"Relation", "Order", "Average", "Pairs text", "Pairs group"}
-
-
-def _lines(r: Path, name: str) -> list[dict[str, str]]:
-    with (r / "table2" / name).open() as file:
-        return list(csv.DictReader(file))
 
 
 def _options(r: Path, seed: int, estimator: str, name: str) -> dict[str, list[dict[str, Any]]]:
@@ -66,7 +61,7 @@ def test_the_page_says_how_scores_and_sets_were_made(r: Path) -> None:
     perfect = [line for line in text.splitlines() if line.startswith("| *any* | *any* | *perfect scorer* |")]
     shown = f"100.0 | {order:.1f} | {(100 + order) / 2:.1f} | 100.0 | 100.0"
     assert perfect == [f"| *any* | *any* | *perfect scorer* | {shown} |"] * 2
-    ceilings = {line["label"]: float(line["ceiling"]) for line in _lines(r, "table2_long.csv")}
+    ceilings = {line["label"]: float(line["ceiling"]) for line in read_rows(r / "table2/table2_long.csv")}
     expected = {"Relation": 100, "Order": order, "Average": (100 + order) / 2, "Pairs text": 100, "Pairs group": 100}
     assert ceilings == pytest.approx(expected, abs=1e-3)
     assert text.count("*fewer BPE tokens*") == 2
@@ -76,7 +71,7 @@ def test_a_column_stands_with_and_without_items_that_are_a_tie_by_definition(r: 
     """Items whose perturbation changed nothing: how many are left, and the share of right ones among them, by hand."""
     kept = {
         (line["column"], line["kept"], line["method"]): line
-        for line in _lines(r, "table2_kept.csv")
+        for line in read_rows(r / "table2/table2_kept.csv")
         if line["backbone"] == "ViT-T/12"
     }
     for estimator, method in (("heuristic", "MDC (Heuristic)"), ("monte_carlo", "MDC (Monte Carlo)")):
@@ -96,7 +91,7 @@ def test_a_column_stands_with_and_without_items_that_are_a_tie_by_definition(r: 
 
 
 def test_every_control_stands_beside_each_method_and_its_difference_in_every_cell(r: Path) -> None:
-    lines = _lines(r, "table2_long.csv")
+    lines = read_rows(r / "table2/table2_long.csv")
     by: dict[tuple[str, ...], dict[str, str]] = {}
     for line in lines:
         row = (line["backbone"], line["estimator"], line["weights"], line["per"], line["shown"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from shown import read_rows
 
 from mdc.plan.records import read_json
 
@@ -18,9 +18,8 @@ METHODS = {"mdc": "heuristic", "arc": "likelihood", "clip": "cosine"}
 
 def _shown(r: Path, table: str, **wanted: str) -> dict[tuple[str, str], float]:
     """(shown, column) → value."""
-    with (r / f"{table}/{table}_long.csv").open() as file:
-        lines = [line for line in csv.DictReader(file) if all(line[key] == value for key, value in wanted.items())]
-    return {(line["shown"], line["column"]): float(line["value"]) for line in lines}
+    lines = read_rows(r / f"{table}/{table}_long.csv")
+    return {(line["shown"], line["column"]): float(line["value"]) for line in lines if wanted.items() <= line.items()}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -45,8 +44,7 @@ def test_the_table_is_what_the_items_say(r: Path, method: str) -> None:
 
 
 def test_beside_the_heads_stands_the_mean_of_the_same_rows(r: Path) -> None:
-    with (r / "table_neighbours/table_neighbours.csv").open() as file:
-        rows = {line["method"]: line for line in csv.DictReader(file)}
+    rows = {line["method"]: line for line in read_rows(r / "table_neighbours/table_neighbours.csv")}
     told = {"CLIP": "clip", "ARC": "arc", "MDC": "mdc"}
     assert set(told) < set(rows)
     for label, line in rows.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 
 import small_project
 from changed import put as set_value
+from shown import read_rows
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
@@ -70,14 +70,9 @@ def seal(r: Path, changed: Path) -> None:
     small_project.publish(r, above)
 
 
-def lines(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 def cell(path: Path, column: str, row: int = 2, number: str = "99.0000") -> None:
     """Change a cell of a csv file."""
-    found = lines(path)
+    found = read_rows(path)
     assert found[row][column] != number
     found[row][column] = number
     put(path, csv_text(found, list(found[0])))
