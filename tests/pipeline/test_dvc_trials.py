@@ -39,12 +39,8 @@ PLANS = {name: artefact.plan_name for name, artefact in ARTEFACTS.items()}
 TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
 LOGS = [name for name, plan in PLANS.items() if plan in ("losses", "schedules")]
 CHOICES = [name for name, plan in PLANS.items() if plan == "choices"]
-LENGTHS = [name for name, plan in PLANS.items() if plan == "lengths"]
 WRITTEN = [name for name, plan in PLANS.items() if plan == "captions"]
-#: layers of a run and of what reads it
-MADE_OF_RUNS = ("runs", "probe", "scores", "captions", "metrics")
 METRICS = "results/toy/table1/table1_metrics.json"
-RECIPE = "table6"  # the one of its kind that the toy scale names
 TRAINED = {*(f"alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")), "half/tiny/mdc/s0"}
 FINETUNED = "alt/tiny/mdc/s0/ft-tuned"
 RUNS = {*TRAINED, FINETUNED}
@@ -310,49 +306,6 @@ def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world:
     assert planned["pretrain"] == ["results/toy/runs/more/tiny/mdc/s0/run.json"]
     project.git("checkout", ".")
     project.values = read_params(project.folder)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "layers"),
-    [
-        (("data", "samples_per_shard"), 50, {"data", *MADE_OF_RUNS, *TABLES, *CHOICES, *WRITTEN, *LOGS, *LENGTHS}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {*MADE_OF_RUNS, *TABLES, *CHOICES, *WRITTEN, *LOGS, RECIPE}),
-        (("finetune", "tuned", "recipe", "lr"), 2.0e-3, {"runs", "captions", "metrics", *WRITTEN}),
-        (("tables", "table3", "systems", "mdc_4", "write", "lengths"), [5], {"captions", "metrics", *WRITTEN}),
-        (("score", "samples"), 32, {"scores", *CHOICES}),
-        (("data", "probes", "shape", "label"), "Form", set(TABLES)),
-        (("data", "corpora", "alt", "label"), "Words", {*TABLES, *CHOICES, *LOGS, *LENGTHS, RECIPE}),
-    ],
-    ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
-)
-def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
-    world: World, path: tuple[str, ...], value: Any, layers: set[str]
-) -> None:
-    project = world.project
-    world.edit(project, *path, value=value)
-    planned = [output for outputs in project.planned_jobs("all").values() for output in outputs]
-    found = {_layer(output) for output in planned if output.startswith("results/toy/")}
-    assert found == layers
-    named = _with_downstream(set(_status(project)))
-    assert {STAGE[layer] for layer in layers} <= named
-    project.git("checkout", ".")
-    project.values = read_params(project.folder)
-
-
-def _with_downstream(named: set[str]) -> set[str]:
-    """The stages, and those that have them as deps: DVC sees these change when it comes to them."""
-    artefacts = {STAGE[name] for name in ARTEFACTS}
-    later = {"probe", "score", "caption", *artefacts}
-    followers = {
-        "data": {"pretrain", *later},
-        "pretrain": later,
-        "probe": artefacts,
-        "score": artefacts,
-        "caption": artefacts,
-    }
-    while more := {f for stage in named for f in followers.get(stage, ())} - named:
-        named |= more
-    return named
 
 
 def test_a_comment_makes_dvc_ask_and_snakemake_do_nothing(world: World) -> None:

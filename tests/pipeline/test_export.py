@@ -321,9 +321,7 @@ def test_a_card_leaves_out_tables_of_another_state_of_the_run(
 
 
 def test_clips_card_says_which_feature_was_probed_and_how_to_get_it(r: Path, tmp_path: Path) -> None:
-    """That it is so got, test_export_elsewhere sees."""
-    place = exported(r, CLIP, tmp_path / "hub", "hub")
-    card = (place / "README.md").read_text()
+    card = (exported(r, CLIP, tmp_path / "hub", "hub") / "README.md").read_text()
     assert re.search(r"\| table1 \| .* \| \[CLS\] \|", card)
     assert "`model.visual.proj = None`" in card and "before the projection" in card
 

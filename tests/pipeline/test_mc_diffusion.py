@@ -39,7 +39,7 @@ from mdc.training import run, tokenizer, trainer
 from mdc.training.corpus import Corpus
 from mdc.training.objectives.mask_and_replace import build_objective
 from mdc.training.objectives.objective import Setup
-from mdc.training.precompute import image_tokens, import_encoder
+from mdc.training.precompute import import_encoder
 
 RUN = "runs/described/on-codes/mcd/s0"
 CODES = "image-tokens/vq/described"
@@ -164,14 +164,6 @@ def test_all_codes_are_counted(r: Path) -> None:
     assert told["used"] == int((counted > 0).sum()) and told["perplexity"] == pytest.approx(perplexity(counted))
     (shard,) = read_json(r / "data/corpora/described/index.json")["splits"]["train"]["shards"]
     assert told["splits"]["train"][0]["shard_sha256"] == shard["sha256"]
-
-
-@pytest.mark.usefixtures("own_copy")
-def test_a_job_that_runs_again_makes_the_same_codes(r: Path) -> None:
-    image_tokens.main(_call(r, CODES, "image-tokens", Path("again")))
-    for name in ("codebook.npy", "train-000000.npy", "val-000000.npy"):
-        assert sha256_file(Path("again") / name) == sha256_file(r / CODES / name)
-    assert not Path("again/done.jsonl").exists()
 
 
 @pytest.mark.usefixtures("own_copy")

@@ -1,14 +1,12 @@
-"""`mdc why` on a whole small project: a cell of every table and figure, and chains of any depth."""
+"""`mdc why` on a whole small project: what stands behind a number, and what is said of a chain that is broken."""
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import yaml
@@ -18,17 +16,9 @@ from tampering import cell, edit, flip, put, seal
 
 from mdc.app.cli import main
 from mdc.checks.cells import are_numbers, choose, lines
-from mdc.checks.place import Broken, Place
-from mdc.checks.rebuild import rebuilt
-from mdc.checks.walk import Walk
-from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.accepted import Edit, write_accepted
-from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.shown import Labelled, ProbingJob, Statistics, System
-from mdc.plan.records import UserError, read_json, sha256_file, write_json
-from mdc.plan.verbs import VERBS, Verb
+from mdc.plan.records import UserError, read_json
 
 MDC = "alt/ViT-T-12/mdc/s0"
 
@@ -193,42 +183,6 @@ def test_accepted_edits_are_shown_and_counted(
         assert f"code {a[:12]}… → {b[:12]}…, accepted on 2026-01-02: {text}" in out
 
 
-# --- one run in two rows, chains of any depth -----------------------------------------------------------------------------
-
-
-def system(key: str, label: str, estimator: str, record: str) -> System:
-    corpus, backbone = Labelled(key="alt", label="Alt-text"), Labelled(key="tiny", label="ViT-T/12")
-    method = Labelled(key="mdc", label=label)
-    named: dict[str, Any] = {"corpus": corpus, "backbone": backbone, "method": method, "pooling": "patch_mean"}
-    return System(key=key, runs=["alt/tiny/mdc/finetuned/s0"], records=[record], estimator=estimator, **named)
-
-
-def table(*systems: System) -> ProbingJob:
-    records = [record for one in systems for record in one.records]
-    statistics = Statistics(level=0.95, margins={"top-1": 2.0}, power=0.8, bootstrap=250)
-    columns = [Labelled(key="shape", label="Shape")]
-    return ProbingJob(
-        job="deep",
-        verb="make",
-        scale="deep",
-        fingerprint="0" * 64,
-        inputs=records,
-        artefact="deep",
-        files=["deep.csv"],
-        plan="probing",
-        scale_label="deep",
-        expected=dict.fromkeys(records, "0" * 64),
-        systems=list(systems),
-        columns=columns,
-        contrasts=[],
-        primary=[],
-        primary_column="shape",
-        trends=[],
-        seeds=[0],
-        statistics=statistics,
-    )
-
-
 def test_a_run_stands_in_two_rows_by_two_estimators() -> None:
     labels = {
         "value": "1",
@@ -248,77 +202,3 @@ def test_a_run_stands_in_two_rows_by_two_estimators() -> None:
     named = scored | {"method": "MDC, scored"}
     assert choose([probed, named], "MDC, scored", "Shape") == (named, "value")
     assert choose([probed, named], "finetuned, linear probe", "shape") == (probed, "value"), "by a key of its run"
-
-
-class _Step(Job):
-    """A job of a layer that there is none of yet."""
-
-    verb: Literal["finetune", "caption", "pretrain-stand-in"]
-
-
-@pytest.fixture
-def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """Table → captions → finetuned run, whose id has five parts → pretrained run, all as their records would be."""
-    pretrained, finetuned = "runs/alt/tiny/mdc/s0", "runs/alt/tiny/mdc/finetuned/s0"
-    captions = "captions/alt/tiny/mdc/finetuned/s0"
-    for verb, file in (("pretrain-stand-in", "run.json"), ("finetune", "run.json"), ("caption", "captions.json")):
-        monkeypatch.setitem(VERBS, verb, Verb("trainings", verb, "", f"stand_in_{verb}", file, "", ""))
-
-    def step(job: str, verb: Any, *inputs: str) -> Job:
-        return _Step(job=job, verb=verb, scale="deep", fingerprint="0" * 64, inputs=list(inputs))
-
-    made = [
-        step(pretrained, "pretrain-stand-in"),
-        step(finetuned, "finetune", pretrained),
-        step(captions, "caption", finetuned),
-        table(system("a", "MDC", "captioning", captions)),
-    ]
-    module = ModuleType("stand_in_table")
-    module.make = lambda job, given, out: (out / "deep.csv").write_text("made from captions\n")  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stand_in_table", module)
-    assert importlib.import_module("stand_in_table") is module
-    monkeypatch.setitem(
-        ARTEFACTS, "deep", Artefact("deep", "stand_in_table", "", ("deep.csv",), "", "", "", "shown.ProbingJob")
-    )
-    jobs = {job.job: job for job in made}
-    plan: Any = SimpleNamespace(jobs=jobs, edits={}, params=SimpleNamespace(scale="deep"))
-    folder = ScaleFolder(tmp_path / "deep")
-    for job in made:
-        outputs = {"deep.csv": "made from captions\n"} if job.job == "deep" else {"weights": job.job}
-        folder.job(job.job).mkdir(parents=True)
-        for name, text in outputs.items():
-            (folder.job(job.job) / name).write_text(text)
-        record = {
-            "id": job.job,
-            "config": job.config(),
-            "config_sha256": job.sha256,
-            "inputs": {name: sha256_file(folder.manifest(name, jobs[name].verb)) for name in job.inputs},
-            "outputs": {name: sha256_file(folder.job(job.job) / name) for name in outputs},
-            "versions": {},
-        }
-        write_json(folder.record(job.job, job.verb), record)
-    return Place(plan, results=tmp_path)
-
-
-def test_a_chain_of_four_layers_is_walked(deep: Place) -> None:
-    walk = Walk(deep)
-    layers = ["make", "caption", "finetune", "pretrain-stand-in"]
-    assert [deep.jobs[job].verb for job in walk.jobs("deep")] == layers[::-1]
-    assert list(rebuilt(walk, ["deep"])) == [1] and all(walk.good[verb] == 1 for verb in layers)
-    assert walk.summary() == "every link holds"
-
-
-@pytest.mark.parametrize(
-    "layer", ["captions/alt/tiny/mdc/finetuned/s0", "runs/alt/tiny/mdc/finetuned/s0", "runs/alt/tiny/mdc/s0"]
-)
-def test_a_change_in_any_layer_is_found_there(layer: str, deep: Place) -> None:
-    (deep.record(layer).parent / "weights").write_text("others")
-    with pytest.raises(Broken) as broken:
-        list(Walk(deep).jobs("deep"))
-    said = str(broken.value)
-    assert said.startswith(f"{deep.record(layer).parent}/weights: its sha256")
-    assert f"--forcerun {deep.manifest(layer)} && snakemake results/deep.csv --cores all" in said
-    record = deep.record(layer)
-    edit(record, lambda found: found.update(more=1))
-    with pytest.raises(Broken, match=re.escape(f"{record}: its sha256")):
-        list(Walk(deep).jobs("deep"))
