@@ -13,7 +13,7 @@ import small_project
 from PIL import Image
 from small_project import SCALE
 
-from mdc.data.formats.images import decode
+from mdc.app.cli import main
 from mdc.data.shards.index import ShardReader
 
 
@@ -70,3 +70,26 @@ def own_copy(r: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """For a test that writes: from here on it is in a copy. The files are hard links, to be replaced and not written in."""
     shutil.copytree(made, tmp_path / "project", copy_function=os.link)
     monkeypatch.chdir(tmp_path / "project")
+
+
+@pytest.fixture
+def pictures(r: Path, tmp_path: Path) -> list[Path]:
+    """Three held-out images as files, 0.png to 2.png."""
+    reader, files = ShardReader(r / "data/corpora/described", "test"), [tmp_path / f"{n}.png" for n in range(3)]
+    for number, file in enumerate(files):
+        file.write_bytes(reader.read(number)[1])
+    return files
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """``refused("score", …)``: what ``mdc`` says to a call that it refuses, with exit code 2: one line, and nothing else."""
+
+    def line(*words: object) -> str:
+        capsys.readouterr()
+        assert main([str(word) for word in words]) == 2, words
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1, said
+        return said.err
+
+    return line

@@ -131,24 +131,23 @@ def test_a_damaged_file_ends_in_one_line(content: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_copy")
-def test_the_verb(r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def mdc(*words: str) -> tuple[int, str, str]:
+def test_the_verb(
+    refused: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(*words: str) -> str:
         capsys.readouterr()
-        status = main([*words])
-        return status, *capsys.readouterr()
+        assert main([*words]) == 0
+        return capsys.readouterr().out
 
-    def refused(said: str, *words: str) -> None:
-        status, _, err = mdc("accept-edit", *words)
-        assert status == 2 and err.count("\n") == 1 and said in err and not Path("accepted_edits.json").exists()
-
-    refused("no edit to accept", "--reason", "no reason")
-    before = json.loads(mdc("config", RUN)[1])
+    assert "no edit to accept" in refused("accept-edit", "--reason", "no reason")
+    before = json.loads(told("config", RUN))
     code(monkeypatch, masked="b")
-    assert json.loads(mdc("config", RUN)[1]) != before
-    refused("--reason is empty", "--reason", " ")
-    refused("no edit to accept", "data/*", "--reason", "a rename")
-    status, out, err = mdc("accept-edit", "runs/*", "--reason", "a rename")
-    assert status == 0 and out.startswith(f"pretrain: {before['fingerprint'][:12]}… → bbbbbbbbbbbb…, runs/"), err
+    assert json.loads(told("config", RUN)) != before
+    assert "--reason is empty" in refused("accept-edit", "--reason", " ")
+    assert "no edit to accept" in refused("accept-edit", "data/*", "--reason", "a rename")
+    assert not Path("accepted_edits.json").exists()
+    out = told("accept-edit", "runs/*", "--reason", "a rename")
+    assert out.startswith(f"pretrain: {before['fingerprint'][:12]}… → bbbbbbbbbbbb…, runs/")
     (link,) = read_accepted().edits
     assert (link.verb, link.old, link.reason) == ("pretrain", before["fingerprint"], "a rename")
-    assert json.loads(mdc("config", RUN)[1]) == before, "what is asked for is what was"
+    assert json.loads(told("config", RUN)) == before, "what is asked for is what was"

@@ -16,12 +16,10 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 from PIL import Image
+from small_project import ARC, CLIP, MDC, TUNED, exported
 
 import mdc
 from mdc.app.cli import main
-
-MDC, CLIP, ARC = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
-TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
 
 
 def test_importing_it_imports_no_torch() -> None:
@@ -29,7 +27,7 @@ def test_importing_it_imports_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_caption_imports_nothing_that_it_does_not_need(r: Path, files: list[Path]) -> None:
+def test_a_caption_imports_nothing_that_it_does_not_need(r: Path, pictures: list[Path]) -> None:
     """Each of these takes a tenth of a second to some seconds in every new process."""
     names = (
         "torch._dynamo torch._inductor pandas scipy sklearn pyarrow open_clip torchvision timm transformers matplotlib"
@@ -37,24 +35,32 @@ def test_a_caption_imports_nothing_that_it_does_not_need(r: Path, files: list[Pa
     code = f"""
 import sys, mdc
 model = mdc.load({MDC!r})
-model.encode({str(files[0])!r}), model.caption({str(files[0])!r}), model.score({str(files[0])!r}, "a red circle")
-model.classify({str(files[0])!r}, ["red", "blue"], "{{class}}")
+model.encode({str(pictures[0])!r}), model.caption({str(pictures[0])!r}), model.score({str(pictures[0])!r}, "a red circle")
+model.classify({str(pictures[0])!r}, ["red", "blue"], "{{class}}")
 sys.exit(" ".join(name for name in {names!r}.split() if name in sys.modules) or 0)"""
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_kind_of_image_is_the_same_to_it(r: Path, files: list[Path]) -> None:
+def test_every_kind_of_image_is_the_same_to_it(r: Path, pictures: list[Path]) -> None:
     model = mdc.load(MDC, scale=r.name)
-    whole = model.encode(files)
+    whole = model.encode(pictures)
     assert whole.patches.ndim == 3 and whole.embedding is None and len(whole.probed) == 3
     torch.testing.assert_close(whole.probed, whole.patches.mean(dim=1))
-    images = [Image.open(file) for file in files]
+    images = [Image.open(file) for file in pictures]
     arrays = np.stack([np.asarray(image.convert("RGB")) for image in images])
     tensors = torch.from_numpy(arrays).permute(0, 3, 1, 2)
-    for given in (images, list(map(str, files)), arrays, list(arrays), tensors, tensors.double() / 255, list(tensors)):
+    for given in (
+        images,
+        list(map(str, pictures)),
+        arrays,
+        list(arrays),
+        tensors,
+        tensors.double() / 255,
+        list(tensors),
+    ):
         assert torch.equal(model.encode(given).probed, whole.probed)
-    assert torch.equal(model.encode(arrays[1]).probed, model.encode(files[1]).probed)
+    assert torch.equal(model.encode(arrays[1]).probed, model.encode(pictures[1]).probed)
 
 
 def test_many_images_keep_their_order_and_the_first_bad_one_is_named(r: Path) -> None:
@@ -93,96 +99,98 @@ def test_what_is_no_image_is_one_line(r: Path, given: Any, why: str) -> None:
         mdc.load(MDC, scale=r.name).encode(given)
 
 
-def test_features_are_those_of_the_verb(r: Path, files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_features_are_those_of_the_verb(
+    r: Path, pictures: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for run, feature in ((MDC, "patch_mean"), (CLIP, "embedding"), (CLIP, "cls")):
         out = tmp_path_factory.mktemp("out") / f"{feature}.parquet"
-        folder, more = str(files[0].parent), ["--feature", feature, "--out", str(out), "--processes", "1"]
+        folder, more = str(pictures[0].parent), ["--feature", feature, "--out", str(out), "--processes", "1"]
         assert main(["features", run, folder, "--scale", r.name, *more]) == 0
         rows = parquet.read_table(out).to_pydict()
-        found = getattr(mdc.load(run, scale=r.name).encode(files), feature)
+        found = getattr(mdc.load(run, scale=r.name).encode(pictures), feature)
         np.testing.assert_allclose(np.asarray(rows["features"], np.float32), found.numpy(), atol=1e-6)
 
 
-def test_scores_are_those_of_the_verb(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_are_those_of_the_verb(r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     captions = ["a red circle", "a blue star"]
     for run in (MDC, CLIP, ARC):
         model = mdc.load(run, scale=r.name)
-        scores = model.score(files[0], captions, samples=32)
-        call = ["score", "--run", run, "--scale", r.name, str(files[0]), *captions, "--samples", "32", "--json"]
+        scores = model.score(pictures[0], captions, samples=32)
+        call = ["score", "--run", run, "--scale", r.name, str(pictures[0]), *captions, "--samples", "32", "--json"]
         assert main(call) == 0
         told = json.loads(capsys.readouterr().out)["captions"]
         assert [one.score for one in scores] == [one["score"] for one in told]
         assert all(bool(one.tokens) == (run != CLIP) and one.blind is None for one in scores)
-        each = model.score(files[:2], [captions, captions[1]], samples=32)
+        each = model.score(pictures[:2], [captions, captions[1]], samples=32)
         assert [one.caption for one in each[0]] == captions and [len(one) for one in each] == [2, 1]
         assert [one.score for one in each[0]] == pytest.approx([one.score for one in scores], abs=1e-5)
 
 
-def test_an_unknown_token_is_one_warning_and_named(r: Path, files: list[Path]) -> None:
+def test_an_unknown_token_is_one_warning_and_named(r: Path, pictures: list[Path]) -> None:
     model = mdc.load(ARC, scale=r.name)
     with pytest.warns(UserWarning, match="zebra") as told:
-        one, other = model.score(files[0], ["a red zebra", "a red circle"])
+        one, other = model.score(pictures[0], ["a red zebra", "a red circle"])
     assert len(told) == 1 and one.unknown == ["zebra"] and other.unknown == []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (known,) = model.score(files[0], "a red")
+        (known,) = model.score(pictures[0], "a red")
     assert one.score == pytest.approx(known.score)
 
 
 @pytest.mark.parametrize("run", [MDC, CLIP, ARC])
 def test_a_caption_of_unknown_tokens_alone_has_no_score_and_keeps_no_other_from_one(
-    run: str, r: Path, files: list[Path]
+    run: str, r: Path, pictures: list[Path]
 ) -> None:
     model = mdc.load(run, scale=r.name)
     with pytest.warns(UserWarning, match="zebra"):
-        none, other = model.score(files[0], ["zebra", "a red circle"], samples=16, blind=True)
-    (alone,) = model.score(files[0], "a red circle", samples=16, blind=True)
+        none, other = model.score(pictures[0], ["zebra", "a red circle"], samples=16, blind=True)
+    (alone,) = model.score(pictures[0], "a red circle", samples=16, blind=True)
     assert math.isnan(none.score) and none.unknown == ["zebra"] and none.tokens == []
     assert other.score == pytest.approx(alone.score, abs=1e-5) and other.blind == pytest.approx(alone.blind, abs=1e-5)
 
 
-def test_an_unknown_token_is_left_out_of_what_is_filled_in(r: Path, files: list[Path]) -> None:
+def test_an_unknown_token_is_left_out_of_what_is_filled_in(r: Path, pictures: list[Path]) -> None:
     model = mdc.load(MDC, scale=r.name)
     with pytest.warns(UserWarning, match="zebra") as told:
-        found = model.fill(files, "a zebra ?")
-    assert len(told) == 1 and found == model.fill(files, "a ?")
+        found = model.fill(pictures, "a zebra ?")
+    assert len(told) == 1 and found == model.fill(pictures, "a ?")
 
 
-def test_a_gap_may_have_a_comma_behind_it(r: Path, files: list[Path]) -> None:
+def test_a_gap_may_have_a_comma_behind_it(r: Path, pictures: list[Path]) -> None:
     model = mdc.load(MDC, scale=r.name)
-    assert model.fill(files, "a ?, a ?.") == model.fill(files, "a ? , a ? .")
-    assert model.fill(files, "a ??") == model.fill(files, "a ? ?")
+    assert model.fill(pictures, "a ?, a ?.") == model.fill(pictures, "a ? , a ? .")
+    assert model.fill(pictures, "a ??") == model.fill(pictures, "a ? ?")
 
 
 @pytest.mark.parametrize("images", [None, b"bytes"])
-def test_what_is_no_image_and_no_caption_is_one_line(r: Path, files: list[Path], images: Any) -> None:
+def test_what_is_no_image_and_no_caption_is_one_line(r: Path, pictures: list[Path], images: Any) -> None:
     model = mdc.load(MDC, scale=r.name)
     with pytest.raises(mdc.UserError, match="allowed"):
         model.encode(images)
     with pytest.raises(mdc.UserError, match="no text"):
-        model.score(files[0], ["a red circle", None])  # type: ignore[list-item]
+        model.score(pictures[0], ["a red circle", None])  # type: ignore[list-item]
 
 
-def test_captions_and_filled_words(r: Path, files: list[Path]) -> None:
+def test_captions_and_filled_words(r: Path, pictures: list[Path]) -> None:
     model = mdc.load(TUNED, scale=r.name)
     assert model.weights == "best"
-    found = model.caption(files, length=6)
+    found = model.caption(pictures, length=6)
     rows = parquet.read_table(r / f"captions/{TUNED}/best/described/captions.parquet").to_pylist()
     assert [one.text for one in found] == [row["caption"] for row in rows if row["system"] == "mdc_6"][:3]
-    assert model.caption(files[0], length=6) == model.caption([files[0]], length=6)[0]
-    filled = mdc.load(MDC, scale=r.name).fill(files[0], "a ? circle")
+    assert model.caption(pictures[0], length=6) == model.caption([pictures[0]], length=6)[0]
+    filled = mdc.load(MDC, scale=r.name).fill(pictures[0], "a ? circle")
     assert [piece.step for piece in filled.pieces] == [0, 1, 0] and filled.pieces[0].probability is None
 
 
-def test_what_a_run_cannot_do_is_one_line(r: Path, files: list[Path]) -> None:
+def test_what_a_run_cannot_do_is_one_line(r: Path, pictures: list[Path]) -> None:
     arc, clip = mdc.load(ARC, scale=r.name), mdc.load(CLIP, scale=r.name)
     for ask, why in (
-        (lambda: clip.caption(files), "writes no captions"),
-        (lambda: arc.fill(files, "a ?"), "cannot fill words in"),
-        (lambda: arc.caption(files, steps=3), "which does not have it"),
-        (lambda: arc.score(files, ["a red circle"]), "each image needs its own"),
-        (lambda: arc.score(files[0], ["a red circle"], "cosine"), "it has likelihood"),
-        (lambda: mdc.load("alt/on-clip/mdc/s0", scale=r.name).encode(files), "uses the frozen encoder"),
+        (lambda: clip.caption(pictures), "writes no captions"),
+        (lambda: arc.fill(pictures, "a ?"), "cannot fill words in"),
+        (lambda: arc.caption(pictures, steps=3), "which does not have it"),
+        (lambda: arc.score(pictures, ["a red circle"]), "each image needs its own"),
+        (lambda: arc.score(pictures[0], ["a red circle"], "cosine"), "it has likelihood"),
+        (lambda: mdc.load("alt/on-clip/mdc/s0", scale=r.name).encode(pictures), "uses the frozen encoder"),
         (lambda: mdc.load("nope", scale=r.name), "no scale's run"),
         (lambda: mdc.load(MDC, "worst", scale=r.name), "allowed: last, best"),
     ):
@@ -192,25 +200,23 @@ def test_what_a_run_cannot_do_is_one_line(r: Path, files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("run", [MDC, CLIP])
-def test_an_exported_folder_is_the_run(run: str, r: Path, files: list[Path], tmp_path: Path) -> None:
-    model, folders = mdc.load(run, scale=r.name), {to: tmp_path / to for to in ("hub", "open_clip")}
-    for to, folder in folders.items():
-        assert main(["export", run, str(folder), "--to", to, "--scale", r.name]) == 0
-    own = model.encode(files)
-    hub, alone = (mdc.load(folder) for folder in folders.values())
+def test_an_exported_folder_is_the_run(run: str, r: Path, pictures: list[Path], tmp_path: Path) -> None:
+    model = mdc.load(run, scale=r.name)
+    own = model.encode(pictures)
+    hub, alone = (mdc.load(exported(r, run, tmp_path / to, to)) for to in ("hub", "open_clip"))
     for one in (hub, alone):
-        assert torch.equal(one.encode(files).probed, own.probed) and one.name == model.name
+        assert torch.equal(one.encode(pictures).probed, own.probed) and one.name == model.name
     captions = ["a red circle", "a blue star"]
-    scores = [one.score for one in model.score(files[0], captions, samples=16)]
-    assert [one.score for one in hub.score(files[0], captions, samples=16)] == scores
+    scores = [one.score for one in model.score(pictures[0], captions, samples=16)]
+    assert [one.score for one in hub.score(pictures[0], captions, samples=16)] == scores
     if run == CLIP:
-        assert [one.score for one in alone.score(files[0], captions)] == pytest.approx(scores, abs=1e-6)
+        assert [one.score for one in alone.score(pictures[0], captions)] == pytest.approx(scores, abs=1e-6)
         return
-    assert hub.caption(files) == model.caption(files)
+    assert hub.caption(pictures) == model.caption(pictures)
     for ask in (
-        lambda: alone.score(files[0], captions),
-        lambda: alone.caption(files),
-        lambda: alone.fill(files, "a ?"),
+        lambda: alone.score(pictures[0], captions),
+        lambda: alone.caption(pictures),
+        lambda: alone.fill(pictures, "a ?"),
     ):
         with pytest.raises(mdc.UserError, match="image encoder alone"):
             ask()

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from small_project import MDC
 
 import mdc
 from mdc.app import model as place
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/api.md"
-RUN, SHOWN = "alt/ViT-T-12/mdc/s0", "dense/ViT-T-12/mdc/s0"
+SHOWN = "dense/ViT-T-12/mdc/s0"
 METHODS = ("encode", "score", "classify", "caption", "fill")
 
 
@@ -31,10 +32,10 @@ class SameKind(doctest.OutputChecker):
 
 
 @pytest.fixture
-def renamed(files: list[Path]) -> dict[str, str]:
+def renamed(pictures: list[Path]) -> dict[str, str]:
     """What examples say → what is here: images, and the run."""
-    said = ('"a.jpg"', '"b.jpg"', '"photo.jpg"')
-    return {SHOWN: RUN, **{name: repr(str(path)) for name, path in zip(said, files, strict=True)}}
+    names = ('"a.jpg"', '"b.jpg"', '"photo.jpg"')
+    return {SHOWN: MDC} | {name: repr(str(file)) for name, file in zip(names, pictures, strict=True)}
 
 
 def _here(text: str, renamed: dict[str, str]) -> str:
@@ -44,7 +45,7 @@ def _here(text: str, renamed: dict[str, str]) -> str:
 
 
 def test_every_docstrings_example_runs(renamed: dict[str, str]) -> None:
-    model = mdc.load(RUN)
+    model = mdc.load(MDC)
     tests = [test for test in doctest.DocTestFinder().find(place, "mdc") if test.examples]
     assert {test.name for test in tests} == {"mdc.load", *(f"mdc.Model.{name}" for name in METHODS)}
     runner = doctest.DocTestRunner(SameKind())

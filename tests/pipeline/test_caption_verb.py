@@ -12,13 +12,12 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
+from small_project import ARC, MDC, TUNED
 
 from mdc.app.cli import main
 from mdc.evaluation.metrics import metrics
 from mdc.evaluation.metrics.files import read_captions
 from mdc.models.text import clip_pieces
-
-TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
 
 
 def _written(r: Path, system: str) -> list[dict[str, Any]]:
@@ -27,8 +26,8 @@ def _written(r: Path, system: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["system"] == system]
 
 
-def test_a_person_gets_the_jobs_captions(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    folder = files[0].parent
+def test_a_person_gets_the_jobs_captions(r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = pictures[0].parent
     (folder / "notes.txt").write_text("no image")
     run = ["caption", "--run", TUNED, "--scale", r.name]
     assert main([*run, str(folder), "--length", "6", "--json"]) == 0
@@ -43,48 +42,46 @@ def test_a_person_gets_the_jobs_captions(r: Path, files: list[Path], capsys: pyt
 
 
 def test_what_is_captioned_as_json_is_what_metrics_read(
-    r: Path, files: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """… with the files named as COCO names them, and with an image that cannot be read among them."""
     monkeypatch.setattr(metrics, "_meteor", lambda: contextlib.nullcontext(FileNotFoundError("no such program")))
-    folder = files[0].parent
+    folder = pictures[0].parent
     (folder / "0.png").rename(folder / "COCO_val2014_000000000042.png")
     (folder / "2.png").rename(folder / "a dog.png")
     (folder / "9.png").write_bytes(b"no image")
     assert main(["caption", "--run", TUNED, "--scale", r.name, str(folder), "--length", "6", "--json"]) == 2
     text = capsys.readouterr().out
-    (tmp_path / "captions.json").write_text(text)
+    (folder / "captions.json").write_text(text)
     written = {entry["image_id"]: entry["caption"] for entry in json.loads(text)}
     assert list(written) == [1, 42, "a dog.png"] and all(written.values())
-    assert read_captions(tmp_path / "captions.json") == {str(image): text for image, text in written.items()}
+    assert read_captions(folder / "captions.json") == {str(image): text for image, text in written.items()}
 
     annotations = [{"id": n, "image_id": image, "caption": text} for n, (image, text) in enumerate(written.items())]
-    (tmp_path / "references.json").write_text(json.dumps({"annotations": annotations}))
-    assert main(["metrics", str(tmp_path / "captions.json"), str(tmp_path / "references.json"), "--json"]) == 0
+    (folder / "references.json").write_text(json.dumps({"annotations": annotations}))
+    assert main(["metrics", str(folder / "captions.json"), str(folder / "references.json"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["captions"], told["without_caption"]) == (3, 0)
     # held against themselves
     assert told["metrics"]["BLEU-1"] == pytest.approx(100, abs=0.01) == told["metrics"]["ROUGE-L"]
 
 
-def test_a_person_fills_words_in(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    image = str(files[0])
-    run = ["caption", image, "--scale", r.name, "--json", "--run"]
-    assert main([*run, "alt/ViT-T-12/mdc/s0", "--fill", "a ? circle"]) == 0
+def test_a_person_fills_words_in(r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["caption", str(pictures[0]), "--scale", r.name, "--json", "--run"]
+    assert main([*run, MDC, "--fill", "a ? circle"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
     pieces = one["pieces"]
     assert [pieces[0]["piece"], pieces[2]["piece"]] == ["a", "circle"] and [p["step"] for p in pieces] == [0, 1, 0]
     assert len(clip_pieces(one["caption"])) == 3
     assert [piece["probability"] is None for piece in pieces] == [True, False, True], "what no step wrote has none"
-    assert main([*run, "alt/ViT-T-12/arc/s0", "--length", "5"]) == 0
+    assert main([*run, ARC, "--length", "5"]) == 0
     assert len(json.loads(capsys.readouterr().out)[0]["pieces"]) == 5
 
 
 def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
-    r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
+    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(files[0].parent)
-    run = ["caption", folder, "--scale", r.name, "--json", "--run", "alt/ViT-T-12/mdc/s0/ft-ends"]
+    run = ["caption", str(pictures[0].parent), "--scale", r.name, "--json", "--run", f"{MDC}/ft-ends"]
     text = "a ? circle ? ? ? ? ? ? ? ? ? star"
     for more in ([], ["--temperature", "3"], ["--per-step", "10"]):
         assert main([*run, "--fill", text, *more]) == 0
@@ -94,23 +91,23 @@ def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
 
 
 def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
-    r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
+    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = files[0].parent
+    folder = pictures[0].parent
     (folder / "1.png").write_bytes(b"no image")
-    assert main(["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, str(folder), str(folder / "9.png")]) == 2
+    assert main(["caption", "--run", MDC, "--scale", r.name, str(folder), str(folder / "9.png")]) == 2
     told = capsys.readouterr()
     assert [line.split(":")[0] for line in told.out.splitlines()] == [str(folder / "0.png"), str(folder / "2.png")]
     first, second, last = told.err.splitlines()
     assert "2 of 4 images could not be read" in last and "1.png" in first and "9.png" in second
 
 
-def test_a_name_that_is_no_text_is_no_hindrance(r: Path, files: list[Path]) -> None:
+def test_a_name_that_is_no_text_is_no_hindrance(r: Path, pictures: list[Path]) -> None:
     """… also where what is drawn follows from it, and on a terminal of any coding."""
-    folder = files[0].parent
+    folder = pictures[0].parent
     name = os.fsdecode(b"caf\xe9.png")
     (folder / "0.png").rename(folder / name)
-    command = ["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, "--temperature", "1", str(folder)]
+    command = ["caption", "--run", MDC, "--scale", r.name, "--temperature", "1", str(folder)]
     done = subprocess.run([sys.executable, "-m", "mdc.app.cli", *command], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 3 and b"caf\\udce9.png" in done.stdout

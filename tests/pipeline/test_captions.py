@@ -17,6 +17,7 @@ import small_project
 import torch
 from PIL import Image
 from shown import read_rows
+from small_project import TUNED
 from small_project import config as config_of
 
 from mdc.app.cli import main
@@ -35,7 +36,6 @@ from mdc.plan.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6
 
-TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
 JOB = f"captions/{TUNED}/best/described"
 METRICS = "metrics/described/s0"
 

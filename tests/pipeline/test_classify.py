@@ -8,6 +8,7 @@ import io
 import json
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,20 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 from PIL import Image
+from small_project import ARC, CLIP, MDC
 
 import mdc
 from mdc.app.cli import main
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader, read_index
 
-MDC, CLIP, ARC = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
 COLOURS = ["red", "blue", "green"]
 TEMPLATES = ["{class}", "a {class} star"]
+
+
+@pytest.fixture
+def photos(pictures: list[Path]) -> list[Image.Image]:
+    return [decode(file.read_bytes()) for file in pictures]
 
 
 @pytest.mark.parametrize(("run", "estimator"), [(MDC, "heuristic"), (ARC, "likelihood"), (CLIP, "cosine")])
@@ -43,9 +49,9 @@ def test_it_finds_what_the_job_finds(r: Path, run: str, estimator: str) -> None:
 def test_scores_are_means_over_templates_and_probabilities_their_softmax(
     r: Path, photos: list[Image.Image], run: str, estimator: str | None
 ) -> None:
-    model, images = mdc.load(run, scale=r.name), photos
-    found = model.classify(images, COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3)
-    for image, one in zip(images, found, strict=True):
+    model = mdc.load(run, scale=r.name)
+    found = model.classify(photos, COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3)
+    for image, one in zip(photos, found, strict=True):
         captions = [text.replace("{class}", name) for name in COLOURS for text in TEMPLATES]
         plain = torch.tensor([x.score for x in model.score(image, captions, estimator, samples=32, seed=3)])
         wanted = plain.view(3, 2).mean(dim=1)
@@ -55,7 +61,7 @@ def test_scores_are_means_over_templates_and_probabilities_their_softmax(
         shares = torch.tensor([*one.probabilities.values()])
         torch.testing.assert_close(shares, wanted.softmax(0), atol=1e-4, rtol=0)
     assert model.classify(
-        images[1], COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3
+        photos[1], COLOURS, TEMPLATES, estimator=estimator, samples=32, seed=3
     ).scores == pytest.approx(found[1].scores, abs=1e-4)
 
 
@@ -132,31 +138,31 @@ def test_a_clip_has_no_language_prior(r: Path, photos: list[Image.Image]) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:not in this model's vocabulary")
-def test_the_verb_says_what_the_model_says(r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = mdc.load(MDC, scale=r.name).classify(files, COLOURS, TEMPLATES, samples=32)
-    (files[0].parent / "names.txt").write_text("\n".join(COLOURS) + "\n\n")
+def test_the_verb_says_what_the_model_says(r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = mdc.load(MDC, scale=r.name).classify(pictures, COLOURS, TEMPLATES, samples=32)
+    (pictures[0].parent / "names.txt").write_text("\n".join(COLOURS) + "\n\n")
     run = ["zero-shot", "--run", MDC, "--scale", r.name, "--samples", "32"]
     run += [word for text in TEMPLATES for word in ("--template", text)]
-    for classes in ("red, blue,green", str(files[0].parent / "names.txt")):
-        assert main([*run, *map(str, files), "--classes", classes, "--json"]) == 0
+    for classes in ("red, blue,green", str(pictures[0].parent / "names.txt")):
+        assert main([*run, *map(str, pictures), "--classes", classes, "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert [(one["image"], one["label"], one["scores"]) for one in told] == [
-            (str(file), one.label, pytest.approx(one.scores)) for file, one in zip(files, found, strict=True)
+            (str(file), one.label, pytest.approx(one.scores)) for file, one in zip(pictures, found, strict=True)
         ]
-    assert main([*run, *map(str, files), "--classes", "red,blue,green", "--csv"]) == 0
+    assert main([*run, *map(str, pictures), "--classes", "red,blue,green", "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["class"] for row in rows] == 3 * COLOURS
     assert [row["class"] for row in rows if row["chosen"] == "1"] == [one.label for one in found]
     assert float(rows[4]["score"]) == pytest.approx(found[1].scores["blue"])
-    assert main([*run, str(files[1]), "--classes", "red,blue,green"]) == 0
+    assert main([*run, str(pictures[1]), "--classes", "red,blue,green"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in said[1:]] == sorted(COLOURS, key=lambda name: -found[1].scores[name])
 
 
 def test_images_that_cannot_be_read_are_named_and_the_others_classified(
-    r: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
+    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
 ) -> None:
-    folder = files[0].parent
+    folder = pictures[0].parent
     (folder / "1.png").write_bytes(b"no picture")
     run = ["zero-shot", "--run", ARC, "--scale", r.name, str(folder)]
     assert main([*run, "--classes", "red,blue", "--template", "{class}", "--json"]) == 2
@@ -164,6 +170,4 @@ def test_images_that_cannot_be_read_are_named_and_the_others_classified(
     assert [Path(one["image"]).name for one in json.loads(out.out)] == ["0.png", "2.png"]
     assert "1.png" in out.err and "1 of 3 images could not be read" in out.err
     for words, why in ((["--classes", "nowhere.txt"], "no such file"), (["--classes", "red"], "fewer than two")):
-        assert main([*run[:6], *words]) == 2
-        error = capsys.readouterr().err
-        assert why in error and error.count("\n") == 1
+        assert why in refused(*run[:6], *words)

@@ -12,8 +12,9 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from clip_benchmark_peer import without_assertions
+from clip_benchmark_peer import retrieval, without_assertions
 from PIL import Image
+from small_project import CLIP, MDC
 
 from mdc.app.cli import main
 from mdc.app.clip_benchmark import benchmark_model
@@ -62,26 +63,12 @@ def test_its_linear_probe_of_a_run_is_ours(
     assert 100 * evaluate() == pytest.approx(record["probes"]["shape"]["value"], abs=1e-9)
 
 
-def _webdataset(r: Path, folder: Path) -> None:
-    """Our held-out pairs in the folder layout that CLIP-benchmark's wds sets have; the shard itself is ours."""
-    (folder / "test").mkdir(parents=True)
-    index = read_json(r / "data/corpora/alt/index.json")
-    (shard,) = index["splits"]["val"]["shards"]
-    (folder / "test/0.tar").write_bytes((r / "data/corpora/alt" / shard["file"]).read_bytes())
-    (folder / "test/nshards.txt").write_text("1")
-    (folder / "dataset_type.txt").write_text("retrieval")
-
-
 def test_its_zero_shot_retrieval_runs_on_a_webdataset_of_ours(r: Path, tmp_path: Path) -> None:
-    _webdataset(r, tmp_path / "wds")
     output = tmp_path / "result.json"
-    words = ["eval", "--model", "alt/ViT-T-12/clip/s0", "--pretrained", "last", "--task", "zeroshot_retrieval"]
-    words += ["--dataset", "wds/ours", "--dataset_root", str(tmp_path / "wds"), "--no_amp", "--num_workers", "0"]
-    words += ["--recall_k", "1", "--batch_size", "8", "--output", str(output)]
-    assert main(["clip-benchmark", "--scale", r.name, *words]) == 0
+    words = [*retrieval(r, tmp_path / "wds"), "--model", CLIP, "--pretrained", "last", "--recall_k", "1"]
+    assert main(["clip-benchmark", "--scale", r.name, *words, "--output", str(output)]) == 0
     told = json.loads(output.read_text())
-    run = r / "runs/alt/ViT-T-12/clip/s0"
-    model, transform, tokenizer = benchmark_model(run, "last", "zeroshot_retrieval", torch.device("cpu"))
+    model, transform, tokenizer = benchmark_model(r / "runs" / CLIP, "last", "zeroshot_retrieval", torch.device("cpu"))
     with tarfile.open(tmp_path / "wds/test/0.tar") as tar:
         names = tar.getnames()
         files = {name: tar.extractfile(name) for name in names}
@@ -95,10 +82,8 @@ def test_its_zero_shot_retrieval_runs_on_a_webdataset_of_ours(r: Path, tmp_path:
 
 
 def test_what_it_cannot_do_ends_in_one_line(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _webdataset(r, tmp_path / "wds")
-    words = ["eval", "--model", "alt/ViT-T-12/mdc/s0", "--pretrained", "last", "--task", "zeroshot_retrieval"]
-    words += ["--dataset", "wds/ours", "--dataset_root", str(tmp_path / "wds"), "--output", str(tmp_path / "x.json")]
-    assert main(["clip-benchmark", "--scale", r.name, *words]) == 2
+    words = [*retrieval(r, tmp_path / "wds"), "--model", MDC, "--pretrained", "last"]
+    assert main(["clip-benchmark", "--scale", r.name, *words, "--output", str(tmp_path / "x.json")]) == 2
     assert "has no embeddings" in capsys.readouterr().err
     with mock.patch("torch.cuda.is_available", return_value=False):
         assert main(["clip-benchmark", "eval", "--model", "x", "--task", "linear_probe"]) == 2

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from browser import needs_chromium, opened
 from playwright.sync_api import TimeoutError as NotYet
+from small_project import ARC, CLIP, TUNED
 
 import mdc
 from mdc.app.cli import main
@@ -30,7 +31,6 @@ from mdc.data.shards.index import ShardReader
 
 pytestmark = pytest.mark.skipif(find_spec("gradio") is None, reason="Gradio is not installed")
 
-TUNED, ARC, CLIP = "alt/ViT-T-12/mdc/s0/ft-tuned", "alt/ViT-T-12/arc/s0", "alt/ViT-T-12/clip/s0"
 LSTM, MCD = "alt/cnn/lstm/s0", "described/on-codes/mcd_cfg/s0"
 #: a proxy that nobody is behind: the page must be served without asking one
 NOBODY = "http://127.0.0.1:9"
@@ -281,13 +281,10 @@ def test_an_lstm_and_a_diffusion_with_replacement_have_options_of_their_own(
 
 
 def test_what_cannot_be_served_ends_in_one_line(
-    r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    r: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["demo", "alt/ViT-T-12/nobody/s0", "--scale", r.name]) == 2
-    assert "no folder with a run.json" in capsys.readouterr().err
-    assert main(["demo", TUNED, "--scale", r.name, "--port", "99999"]) == 2
-    assert capsys.readouterr().err.strip().endswith("--port 99999: 1 to 65535, or 0 for any free port")
+    assert "no folder with a run.json" in refused("demo", "alt/ViT-T-12/nobody/s0", "--scale", r.name)
+    error = refused("demo", TUNED, "--scale", r.name, "--port", "99999")
+    assert error.endswith("--port 99999: 1 to 65535, or 0 for any free port\n")
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert main(["demo", TUNED, "--scale", r.name]) == 2
-    error = capsys.readouterr().err
-    assert "needs Gradio" in error and error.count("\n") == 1
+    assert "needs Gradio" in refused("demo", TUNED, "--scale", r.name)

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from small_project import ARC, CLIP, TUNED, exported
 
 import mdc
-from mdc.app.cli import main
 from mdc.app.demo.answers import Demo
 from mdc.app.demo.examples import examples
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
-
-TUNED, CLIP, ARC = "alt/ViT-T-12/mdc/s0/ft-tuned", "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/arc/s0"
 
 
 def right_for(monkeypatch: pytest.MonkeyPatch, model: Any, corpus: Path, wanted: set[int]) -> dict[bytes, str]:
@@ -66,16 +64,15 @@ def test_of_a_rendered_scene_a_true_caption_is_right(
 def test_where_there_are_none_the_page_says_why(r: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = mdc.load(TUNED, scale=r.name)
     right_for(monkeypatch, model, r / "data/corpora/described", set())
-    assert main(["export", TUNED, str(tmp_path / "hub"), "--to", "hub", "--scale", r.name]) == 0
-    exported = mdc.load(tmp_path / "hub")
+    alone = mdc.load(exported(r, TUNED, tmp_path / "hub", "hub"))
     for one, why in (
         (model, "of 16 held-out images"),
-        (exported, "without the corpus"),
+        (alone, "without the corpus"),
         (mdc.load(CLIP, scale=r.name), "writes no captions"),
     ):
         found = examples(one, tmp_path)
         assert not found.images and why in found.text
-    page = Demo(exported)  # without an option it writes as the model does
+    page = Demo(alone)
     assert (
         page.caption(Image.new("RGB", (40, 40), "red")).caption
         == mdc.load(TUNED).caption(Image.new("RGB", (40, 40), "red")).text

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from clip_benchmark_peer import retrieval
 from PIL import Image, ImageOps
 from safetensors import safe_open
 from shown import read_rows
+from small_project import ARC, CLIP, MDC, TUNED, exported
 from tampering import put
 
 from mdc.app.cli import main
@@ -29,13 +32,6 @@ from mdc.models.runs import open_run
 from mdc.plan.records import read_json, sha256_file, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
-ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
-TUNED = f"{MDC}/ft-tuned"
-
-
-def exported(r: Path, run: str, place: Path, to: str = "open_clip", *more: str) -> Path:
-    assert main(["export", run, str(place), "--to", to, "--scale", r.name, *more]) == 0
-    return place
 
 
 def photos(r: Path) -> list[bytes]:
@@ -148,23 +144,7 @@ def test_a_captioner_is_marked_and_its_texts_are_all_alike(r: Path, tmp_path: Pa
 def test_clip_benchmark_reads_the_folders(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its own command line, in a process of its own; a captioner's zero-shot tasks are refused by ours."""
     clip = exported(r, CLIP, tmp_path / "clip")
-    (tmp_path / "wds/test").mkdir(parents=True)
-    (shard,) = read_json(r / "data/corpora/alt/index.json")["splits"]["val"]["shards"]
-    (tmp_path / "wds/test/0.tar").write_bytes((r / "data/corpora/alt" / shard["file"]).read_bytes())
-    (tmp_path / "wds/test/nshards.txt").write_text("1")
-    (tmp_path / "wds/dataset_type.txt").write_text("retrieval")
-    words = [
-        "eval",
-        "--model_type",
-        "open_clip",
-        "--pretrained",
-        "",
-        "--task",
-        "zeroshot_retrieval",
-        "--dataset",
-        "wds/ours",
-    ]
-    words += ["--dataset_root", str(tmp_path / "wds"), "--no_amp", "--num_workers", "0", "--batch_size", "8"]
+    words = [*retrieval(r, tmp_path / "wds"), "--model_type", "open_clip", "--pretrained", ""]
     call = "from clip_benchmark.cli import main; main()"
     output = tmp_path / "found.json"
     given = [*words, "--model", f"local-dir:{clip}", "--output", str(output)]
@@ -354,32 +334,28 @@ def test_a_link_to_an_empty_folder_is_filled(r: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_copy")
 def test_what_cannot_be_exported_ends_in_one_line(
-    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    r: Path, tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "out"
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine.txt").write_text("mine")
-    causal = r / "runs" / CLIP / "run.json"
-    for run, folder, said in (
+    for name, folder, said in (
         (MDC, tmp_path / "full", "already exists"),
         (MDC, tmp_path / "full/mine.txt", "already exists"),
         ("alt/on-clip/mdc/s0", place, "uses the frozen encoder encoders/clip"),
         ("alt/ViT-T-12/nobody/s0", place, "no folder with a run.json"),
     ):
-        capsys.readouterr()
-        assert main(["export", run, str(folder), "--to", "hub", "--scale", r.name]) == 2
-        error = capsys.readouterr().err
-        assert said in error and error.count("\n") == 1
+        assert said in refused("export", name, folder, "--to", "hub", "--scale", r.name)
     (tmp_path / "empty").mkdir()
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path / "empty")
-        assert main(["export", str(tmp_path / "project" / r / "runs" / MDC), ".", "--to", "open_clip"]) == 2
-        assert "is the current folder" in capsys.readouterr().err
+        run = tmp_path / "project" / r / "runs" / MDC
+        assert "is the current folder" in refused("export", run, ".", "--to", "open_clip")
     # a text tower that sees the padding is no open_clip model
+    causal = r / "runs" / CLIP / "run.json"
     record = read_json(causal)
     record["config"]["protocol"]["pretrain"]["clip_text_attention"] = "bidirectional"
     write_json(causal, record)
-    assert main(["export", CLIP, str(place), "--to", "open_clip", "--scale", r.name]) == 2
-    assert "its text tower" in capsys.readouterr().err
+    assert "its text tower" in refused("export", CLIP, place, "--to", "open_clip", "--scale", r.name)
     assert (tmp_path / "full/mine.txt").read_text() == "mine" and not place.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], "nothing half-written"

@@ -6,20 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_project import ARC, CLIP, MDC, TUNED, exported
 
 import mdc
-from mdc.app.cli import main
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
 
-MDC, CLIP, ARC = (f"alt/ViT-T-12/{method}/s0" for method in ("mdc", "clip", "arc"))
-TUNED, CNN = f"{MDC}/ft-tuned", "alt/cnn/lstm/s0"
+CNN = "alt/cnn/lstm/s0"
 
 #: the card's lines for open_clip give no tokens, and of a CLIP the projected feature
 _OPEN_CLIP = """
@@ -69,11 +69,6 @@ def images(r: Path, tmp_path: Path) -> Path:
     return place
 
 
-def exported(r: Path, run: str, place: Path, to: str) -> Path:
-    assert main(["export", run, str(place), "--to", to, "--scale", r.name]) == 0
-    return place
-
-
 @pytest.mark.parametrize("run", [TUNED, CLIP])
 def test_features_are_ours_in_plain_open_clip_timm_and_transformers(
     r: Path, run: str, images: Path, tmp_path: Path
@@ -98,12 +93,10 @@ def test_features_are_ours_in_plain_open_clip_timm_and_transformers(
 
 
 def test_what_no_library_can_load_is_exported_for_this_project_alone_and_said(
-    r: Path, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    r: Path, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
 ) -> None:
-    capsys.readouterr()
-    assert main(["export", CNN, str(tmp_path / "alone"), "--to", "open_clip", "--scale", r.name]) == 2
-    error = capsys.readouterr().err
-    assert "residual network" in error and error.count("\n") == 1 and not (tmp_path / "alone").exists()
+    error = refused("export", CNN, tmp_path / "alone", "--to", "open_clip", "--scale", r.name)
+    assert "residual network" in error and not (tmp_path / "alone").exists()
     place = exported(r, CNN, tmp_path / "hub", "hub")
     said = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in said if "cannot load it" in line] == ["open_clip", "timm"]

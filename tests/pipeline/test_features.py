@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from small_project import ARC, CLIP, MDC
 from tqdm import tqdm
 
 from mdc.app import kept_parts
@@ -30,7 +32,6 @@ from mdc.models.runs import open_run
 from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, read_json
 
-ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
 COUNT = 70
 
 
@@ -60,8 +61,12 @@ def folder_of(photos: dict[str, bytes], place: Path) -> Path:
     return place
 
 
+def call(r: Path, images: Path, out: Path, *more: str, run: str = MDC) -> list[str]:
+    return ["features", run, str(images), "--out", str(out), "--scale", r.name, *more]
+
+
 def asked(r: Path, images: Path, out: Path, *more: str, run: str = MDC) -> int:
-    return main(["features", run, str(images), "--out", str(out), "--scale", r.name, *more])
+    return main(call(r, images, out, *more, run=run))
 
 
 def read(out: Path) -> dict[str, np.ndarray[Any, Any]]:
@@ -197,8 +202,8 @@ def wait_until_unlocked(folder: Path) -> None:
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path, processes: str) -> None:
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
-    call = ["features", MDC, str(place), "--out", str(out), "--scale", r.name, "--processes", processes]
-    with subprocess.Popen([sys.executable, "-c", SLOW, *call], stdout=subprocess.PIPE, text=True) as process:
+    words = call(r, place, out, "--processes", processes)
+    with subprocess.Popen([sys.executable, "-c", SLOW, *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = [process.stdout.readline().strip() for _ in range(2)]
         os.kill(process.pid, signal.SIGKILL)
@@ -212,7 +217,7 @@ def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path
 
         made = features._write
         patch.setattr(features, "_write", lambda path, found: (seen.append(int(path.stem)), made(path, found)))
-        assert main(call) == 0
+        assert main(words) == 0
     assert seen == [number for number in range(5) if f"{number:08d}.parquet" not in kept]
     whole = tmp_path / "whole.parquet"
     assert asked(r, place, whole, "--processes", "1") == 0
@@ -279,7 +284,7 @@ def test_the_same_images_are_known_however_their_folder_is_written_and_whatever_
 
 
 def test_keys_of_parquet_files_are_columns_that_tell_their_rows_apart(
-    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    r: Path, photos: dict[str, bytes], tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     data = list(photos.values())[:4]
     usual = {"key": ["a", "a", "b", "c"], "id": [7, None, 8, 9], "image_id": [4, 3, 2, 1]}
@@ -292,17 +297,15 @@ def test_keys_of_parquet_files_are_columns_that_tell_their_rows_apart(
         ("id", "1 of 4 rows have none"),
         ("lists", "it contains list<element: int64>"),
     ):
-        capsys.readouterr()
-        assert asked(r, tmp_path / "rows.parquet", tmp_path / "more.parquet", "--key-column", column) == 2
-        error = capsys.readouterr().err
-        assert said in error and "texts or whole numbers, each once" in error and error.count("\n") == 1
+        error = refused(*call(r, tmp_path / "rows.parquet", tmp_path / "more.parquet", "--key-column", column))
+        assert said in error and "texts or whole numbers, each once" in error
     pq.write_table(pa.table({"image": data, "key": ["a"] * 4}), tmp_path / "none.parquet")
     assert asked(r, tmp_path / "none.parquet", tmp_path / "none-out.parquet") == 0
     assert list(read(tmp_path / "none-out.parquet")) == ["0", "1", "2", "3"], "no column: the number of the row"
 
 
 def test_what_cannot_be_done_ends_in_one_line(
-    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    r: Path, photos: dict[str, bytes], tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
     (tmp_path / "mine.parquet").write_bytes(b"mine")
@@ -315,8 +318,5 @@ def test_what_cannot_be_done_ends_in_one_line(
         (tmp_path / "columns.parquet", out, ["--image-column", "x"], "no such column; it has picture"),
         (tmp_path / "mixed/b.tar", out, [], "corrupt tar"),
     ):
-        capsys.readouterr()
-        assert asked(r, images, where, *more) == 2, said
-        error = capsys.readouterr().err
-        assert said in error and error.count("\n") == 1
+        assert said in refused(*call(r, images, where, *more))
     assert not out.exists() and (tmp_path / "mine.parquet").read_bytes() == b"mine"

@@ -16,7 +16,7 @@ import psutil
 import pytest
 import small_project
 import torch
-from small_project import SCALE
+from small_project import MDC, SCALE
 
 from mdc.app.cli import main
 from mdc.models.weights import load_weights
@@ -26,7 +26,6 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json, read_json_lines, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = "alt/ViT-T-12/mdc/s0"
 
 pytestmark = pytest.mark.slow
 
@@ -62,17 +61,17 @@ class Place:
         return [verb, str(config), "--folder", str(self.scale.root), *options]
 
     def pretrain(self, name: str, runtime: str = "often", config: Path | None = None) -> list[str]:
-        f, config = self.folder, config or self.scale.config(f"runs/{RUN}")
+        f, config = self.folder, config or self.scale.config(f"runs/{MDC}")
         places = {"out": f / "out" / name, "state": f / "state" / name, "runtime": f / f"{runtime}.json"}
         return self.call("pretrain", config, **places)
 
     def probe(self, name: str) -> list[str]:
         """Of the run where the convention has it, trained once."""
-        run = self.scale.job(f"runs/{RUN}")
+        run = self.scale.job(f"runs/{MDC}")
         if not run.exists():
             shutil.copytree(self.folder / "out/whole", run)
         places = {"out": self.folder / "probed" / name, "cache": self.folder / "cache" / name}
-        return self.call("probe", self.scale.config(f"probe/{RUN}"), **places)
+        return self.call("probe", self.scale.config(f"probe/{MDC}"), **places)
 
     def carry_out(self, name: str, case: dict[str, Any]) -> list[dict[str, Any]]:
         """tests/support/killing.py on one case; see there."""
@@ -168,7 +167,7 @@ def test_a_full_disk_while_saving_is_one_line_and_the_last_state_stays(place: Pl
 def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_the_bit(place: Place) -> None:
     """Sent to the launcher alone, to all at once (as clusters do), or to one worker; the workers are in sessions of their own."""
     config = place.folder / "two.json"
-    write_json(config, plan(processes=2, epochs=30).jobs[f"runs/{RUN}"].config())
+    write_json(config, plan(processes=2, epochs=30).jobs[f"runs/{MDC}"].config())
     place.runtime("rarely")
     mdc = [sys.executable, "-m", "mdc.app.cli"]
 
@@ -206,7 +205,7 @@ def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_
 def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:
     """Another number of threads rounds otherwise at most: the same run, and a manifest that tells of two segments."""
     rarely = place.folder / "rarely.json"
-    write_json(rarely, plan(threads=2).jobs[f"runs/{RUN}"].config())
+    write_json(rarely, plan(threads=2).jobs[f"runs/{MDC}"].config())
     killed = {"argv": place.pretrain("tempo"), "kills": [[{"operation": 30}]]}
     (first,) = place.carry_out("tempo", {**killed, "leave": True})
     assert first["statuses"] == [-9]

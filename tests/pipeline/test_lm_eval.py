@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from small_project import CLIP, MDC
 
 import mdc
+from mdc.data.formats.images import decode
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install mdc[lm-eval]")
-MDC, CLIP = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0"
 CHOICES = ["a red circle", "a blue star", "a green square"]
 
 
@@ -20,6 +21,11 @@ def captioner(r: Path, run: str = MDC, **more: Any) -> Any:
     from mdc.app.lm_eval_model import Captioner
 
     return Captioner(run, scale=r.name, samples=16, device="cpu", **more)
+
+
+@pytest.fixture
+def photos(pictures: list[Path]) -> list[Image.Image]:
+    return [decode(file.read_bytes()) for file in pictures]
 
 
 def request(prompt: str, what: Any, *images: Image.Image | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import small_project
 import timm
 import torch
 from shown import read_rows
-from small_project import do_jobs
+from small_project import CLIP, MDC, do_jobs, exported
 from timm.models import save_for_hf
 from tiny_clip import write_clip
 
@@ -21,7 +22,6 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json
 
 pytestmark = pytest.mark.usefixtures("own_copy")
-CLIP, MDC = "alt/ViT-T-12/clip/s0", "alt/ViT-T-12/mdc/s0"
 RANDOM = {
     "rand_timm": {"kind": "timm", "model": "vit_tiny_patch16_224", "image_size": 32, "tokens": 4, "width": 192},
     "rand_open_clip": {"kind": "open_clip", "model": "ViT-S-32", "image_size": 224, "tokens": 49, "width": 384},
@@ -60,8 +60,7 @@ def test_a_folder_is_read_as_what_it_is(r: Path, tmp_path: Path, capsys: pytest.
     """A run's, one that was exported for open_clip, whose feature is the one that is probed, and one of timm."""
     own = values(probed(capsys, r, MDC))
     assert values(probed(capsys, r, str(r / "runs" / MDC))) == own
-    assert main(["export", MDC, str(tmp_path / "out"), "--to", "open_clip", "--scale", r.name]) == 0
-    assert values(probed(capsys, r, str(tmp_path / "out"))) == own
+    assert values(probed(capsys, r, str(exported(r, MDC, tmp_path / "out")))) == own
     torch.manual_seed(3)
     net = timm.create_model("resnet18", pretrained=False)
     net.pretrained_cfg["input_size"] = (3, 64, 64)
@@ -75,24 +74,13 @@ def test_a_folder_is_read_as_what_it_is(r: Path, tmp_path: Path, capsys: pytest.
 
 
 def test_an_attentive_probe_of_an_open_clip_reads_what_is_as_wide_as_its_tokens(
-    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., str]
 ) -> None:
     """Its embedding has 16 numbers, its tokens 32. A model of one token has none to attend to."""
     found = probed(capsys, r, f"open_clip:local-dir:{write_clip(tmp_path)}", "--heads", "linear,attentive")
     assert set(values(found)) == {("shape", "linear"), ("shape", "attentive")}
-    asked = [
-        "timm:resnet18/random",
-        "--scale",
-        r.name,
-        "--probes",
-        "shape",
-        "--heads",
-        "attentive",
-        "--image-size",
-        "32",
-    ]
-    assert main(["probe", *asked]) == 2
-    assert "no patch tokens" in capsys.readouterr().err
+    asked = ["--scale", r.name, "--probes", "shape", "--heads", "attentive", "--image-size", "32"]
+    assert "no patch tokens" in refused("probe", "timm:resnet18/random", *asked)
 
 
 @pytest.mark.parametrize(
@@ -114,11 +102,9 @@ def test_an_attentive_probe_of_an_open_clip_reads_what_is_as_wide_as_its_tokens(
     ],
 )
 def test_what_is_not_there_is_one_line(
-    r: Path, model: str, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    r: Path, model: str, more: list[str], said: str, refused: Callable[..., str]
 ) -> None:
-    assert main(["probe", model, "--scale", r.name, "--probes", "shape", *more]) == 2
-    err = capsys.readouterr().err
-    assert said in err and err.count("\n") == 1
+    assert said in refused("probe", model, "--scale", r.name, "--probes", "shape", *more)
 
 
 def test_without_a_repository_the_installed_parameters_serve(
@@ -132,10 +118,9 @@ def test_without_a_repository_the_installed_parameters_serve(
     assert probed(capsys, r, MDC)["results"] == told["results"]
 
 
-def test_a_probe_that_is_not_made_yet_says_how(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_probe_that_is_not_made_yet_says_how(r: Path, refused: Callable[..., str]) -> None:
     (r / "data/probes/shape/index.json").unlink()
-    assert main(["probe", MDC, "--scale", r.name, "--probes", "shape"]) == 2
-    assert "snakemake" in capsys.readouterr().err
+    assert "snakemake" in refused("probe", MDC, "--scale", r.name, "--probes", "shape")
 
 
 def test_encoders_of_each_library_are_rows_by_every_head(r: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import small_project
 import tampering
 import yaml
-from small_project import SCALE
+from small_project import CLIP, MDC, SCALE
 from tampering import cell, edit, flip, plant, put, seal
 
 from mdc.app.cli import main
@@ -31,7 +31,7 @@ from mdc.plan.verbs import VERBS
 
 pytestmark = pytest.mark.usefixtures("own_copy")
 
-MDC, CLIP, PARALLEL = (f"alt/ViT-T-12/{method}/s0" for method in ("mdc", "clip", "parallel"))
+PARALLEL = "alt/ViT-T-12/parallel/s0"
 PLAN = small_project.plan((0, 1))
 #: files of jobs that no record names: they hold clocks, or serve people alone
 _UNNAMED = ("host.json", "log.jsonl")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from small_project import MDC
 from small_project import config as config_of
 
 from mdc.app.cli import main
@@ -25,10 +26,8 @@ from mdc.plan.jobs.shown import ChoiceTableJob
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.report.scores import Choices, Store
 
-RUN = "alt/ViT-T-12/mdc/s0"
 
-
-def _rows(r: Path, run: str = RUN) -> list[dict[str, Any]]:
+def _rows(r: Path, run: str = MDC) -> list[dict[str, Any]]:
     return list(parquet.read_table(r / "scores" / run / "last/scores.parquet").to_pylist())
 
 
@@ -70,13 +69,13 @@ def test_more_other_images_than_a_set_has_are_one_line(r: Path) -> None:
 
 
 def _score(r: Path, *more: str) -> None:
-    job = f"scores/{RUN}/last"
+    job = f"scores/{MDC}/last"
     assert main(["score-choices", str(config_of(r, job)), "--cache", ".state/scores", *more]) == 0
 
 
 @pytest.mark.usefixtures("own_copy")
 def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path: Path) -> None:
-    folder = r / f"scores/{RUN}/last"
+    folder = r / f"scores/{MDC}/last"
     before = sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")
     _score(r)
     parts = sorted(Path(".state/scores").rglob("*.json"))
@@ -95,7 +94,7 @@ def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path:
 
 @pytest.mark.usefixtures("own_copy")
 @pytest.mark.parametrize(
-    ("verb", "job"), [("score-pairs", f"retrieval/{RUN}/last"), ("score-positions", f"positions/{RUN}/last")]
+    ("verb", "job"), [("score-pairs", f"retrieval/{MDC}/last"), ("score-positions", f"positions/{MDC}/last")]
 )
 def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
     """As after a kill: some parts are there, and no output."""
@@ -115,12 +114,12 @@ def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
 
 
 def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
-    config = read_json(config_of(r, f"scores/{RUN}/last"))
+    config = read_json(config_of(r, f"scores/{MDC}/last"))
     config["scoring"]["processes"] = 2
     (tmp_path / "two.json").write_text(json.dumps(config))
     command = ["score-choices", str(tmp_path / "two.json"), "--cache", str(tmp_path / "c")]
     assert main([*command, "--folder", str(r), "--out", str(tmp_path / "out")]) == 0
-    assert sha256_file(tmp_path / "out/scores.parquet") == sha256_file(r / f"scores/{RUN}/last/scores.parquet")
+    assert sha256_file(tmp_path / "out/scores.parquet") == sha256_file(r / f"scores/{MDC}/last/scores.parquet")
 
 
 @pytest.mark.parametrize("method", ["mdc", "arc", "clip"])

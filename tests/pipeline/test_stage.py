@@ -107,6 +107,5 @@ def test_of_a_table_that_the_scale_does_not_name_a_note_is_kept(stage: Any) -> N
     assert stage("table1", "lone") is not None and not note.exists()
 
 
-def test_a_stage_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stage", "tabel1", "--scale", SCALE]) == 2
-    assert "no stage 'tabel1'; allowed: data, pretrain" in capsys.readouterr().err
+def test_a_stage_that_there_is_not(refused: Callable[..., str]) -> None:
+    assert "no stage 'tabel1'; allowed: data, pretrain" in refused("stage", "tabel1", "--scale", SCALE)

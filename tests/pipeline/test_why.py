@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from shown import read_rows
-from small_project import SCALE
+from small_project import MDC, SCALE
 from tampering import cell, edit, flip, put, seal
 
 from mdc.app.cli import main
@@ -19,8 +19,6 @@ from mdc.checks.cells import are_numbers, choose, lines
 from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.accepted import Edit, write_accepted
 from mdc.plan.records import UserError, read_json
-
-MDC = "alt/ViT-T-12/mdc/s0"
 
 
 def why(capsys: pytest.CaptureFixture[str], row: str, column: str, table: str = "results/table1.csv") -> Any:

@@ -1,10 +1,12 @@
-"""CLIP-benchmark's linear probe, which insists on a GPU, as a module that a test can run without one."""
+"""CLIP-benchmark: its linear probe, which insists on a GPU, as a module that a test can run without one, and a set of pairs."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+
+from mdc.plan.records import read_json
 
 
 def without_assertions() -> ModuleType:
@@ -15,3 +17,14 @@ def without_assertions() -> ModuleType:
     module.__package__ = "clip_benchmark.metrics"
     exec(compile(Path(spec.origin).read_text(), spec.origin, "exec", optimize=1), module.__dict__)
     return module
+
+
+def retrieval(r: Path, folder: Path) -> list[str]:
+    """The words that ask for its retrieval of held-out pairs, which ``folder`` gets in the layout of its wds sets."""
+    (folder / "test").mkdir(parents=True)
+    (shard,) = read_json(r / "data/corpora/alt/index.json")["splits"]["val"]["shards"]
+    (folder / "test/0.tar").write_bytes((r / "data/corpora/alt" / shard["file"]).read_bytes())
+    (folder / "test/nshards.txt").write_text("1")
+    (folder / "dataset_type.txt").write_text("retrieval")
+    words = ["eval", "--task", "zeroshot_retrieval", "--dataset", "wds/ours", "--dataset_root", str(folder)]
+    return [*words, "--no_amp", "--num_workers", "0", "--batch_size", "8"]

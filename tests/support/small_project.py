@@ -12,6 +12,7 @@ from typing import Any
 
 from scale_files import common_values, write_params
 
+from mdc.app.cli import main
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.layers import spread
@@ -24,6 +25,9 @@ from mdc.plan.records import json_text, write_text, write_text_if_changed
 from mdc.plan.verbs import VERBS
 
 SCALE = "golden"
+#: runs that tests ask
+MDC, CLIP, ARC = (f"alt/ViT-T-12/{method}/s0" for method in ("mdc", "clip", "arc"))
+TUNED = f"{MDC}/ft-tuned"
 
 
 @cache
@@ -73,6 +77,12 @@ def do_jobs(plan: Plan, names: Iterable[str] | None = None, root: Path = Path())
 def config(r: Path, job: str) -> Path:
     """The file with a job's configuration, below the scale's folder ``r``."""
     return ScaleFolder(r).config(job)
+
+
+def exported(r: Path, run: str, place: Path, to: str = "open_clip", *more: str) -> Path:
+    """The folder ``place``, in which `mdc export` writes a run."""
+    assert main(["export", run, str(place), "--to", to, "--scale", r.name, *more]) == 0
+    return place
 
 
 def publish(r: Path, names: Container[str] = ARTEFACTS) -> None:
