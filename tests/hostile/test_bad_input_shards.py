@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bad_input import WRONG, corpus_config, downloaded, job_config, tar_of, told, write_config
+from changed import put
 from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_shard
 
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.tar import parse_header, split_span
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json, write_json
 
 # --- tars of others ---------------------------------------------------------------------------------------------------
 
@@ -114,32 +114,27 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "set"
 
 
-def changed(folder: Path, path: tuple[Any, ...], value: Any) -> None:
-    index = json.loads((folder / "index.json").read_text())
-    inner = index
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
-    (folder / "index.json").write_text(json.dumps(index))
+def change(folder: Path, path: str, value: Any) -> None:
+    write_json(folder / "index.json", put(read_json(folder / "index.json"), path, value))
 
 
 @pytest.mark.parametrize(("path", "value", "said"), WRONG["manifests"], ids=lambda x: str(x)[-40:])
 def test_a_manifest_that_does_not_match_its_shards(corpus: Path, path: str, value: Any, said: str) -> None:
-    changed(corpus, tuple(int(step) if step.isdigit() else step for step in path.split(".")), value)
+    change(corpus, path, value)
     with pytest.raises(UserError, match=said) as error:
         read_index(corpus, verify="auto")
     assert str(corpus) in str(error.value)
 
 
 def test_manifests_of_another_kind(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changed(corpus, ("kind",), "cake")
+    change(corpus, "kind", "cake")
     job = job_config("data/vocabularies/words", inputs=["data/corpora/alt"], corpora=["alt"])
     (tmp_path / "data/corpora").mkdir(parents=True)
     (tmp_path / "data/corpora/alt").symlink_to(corpus)
     config = write_config(tmp_path / "v.json", job)
     said = told(["vocabulary", config, "--folder", str(tmp_path), "--out", str(tmp_path / "v")], capsys)
     assert "describes neither a corpus nor a set of probes or choices" in said and not (tmp_path / "v").exists()
-    changed(corpus, ("kind",), "corpus")
+    change(corpus, "kind", "corpus")
     with pytest.raises(UserError, match="describes a corpus, a probe is expected here"):
         read_index(corpus, kind="probe")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from scale_files import read_params, scale_values, write_params
-from toy_project import Project
+from scale_files import scale_values, write_params
+from toy_project import Project, good
 from warm import environment
 
 from mdc.plan import artefacts
@@ -59,51 +59,29 @@ def _layer(output: str) -> str:
     return output.split("/")[2]
 
 
-class World:
-    """The project, its remote, and the calls of the stand-in."""
-
-    def __init__(self, folder: Path, bin: Path) -> None:
-        self.calls, self.die = folder / "calls", folder / "die"
-        self.variables = {"CALLS": str(self.calls), "DIE": str(self.die)}
-        self.seen = 0
-        (folder / "project").mkdir()
-        self.project = Project(folder / "project", bin, **self.variables)
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The project with its remote, in which nothing is made yet."""
+    folder = tmp_path_factory.mktemp("trials")
+    with environment(folder / "environment") as bin:
+        made = Project(folder / "project", bin)
         # the stand-in runs none of the code outside mdc.plan, which Snakemake runs, and what it declares: there is less to hash
-        source = self.project.folder / "src/mdc"
+        source = made.folder / "src/mdc"
         for path in source.rglob("*.py"):
             if path.relative_to(source).parts[0] != "plan":
                 shown = artefacts.read_shown(path)
                 path.write_text(f"SHOWN = {json.dumps(shown, indent=1)}\n" if shown else "pass\n")
-        toy = self.project.values
+        toy = made.values
         toy["tables"] = {name: table for name, table in toy["tables"].items() if name in ARTEFACTS.keys() - {NOT_NAMED}}
-        self.project.keep_artefacts(list(ARTEFACTS))
+        made.keep_artefacts(list(ARTEFACTS))
         others = {name: {**copy.deepcopy(toy), "scale": name, "label": name} for name in ("other", "lone")}
         others["lone"]["tables"] = {"table1": toy["tables"]["table1"]}
         for values in others.values():
-            write_params(self.project.folder, values)
-        self.project.write()
-        self.project.dvc("remote", "add", "--default", "store", str(folder / "remote"))
-        self.project.commit()
-
-    def called(self) -> list[str]:
-        """The jobs that were called since this was last asked."""
-        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
-        found, self.seen = lines[self.seen :], len(lines)
-        return sorted(found)
-
-    def edit(self, project: Project, *path: Any, value: Any) -> None:
-        place = project.values
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = value
-        project.write()
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("trials")
-    with environment(folder / "environment") as bin:
-        yield World(folder, bin)
+            write_params(made.folder, values)
+        made.write()
+        made.dvc("remote", "add", "--default", "store", str(folder / "remote"))
+        made.commit()
+        yield made
 
 
 def _outs(project: Project) -> dict[str, str]:
@@ -133,28 +111,24 @@ def _status(project: Project) -> dict[str, Any]:
 
 def _go_back(project: Project) -> None:
     """What the README says for coming back to a commit."""
-    project.git("checkout", ".")
+    project.restore()
     project.dvc("checkout")
-    project.values = read_params(project.folder)
+    good(project.adopt())
+
+
+def test_adopt_before_anything_was_made_says_so(project: Project) -> None:
     done = project.adopt()
-    assert done.returncode == 0, done.stderr
-
-
-def test_adopt_before_anything_was_made_says_so(world: World) -> None:
-    done = world.project.adopt()
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no dvc.lock" in done.stderr
 
 
-def test_snakemake_then_dvc_runs_nothing_again(world: World) -> None:
-    project = world.project
-    done = project.snakemake("all", "--cores", "2")
-    assert done.returncode == 0, done.stderr
-    assert world.called() == _jobs(project)
+def test_snakemake_then_dvc_runs_nothing_again(project: Project) -> None:
+    project.make("all", "--cores", "2")
+    assert project.called() == _jobs(project)
     said = project.dvc("repro")
     assert _stages(said) == [*_stages_of(*STAGE), "index"], (
         "DVC knows nothing yet, so it asks Snakemake for every layer"
     )
-    assert world.called() == []
+    assert project.called() == []
     assert _status(project) == {}
     assert _stages(project.dvc("repro")) == []
     for name in ARTEFACTS:
@@ -165,27 +139,24 @@ def test_snakemake_then_dvc_runs_nothing_again(world: World) -> None:
     project.dvc("push")
 
 
-def test_a_killed_snakemakes_lock_is_lifted_by_unlock(world: World) -> None:
-    project = world.project
+def test_a_killed_snakemakes_lock_is_lifted_by_unlock(project: Project) -> None:
     note = project.folder / ".snakemake/locks/0.output.lock"
     note.parent.mkdir(exist_ok=True)
     note.write_text("results/toy/table1/table1.csv\n")
     done = project.snakemake("all", "--cores", "1")
     assert done.returncode == 1 and "--unlock" in done.stderr
     assert project.snakemake("--unlock").returncode == 0 and not note.exists()
-    assert project.snakemake("all", "--cores", "1").returncode == 0
+    project.make("all", "--cores", "1")
 
 
-def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) -> None:
-    project = world.project
+def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(project: Project) -> None:
     before = _outs(project)
-    world.edit(project, "probe", "lr", value=0.2)
-    done = project.snakemake("all", "--cores", "2")
-    assert done.returncode == 0, done.stderr
-    assert world.called() == sorted({*PROBES, *TABLES})
+    project.edit("probe.lr", 0.2)
+    project.make("all", "--cores", "2")
+    assert project.called() == sorted({*PROBES, *TABLES})
     # the other tool asks every stage, since each has the scale's file among its deps
     assert _stages(project.dvc("repro")) == [*_stages_of(*STAGE), "index"]
-    assert world.called() == []
+    assert project.called() == []
     assert _status(project) == {}
     after = _outs(project)
     changed = {path for path in after if after[path] != before.get(path)}
@@ -195,30 +166,27 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     assert {path for path in changed if _layer(path) != "probe"} == files
 
 
-def test_metrics_and_params_of_an_edit_are_shown(world: World) -> None:
+def test_metrics_and_params_of_an_edit_are_shown(project: Project) -> None:
     """… as the edit before has left them: workspace against commit."""
-    project = world.project
-    name = METRICS
-    now = json.loads((project.folder / name).read_text())
+    now = json.loads((project.folder / METRICS).read_text())
     assert set(now) == {"alt/tiny/clip", "alt/tiny/arc", "alt/tiny/mdc"}
-    assert json.loads(project.dvc("metrics", "show", "--json"))[""]["data"][name]["data"] == now
+    assert json.loads(project.dvc("metrics", "show", "--json"))[""]["data"][METRICS]["data"] == now
     shown = json.loads(project.dvc("metrics", "diff", "--json"))
-    assert set(shown) == {name} and len(shown[name]) == 6
-    entry = shown[name]["alt/tiny/mdc.average"]
+    assert set(shown) == {METRICS} and len(shown[METRICS]) == 6
+    entry = shown[METRICS]["alt/tiny/mdc.average"]
     assert entry["new"] == now["alt/tiny/mdc"]["average"] != entry["old"]
     assert entry["diff"] == pytest.approx(entry["new"] - entry["old"])
     params = json.loads(project.dvc("params", "diff", "--json"))
     assert params == {"scales/toy.yaml": {"probe.lr": {"old": 0.1, "new": 0.2, "diff": pytest.approx(0.1)}}}
 
 
-def test_after_checkout_and_adoption_there_is_no_job(world: World) -> None:
-    project = world.project
+def test_after_checkout_and_adoption_there_is_no_job(project: Project) -> None:
     project.git("checkout", ".")
     project.dvc("checkout")
     assert project.planned("all"), "DVC brings contents, not what Snakemake knows"
     _go_back(project)
     assert project.planned("all") == {}
-    assert world.called() == []
+    assert project.called() == []
     for name in _named(project):
         for file in (f"{name}.json", *ARTEFACTS[name].files):
             made = project.folder / "results/toy" / name / file
@@ -226,23 +194,21 @@ def test_after_checkout_and_adoption_there_is_no_job(world: World) -> None:
     assert not (project.folder / "results/not_named.txt").exists()
 
 
-def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> None:
-    project = world.project
-    done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
-    assert done.returncode == 0, done.stderr
-    assert world.called() == _jobs(project)
+def test_switching_the_scale_and_back_makes_the_copies_only(project: Project) -> None:
+    project.make("all", "--cores", "2", "--config", "scale=other")
+    assert project.called() == _jobs(project)
     copies = dict.fromkeys([*_named(project), "index"], 1)
     # one after the other, as after a second `snakemake --config scale=other`
     for scale in ("toy", "other"):
         assert project.planned("all", "--config", f"scale={scale}") == (copies if scale == "toy" else {})
     assert _status(project) == {}, "DVC certifies the scale that params.yaml names"
     # a copy of another scale's table is no longer there after adoption
-    assert project.adopt().returncode == 0
+    good(project.adopt())
     copy_, made = (project.folder / "results" / place for place in ("table1.csv", "toy/table1/table1.csv"))
     assert copy_.read_bytes() == made.read_bytes()
     assert project.planned("all") == {}
     assert project.planned("all", "--config", "scale=other") == copies
-    assert world.called() == []
+    assert project.called() == []
 
 
 def _copies(project: Project) -> set[str]:
@@ -260,16 +226,14 @@ def _scale(project: Project, name: str) -> str:
     return str(json.loads((project.folder / f"results/{name}.json").read_text())["config"]["scale"])
 
 
-def test_a_scale_makes_what_it_names_and_copies_of_others_stay(world: World) -> None:
-    project = world.project
-    assert project.adopt().returncode == 0
+def test_a_scale_makes_what_it_names_and_copies_of_others_stay(project: Project) -> None:
+    good(project.adopt())
     assert _copies(project) == _named(project)
-    done = project.snakemake("all", "--cores", "2", "--config", "scale=lone")
-    assert done.returncode == 0, done.stderr
+    project.make("all", "--cores", "2", "--config", "scale=lone")
     runs = ["runs/alt/tiny/arc/s0", "runs/alt/tiny/clip/s0", "runs/alt/tiny/mdc/s0"]
     controls = [f"untrained/tiny/{pooling}/s0" for pooling in ("cls", "patch_mean")]
     probes = [f"probe/{name}" for name in (*(run.removeprefix("runs/") for run in runs), *controls)]
-    called = world.called()
+    called = project.called()
     assert [name for name in called if not name.startswith("data/")] == sorted([*probes, *runs, "table1"])
     assert _copies(project) == _named(project)
     assert (_scale(project, "table1"), _scale(project, "figure3")) == ("lone", "toy")
@@ -282,16 +246,14 @@ def test_a_scale_makes_what_it_names_and_copies_of_others_stay(world: World) -> 
     done = project.mdc("stage", "figure3", "--scale", "lone")
     assert done.returncode == 0 and (project.folder / "results/lone/figure3/not_named.txt").is_file()
     # each is a target of its own, and the page follows
-    done = project.snakemake("table1", "--cores", "1")
-    assert done.returncode == 0, done.stderr
+    project.make("table1", "--cores", "1")
     assert _scale(project, "table1") == "toy" and "lone" not in page.read_text()
-    assert project.adopt().returncode == 0
+    good(project.adopt())
     assert _copies(project) == _named(project)
-    assert project.planned("all") == {} and world.called() == []
+    assert project.planned("all") == {} and project.called() == []
 
 
-def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world: World) -> None:
-    project = world.project
+def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(project: Project) -> None:
     scale = project.values
     source = {**scale["data"]["corpora"]["alt"]["source"], "train": 64}
     scale["data"]["corpora"]["more"] = {"label": "More", "source": source, "vocabulary": "more_words"}
@@ -304,12 +266,10 @@ def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world:
         **{rule: 1 for name in ("figure5", "figure_loss") for rule in (f"make_{name}", name)},
     }
     assert planned["pretrain"] == ["results/toy/runs/more/tiny/mdc/s0/run.json"]
-    project.git("checkout", ".")
-    project.values = read_params(project.folder)
+    project.restore()
 
 
-def test_a_comment_makes_dvc_ask_and_snakemake_do_nothing(world: World) -> None:
-    project = world.project
+def test_a_comment_makes_dvc_ask_and_snakemake_do_nothing(project: Project) -> None:
     source = project.folder / "src/mdc/training/run.py"
     source.write_text(source.read_text() + "\n# a comment\n")
     assert set(_status(project)) == {*STAGE.values(), "index"}
@@ -320,10 +280,9 @@ def test_a_comment_makes_dvc_ask_and_snakemake_do_nothing(world: World) -> None:
     project.git("checkout", ".")
 
 
-def test_experiment_in_a_folder_of_its_own_changes_the_checkpoints(world: World) -> None:
-    project = world.project
+def test_experiment_in_a_folder_of_its_own_changes_the_checkpoints(project: Project) -> None:
     project.dvc("exp", "run", "--temp", "--name", "hot", "--set-param", "scales/toy.yaml:pretrain.recipe.lr=0.002")
-    assert "runs/alt/tiny/mdc/s0" in world.called()
+    assert "runs/alt/tiny/mdc/s0" in project.called()
     revision = project.git("for-each-ref", "--format=%(objectname)", "refs/exps/*/*/hot").strip()
     before, after = (yaml.safe_load(project.git("show", f"{rev}:dvc.lock"))["stages"] for rev in ("HEAD", revision))
     runs = [
@@ -331,10 +290,8 @@ def test_experiment_in_a_folder_of_its_own_changes_the_checkpoints(world: World)
     ]
     old, new = (_files(project, md5) for md5 in runs)
     assert set(old) == set(new)
-    for method in ("clip", "arc", "mdc"):
-        assert (
-            old[f"alt/tiny/{method}/s0/checkpoint.safetensors"] != new[f"alt/tiny/{method}/s0/checkpoint.safetensors"]
-        )
+    weights = [f"alt/tiny/{method}/s0/checkpoint.safetensors" for method in ("clip", "arc", "mdc")]
+    assert all(old[name] != new[name] for name in weights)
     assert before["data"]["outs"] == after["data"]["outs"]
     # the workspace is as it was
     assert project.git("status", "--porcelain") == ""
@@ -348,52 +305,48 @@ def _files(project: Project, digest: str) -> dict[str, str]:
     return {entry["relpath"]: entry["md5"] for entry in json.loads(listing.read_text())}
 
 
-def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
-    project = world.project
+def test_experiment_in_the_workspace_and_what_is_shown_of_both(project: Project) -> None:
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales/toy.yaml:probe.lr=0.3")
     assert _stages(said) == [*_stages_of(*STAGE), "index"]
-    assert world.called() == sorted({*PROBES, *TABLES})
+    assert project.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
         for experiment in entry.get("experiments") or []:
             (rev,) = experiment["revs"]
             rows[experiment["name"]] = rev["data"]
     assert set(rows) == {"hot", "warm"}
-    metrics = METRICS
-    here = json.loads((project.folder / metrics).read_text())
-    assert rows["warm"]["metrics"][metrics]["data"] == here
+    here = json.loads((project.folder / METRICS).read_text())
+    assert rows["warm"]["metrics"][METRICS]["data"] == here
     assert rows["warm"]["params"]["scales/toy.yaml"]["data"]["probe"]["lr"] == 0.3
     hot = rows["hot"]["params"]["scales/toy.yaml"]["data"]
     assert hot["pretrain"]["recipe"]["lr"] == 0.002 and hot["probe"]["lr"] == 0.1
-    assert rows["hot"]["metrics"][metrics]["data"] != here
+    assert rows["hot"]["metrics"][METRICS]["data"] != here
     _go_back(project)
     assert project.planned("all") == {}
 
 
 @pytest.fixture(scope="module")
-def clone(world: World, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return Project(tmp_path_factory.mktemp("clone"), world.project.bin, world.project, **world.variables)
+def clone(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("clone"), project.bin, project)
 
 
-def test_part_of_what_was_made_can_be_adopted(world: World, clone: Project) -> None:
+def test_part_of_what_was_made_can_be_adopted(project: Project, clone: Project) -> None:
     clone.dvc("pull", "data")
     done = clone.adopt()
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "pretrain (not in cache: results/toy/runs," in done.stderr and "dvc pull" in done.stderr
     done = clone.adopt("trainings")
     assert done.returncode == 1 and "allowed: data, pretrain, probe" in done.stderr
-    done = clone.adopt("data")
-    assert done.returncode == 0, done.stderr
+    good(clone.adopt("data"))
     assert clone.planned("data") == {}
     assert clone.planned("all")["pretrain"] == len(RUNS)
-    assert world.called() == []
+    assert project.called() == []
 
 
-def test_a_second_clone_pulls_everything_and_reruns_nothing(world: World, clone: Project) -> None:
+def test_a_second_clone_pulls_everything_and_reruns_nothing(project: Project, clone: Project) -> None:
     clone.dvc("pull")
-    done = clone.adopt()
-    assert done.returncode == 0, done.stderr
-    held = _outs(world.project)
+    good(clone.adopt())
+    held = _outs(project)
     assert _outs(clone) == held
     kinds = {Path(path).name for path in held}
     assert {
@@ -409,28 +362,28 @@ def test_a_second_clone_pulls_everything_and_reruns_nothing(world: World, clone:
     assert clone.planned("all") == {}
     assert _status(clone) == {}
     assert _stages(clone.dvc("repro")) == []
-    assert world.called() == []
+    assert project.called() == []
     for name in ("table1", "figure_loss"):
         file = ARTEFACTS[name].target
         made = clone.folder / "results/toy" / name / file
         assert (clone.folder / "results" / file).read_bytes() == made.read_bytes()
 
 
-def test_one_edited_method_one_dying_training(world: World, clone: Project) -> None:
+def test_one_edited_method_one_dying_training(project: Project, clone: Project) -> None:
     """In the clone: the method, its evaluations and what shows it; its training dies, and is gone on with."""
-    world.edit(clone, "methods", "mdc", "t_range", value=[0.3, 0.9])
+    clone.edit("methods.mdc.t_range", [0.3, 0.9])
     run = "runs/alt/tiny/mdc/s0"
-    world.die.write_text(run)
+    project.die.write_text(run)
     done = clone.run(clone.bin / "dvc", "repro")
     assert done.returncode != 0 and "failed to reproduce 'pretrain'" in done.stderr
     other = "half/tiny/mdc/s0"  # the same method, which goes well
-    assert world.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
-    world.die.unlink()
+    assert project.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
+    project.die.unlink()
     before = _outs(clone)
     assert _stages(clone.dvc("repro")) == [*_stages_of(*(layer for layer in STAGE if layer != "data")), "index"]
     evaluated = ["probe/alt/tiny/mdc/s0", f"probe/{other}", "scores/alt/tiny/mdc/s0/last"]
     evaluated += [f"runs/{FINETUNED}", f"captions/{FINETUNED}/best/alt", "metrics/alt/s0"]
-    assert world.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES, *WRITTEN])
+    assert project.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES, *WRITTEN])
     assert _status(clone) == {}
     after = _outs(clone)
     for method in ("clip", "arc"):
@@ -438,10 +391,8 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
         assert after[path] == before[path]
 
 
-def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None:
-    project = world.project
-    project.git("checkout", ".")
-    project.values = read_params(project.folder)
+def test_datasets_are_obtained_before_what_is_made_of_them(project: Project) -> None:
+    project.restore()
     data = project.values["data"]
     data["download"] = scale_values("paper")["data"]["download"]
     data["download"]["runtime"]["jobs"] = 2
@@ -455,20 +406,19 @@ def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None
     project.write()
     (project.folder / "data").mkdir()
     (project.folder / "data/my.csv").write_text("url,caption\n")
-    world.called()
-    done = project.snakemake("data", "--cores", "2")
-    assert done.returncode == 0, done.stderr
-    called = world.called()
+    project.called()
+    project.make("data", "--cores", "2")
+    called = project.called()
     sets = ["data/choices/swaps", "data/corpora/mine", "data/probes/food", "data/texts/list"]
     parts = next(name for name in called if name.startswith("data/parts/mine-"))
     groups = ["data/plans/mine", "data/downloads/mine/0-of-2", "data/downloads/mine/1-of-2", parts]
     assert called == sorted([*sets, *groups, *(f"data/obtained/{name}" for name in data["datasets"])])
     assert project.planned("data") == project.planned("obtain_food101") == {}
     # one changed: it, and what is made of it
-    world.edit(project, "data", "datasets", "mscoco", "parts", value=["val2017"])
+    project.edit("data.datasets.mscoco.parts", ["val2017"])
     assert project.planned("data") == {"obtain": 1, "choice_set": 1}
-    world.edit(project, "data", "datasets", "mscoco", value={"path": "mscoco"})
-    world.edit(project, "data", "download", "runtime", "threads", value=3)
+    project.edit("data.datasets.mscoco", {"path": "mscoco"})
+    project.edit("data.download.runtime.threads", 3)
     assert project.planned("data") == {}, "how fast a download goes makes nothing anew"
     (project.folder / "data/my.csv").write_text("url,caption\nhttp://a.example/b,c\n")
     found = project.planned("data")

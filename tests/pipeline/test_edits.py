@@ -16,7 +16,7 @@ import pytest
 import yaml
 from edits import EDITS, SCALE, Sandbox
 from scale_files import ROOT
-from toy_project import Project
+from toy_project import Project, good
 from warm import environment
 
 from mdc.plan.artefacts import ARTEFACTS
@@ -31,24 +31,16 @@ class World:
     """The project at scale paper, all of whose jobs are done."""
 
     def __init__(self, folder: Path, bin: Path) -> None:
-        (folder / "project").mkdir()
-        self.calls = folder / "calls"
-        variables = {"CALLS": str(self.calls), "DIE": str(folder / "die"), "MDC_DATA": str(folder / "data")}
-        self.project = Project(folder / "project", bin, **variables)
+        self.project = Project(folder / "project", bin, MDC_DATA=str(folder / "data"))
         params = self.project.folder / "params.yaml"
         params.write_text(dump_yaml({**read_yaml(ROOT / "params.yaml"), "scale": SCALE}))
         # CoCa's environment: what the rule would make is of no concern here
         ready = folder / "project/.coca/.ready"
         ready.parent.mkdir()
         ready.touch()
-        done = self.project.snakemake("all", "data", "--cores", "256")  # a run takes 64 of them
-        assert done.returncode == 0, done.stderr
+        self.project.make("all", "data", "--cores", "256")  # a run takes 64 of them
         self.jobs = set(Plan(load(params)).jobs)
-        self.box = Sandbox(self.project.folder, self._run)
-
-    def _run(self, code: str) -> None:
-        done = self.project.run(self.project.bin / "python", "-c", code)
-        assert done.returncode == 0, done.stderr
+        self.box = Sandbox(self.project.folder, lambda code: good(self.project.run(bin / "python", "-c", code)))
 
     def planned(self) -> tuple[set[str], set[str]]:
         """The jobs that would run, and the tables and figures that would be copied to results/."""
@@ -69,7 +61,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_every_job_of_the_scale_was_done(world: World) -> None:
-    assert sorted(world.calls.read_text().splitlines()) == sorted(world.jobs)
+    assert world.project.called() == sorted(world.jobs)
     assert world.planned() == (set(), set())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from shown import read_rows
-from toy_project import BIN, Project
+from toy_project import BIN, Project, good
 from warm import environment
 
 from mdc.plan.artefacts import ARTEFACTS
@@ -56,21 +56,19 @@ def test_headline_numbers_are_the_tables(project: Project) -> None:
 def test_every_link_behind_the_tables_holds(project: Project) -> None:
     """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
     assert project.planned("all") == {}
-    done = project.mdc("verify")
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = good(project.mdc("verify"))
     verbs = [job.verb for job in Plan(validate(project.values)).jobs.values()]
-    assert f"{verbs.count('probe')} probe records, with their per-item results: good" in done.stdout
-    assert f"{verbs.count('pretrain')} runs, with their checkpoints: good" in done.stdout
+    assert f"{verbs.count('probe')} probe records, with their per-item results: good" in said
+    assert f"{verbs.count('pretrain')} runs, with their checkpoints: good" in said
     results = project.folder / "results"
     named = project.values["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}
     assert {path.name for path in results.glob("*.*")} == copies | {"README.md", "index.html"}
-    done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
-    assert done.returncode == 0, done.stderr
-    logs = re.findall(r"^  log +(.*)$", done.stdout, re.M)
+    said = good(project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits"))
+    logs = re.findall(r"^  log +(.*)$", said, re.M)
     assert len(logs) >= 6 and all((project.folder / log).is_file() for log in logs), logs
     # the command that is printed does the job again
-    command = re.search(r"^  command +(mdc make .*table1.*)$", done.stdout, re.M)
+    command = re.search(r"^  command +(mdc make .*table1.*)$", said, re.M)
     before = (results / "toy/table1/table1.json").read_bytes()
     assert command and project.shell(f"{command[1]} --out again").returncode == 0
     assert (project.folder / "again/table1.json").read_bytes() == before
@@ -78,8 +76,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
 
 def test_the_report_is_one_page_with_every_table_and_figure(project: Project) -> None:
     page = project.folder / "report.html"
-    done = project.snakemake("--report", str(page))
-    assert done.returncode == 0, done.stderr
+    project.make("--report", str(page))
     text = page.read_text(encoding="utf-8")
     page.unlink()
     for name in project.values["tables"]:

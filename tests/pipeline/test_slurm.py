@@ -31,7 +31,6 @@ STEPS = 30
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A toy project whose trainings take two processes, with its data made, and SLURM's commands on PATH."""
-    (tmp_path / "project").mkdir()
     made = Project(tmp_path / "project")
     pretrain = made.values["pretrain"]
     pretrain["recipe"] |= {"processes": 2, "epochs": STEPS // 6}

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def put(values: dict[str, Any], path: tuple[str, ...], to: Any) -> dict[str, Any]:
-    """``values`` itself, with ``to`` at ``path``; None takes the key away."""
-    place = values
+def put(values: dict[str, Any], path: Sequence[str | int] | str, to: Any) -> dict[str, Any]:
+    """``values`` itself, with ``to`` at ``path``, which may be written "a.0.b"; None takes the key away."""
+    if isinstance(path, str):
+        path = [int(step) if step.isdigit() else step for step in path.split(".")]
+    place: Any = values
     for step in path[:-1]:
         place = place[step]
     if to is None:

@@ -50,7 +50,7 @@ def jobs(edit: dict[str, Any]) -> list[str]:
 class Sandbox:
     """The files of a copy of the project, which can be changed and put back. ``run``: Python code, with that copy's src."""
 
-    def __init__(self, folder: Path, run: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, run: Callable[[str], object]) -> None:
         self.folder, self.run = folder, run
         self._before: dict[Path, str | None] = {}
 
@@ -87,9 +87,8 @@ class Sandbox:
         self.write(path, text.replace(old, new, 1))
 
     def set(self, key: str, value: Any) -> None:
-        path = tuple(int(step) if step.isdigit() else step for step in key.split("."))
-        file = "params.yaml" if path[0] in SHARED else f"scales/{SCALE}.yaml"
-        self.write(file, dump_yaml(put(read_yaml(self.folder / file), path, value)))
+        file = "params.yaml" if key.partition(".")[0] in SHARED else f"scales/{SCALE}.yaml"
+        self.write(file, dump_yaml(put(read_yaml(self.folder / file), key, value)))
 
     def part(self, dictionary: str, module: str) -> None:
         self.write(f"src/mdc/{module.replace('.', '/')}.py", "NEW = True\n")

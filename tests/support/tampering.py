@@ -112,13 +112,9 @@ def plant(r: Path, change: dict[str, Any]) -> None:
     if kind == "copy":
         rest = [r / rest[0]]
     kinds: dict[str, Callable[..., Any]] = {
-        **{"set": lambda path, key, to: edit(path, lambda found: set_key(found, key, to)), "write": put},
+        **{"set": lambda path, key, to: edit(path, lambda found: set_value(found, key, to)), "write": put},
         **{"cut": lambda path: put(path, path.read_bytes()[:512]), "remove": Path.unlink},
     }
     (kinds.get(kind) or globals()[kind])(r / first, *rest)
     if change.get("hidden"):
         seal(r, rest[0] if kind == "copy" else r / first)
-
-
-def set_key(found: dict[str, Any], key: str, to: Any) -> None:
-    set_value(found, tuple(int(step) if step.isdigit() else step for step in key.split(".")), to)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from changed import put
 from scale_files import ROOT, read_params, scale_values, write_params
 
 from mdc.plan.config.read import read_yaml
@@ -89,18 +90,29 @@ def toy() -> dict[str, Any]:
     return values
 
 
+def good(done: subprocess.CompletedProcess[str]) -> str:
+    """Standard output of a call that must have done well."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 class Project:
-    """A copy of the project in ``folder``, or a clone of another such copy, and its tools from the folder ``bin``."""
+    """A copy of the project in ``folder``, or a clone of another such copy, and its tools from the folder ``bin``.
+
+    ``calls`` and ``die`` are the files of the stand-in for `mdc`, if that is among the tools.
+    """
 
     def __init__(self, folder: Path, bin: Path = BIN, source: Project | None = None, **variables: str) -> None:
-        self.folder = folder
-        self.bin = bin
-        self.environment = {**os.environ, "PYTHONPATH": str(folder / "src"), **WHO, **variables}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.bin, self._seen = folder, bin, 0
+        self.calls, self.die = ((source or self).folder.parent / name for name in ("calls", "die"))
         # as an activated environment has it
-        self.environment["PATH"] = f"{bin}{os.pathsep}{self.environment['PATH']}"
+        path = f"{bin}{os.pathsep}{os.environ['PATH']}"
+        own = {"PYTHONPATH": str(folder / "src"), "PATH": path, "CALLS": str(self.calls), "DIE": str(self.die)}
+        self.environment = {**os.environ, **own, **WHO, **variables}
         if source is not None:
             self.git("clone", "--quiet", str(source.folder), ".")
-            self.values = read_params(folder)
+            self.restore()
             return
         for part in PARTS:
             (folder / part).parent.mkdir(parents=True, exist_ok=True)
@@ -119,6 +131,22 @@ class Project:
         """Write ``values`` to the two files, beside what other scales need."""
         write_params(self.folder, self.values, shared=read_yaml(ROOT / "params.yaml")["shared"])
 
+    def edit(self, key: str, to: Any) -> None:
+        """Write ``values`` with another one at ``key`` ("probe.lr")."""
+        put(self.values, key, to)
+        self.write()
+
+    def restore(self) -> None:
+        """The files, and ``values``, as they were committed."""
+        self.git("checkout", ".")
+        self.values = read_params(self.folder)
+
+    def called(self) -> list[str]:
+        """The jobs that the stand-in was called for since this was last asked, sorted."""
+        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
+        found, self._seen = lines[self._seen :], len(lines)
+        return sorted(found)
+
     def keep_artefacts(self, names: Sequence[str]) -> None:
         """Leave DVC the stages of these tables and figures alone: each costs every `dvc repro` a Snakemake."""
         assert set(names) <= set(self.values["artefacts"])
@@ -135,13 +163,15 @@ class Project:
         )
 
     def git(self, *arguments: str) -> str:
-        done = self.run("git", "-c", "init.defaultBranch=main", *arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return good(self.run("git", "-c", "init.defaultBranch=main", *arguments))
 
     def commit(self) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "state")
+
+    def make(self, *arguments: str) -> None:
+        """A call of Snakemake that must do well."""
+        good(self.snakemake(*arguments))
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(self.bin / "snakemake", *arguments)
@@ -154,9 +184,7 @@ class Project:
 
     def dvc(self, *arguments: str) -> str:
         """Standard output of a DVC call that must do well."""
-        done = self.run(self.bin / "dvc", *arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return good(self.run(self.bin / "dvc", *arguments))
 
     def adopt(self, *stages: str) -> subprocess.CompletedProcess[str]:
         """What `make adopt` calls."""
