@@ -16,6 +16,7 @@ from fuzzing import ANY, SMALL, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 from scale_files import scale_values
+from small_project import options
 
 from mdc.app.cli import main
 from mdc.plan.config.read import read_yaml, validate
@@ -162,7 +163,7 @@ def test_a_jobs_configuration(place: Path, what: str, monkeypatch: pytest.Monkey
     places = {"folder": place / "scale", "out": place / "out"}
     places |= {"pretrain": {"runtime": place / "runtime.json", "state": place / "state"}}.get(verb, {})
     places |= {"probe": {"cache": place / "cache"}}.get(verb, {})
-    arguments = [word for option, path in places.items() for word in (f"--{option}", str(path))]
+    arguments = options(**places)
 
     def run(config: dict[str, Any]) -> int:
         (place / "config.json").write_text(json.dumps(config, default=str))

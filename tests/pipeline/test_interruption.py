@@ -14,15 +14,10 @@ from typing import Any
 
 import psutil
 import pytest
-import small_project
 import torch
-from small_project import MDC, SCALE
+from small_project import MDC, longer, options, with_data
 
-from mdc.app.cli import main
 from mdc.models.weights import load_weights
-from mdc.plan.config.read import validate
-from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json, read_json_lines, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,40 +25,25 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 
 
-def plan(**recipe: Any) -> Plan:
-    """The small project's scale with a longer training."""
-    values = small_project.values()
-    values["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
-    values["pretrain"]["recipe"] |= {"epochs": 8, "batch_size": 32, "validate_every": 20, **recipe}
-    return Plan(validate(values))
-
-
 class Place:
     """A scale's folder with the data of a toy run, and what the run must give."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.scale = folder, ScaleFolder(folder / "results" / SCALE)
-        self.jobs = plan().jobs
-        for name, job in self.jobs.items():
-            write_json(self.scale.config(name), job.config())
-            if name.startswith("data/"):
-                assert main([job.verb, str(self.scale.config(name))]) == 0
+        self.folder, self.scale = folder, with_data(longer(), folder)
         self.runtime("often", save_every=0)
         (self.whole,) = self.carry_out("whole", {"argv": self.pretrain("whole"), "kills": [[]]})
         assert self.whole["statuses"] == [0]
 
     def runtime(self, name: str, **more: int) -> None:
-        values = {"workers": 0, "log_every": 1, **more}
-        write_json(self.folder / f"{name}.json", values)
+        write_json(self.folder / f"{name}.json", {"workers": 0, "log_every": 1, **more})
 
     def call(self, verb: str, config: Path, **places: Path) -> list[str]:
-        options = [word for option, path in places.items() for word in (f"--{option}", str(path))]
-        return [verb, str(config), "--folder", str(self.scale.root), *options]
+        return [verb, str(config), *options(folder=self.scale.root, **places)]
 
     def pretrain(self, name: str, runtime: str = "often", config: Path | None = None) -> list[str]:
-        f, config = self.folder, config or self.scale.config(f"runs/{MDC}")
-        places = {"out": f / "out" / name, "state": f / "state" / name, "runtime": f / f"{runtime}.json"}
-        return self.call("pretrain", config, **places)
+        places = {"out": self.folder / "out" / name, "state": self.folder / "state" / name}
+        places["runtime"] = self.folder / f"{runtime}.json"
+        return self.call("pretrain", config or self.scale.config(f"runs/{MDC}"), **places)
 
     def probe(self, name: str) -> list[str]:
         """Of the run where the convention has it, trained once."""
@@ -99,10 +79,6 @@ class Place:
         return [
             {key: value for key, value in line.items() if key not in ("images_per_second", "mfu")} for line in lines
         ]
-
-
-def _text(paths: dict[str, Path]) -> dict[str, str]:
-    return {name: str(path) for name, path in paths.items()}
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +143,7 @@ def test_a_full_disk_while_saving_is_one_line_and_the_last_state_stays(place: Pl
 def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_the_bit(place: Place) -> None:
     """Sent to the launcher alone, to all at once (as clusters do), or to one worker; the workers are in sessions of their own."""
     config = place.folder / "two.json"
-    write_json(config, plan(processes=2, epochs=30).jobs[f"runs/{MDC}"].config())
+    write_json(config, longer(processes=2, epochs=30).jobs[f"runs/{MDC}"].config())
     place.runtime("rarely")
     mdc = [sys.executable, "-m", "mdc.app.cli"]
 
@@ -205,7 +181,7 @@ def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_
 def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:
     """Another number of threads rounds otherwise at most: the same run, and a manifest that tells of two segments."""
     rarely = place.folder / "rarely.json"
-    write_json(rarely, plan(threads=2).jobs[f"runs/{MDC}"].config())
+    write_json(rarely, longer(threads=2).jobs[f"runs/{MDC}"].config())
     killed = {"argv": place.pretrain("tempo"), "kills": [[{"operation": 30}]]}
     (first,) = place.carry_out("tempo", {**killed, "leave": True})
     assert first["statuses"] == [-9]

@@ -14,13 +14,12 @@ from typing import Any
 import psutil
 import pytest
 import slurm_stand_in
-from small_project import config as config_of
+from small_project import with_data
 from toy_project import BIN, Project
 
-from mdc.app.cli import main
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.records import json_text, read_json_lines, write_text
+from mdc.plan.records import read_json_lines
 
 pytestmark = pytest.mark.slow
 
@@ -38,20 +37,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     made.write()
     profile = made.folder / "workflow/profiles/slurm/config.yaml"
     text = profile.read_text()
-    for placeholder, value in (
-        ("slurm_account=NAME", "slurm_account=vision"),
-        ("slurm_partition=NAME", "slurm_partition=a100"),
-    ):
-        text, found = re.subn(rf"# - {placeholder} .*", f"- {value}", text)
+    for option, value in (("slurm_account", "vision"), ("slurm_partition", "a100")):
+        text, found = re.subn(rf"# - {option}=NAME .*", f"- {option}={value}", text)
         assert found == 1
     profile.write_text(text)
 
     monkeypatch.chdir(made.folder)
-    for name, job in Plan(validate(made.values)).jobs.items():
-        write_text(str(config_of(Path("results/toy"), name)), json_text(job.config()))
-        if job.verb in ("corpus", "choice-set", "vocabulary"):
-            assert main([job.verb, str(config_of(Path("results/toy"), name))]) == 0
-
+    with_data(Plan(validate(made.values)))
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in slurm_stand_in.COMMANDS:

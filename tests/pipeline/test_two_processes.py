@@ -8,17 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import small_project
-from small_project import SCALE
+from small_project import MDC, longer, options, with_data
 
-from mdc.app.cli import main
-from mdc.plan.config.read import validate
-from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import write_json
 
 pytestmark = pytest.mark.slow
-RUN = "runs/alt/ViT-T-12/mdc/s0"
 
 # Leaving the group waits for all, as under nccl; and the second process fails in its sixth step
 FAILS = """
@@ -40,14 +34,7 @@ if "RANK" in os.environ:
 
 class Place:
     def __init__(self, folder: Path) -> None:
-        self.folder, self.scale = folder, ScaleFolder(folder / "results" / SCALE)
-        values = small_project.values()
-        values["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
-        values["pretrain"]["recipe"] |= {"epochs": 4, "batch_size": 32, "validate_every": 20, "processes": 2}
-        for name, job in Plan(validate(values)).jobs.items():
-            write_json(self.scale.config(name), job.config())
-            if name.startswith("data/"):
-                assert main([job.verb, str(self.scale.config(name))]) == 0
+        self.folder, self.scale = folder, with_data(longer(epochs=4, processes=2), folder)
         write_json(folder / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
 
     def train(self, name: str, failure: str = "") -> tuple[int, list[str]]:
@@ -56,16 +43,12 @@ class Place:
         if failure:
             hooks.mkdir(exist_ok=True)
             (hooks / "sitecustomize.py").write_text(FAILS.format(failure=failure))
-        config = [str(self.scale.config(RUN)), "--folder", str(self.scale.root)]
-        places = {"out": "out", "state": "state", "runtime": "runtime.json"}
-        options = [
-            w
-            for key, at in places.items()
-            for w in (f"--{key}", str(self.folder / at / name) if key != "runtime" else str(self.folder / at))
-        ]
+        places = {"folder": self.scale.root, "runtime": self.folder / "runtime.json"}
+        places |= {"out": self.folder / "out" / name, "state": self.folder / "state" / name}
+        words = [str(self.scale.config(f"runs/{MDC}")), *options(**places)]
         paths = [str(hooks)] * bool(failure) + os.environ.get("PYTHONPATH", "").split(os.pathsep)
         done = subprocess.run(
-            [sys.executable, "-m", "mdc.app.cli", "pretrain", *config, *options],
+            [sys.executable, "-m", "mdc.app.cli", "pretrain", *words],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True,
             text=True,

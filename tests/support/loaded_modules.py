@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from confined import forked
 
 PACKAGE = "mdc"
 _SLOW = ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "torch.utils.tensorboard", "open_clip", "sklearn.datasets")
@@ -37,14 +39,7 @@ def main(plan: Path, told: Path) -> None:
     assert not [name for name in sys.modules if name.startswith(PACKAGE)]
     found = {}
     for job, call in json.loads(plan.read_text()).items():
-        child = os.fork()
-        if child == 0:
-            try:
-                run(call, told)
-            finally:
-                sys.stderr.flush()
-                os._exit(0 if sys.exc_info()[0] is None else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, job
+        assert forked(partial(run, call, told)) == 0, job
         found[job] = json.loads(told.read_text())
     told.write_text(json.dumps(found))
 

@@ -47,6 +47,14 @@ def plan(seeds: tuple[int, ...] = (0,)) -> Plan:
     return Plan(validate(values(seeds)))
 
 
+def longer(**recipe: Any) -> Plan:
+    """The plan with more pairs, and a longer training, by ``recipe``."""
+    found = values()
+    found["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
+    found["pretrain"]["recipe"] |= {"epochs": 8, "batch_size": 32, "validate_every": 20, **recipe}
+    return Plan(validate(found))
+
+
 def make(folder: Path, seeds: tuple[int, ...] = (0,)) -> None:
     """Every job, called with relative paths in ``folder``, as the workflow does; then the copies."""
     write_params(folder, values(seeds))
@@ -70,8 +78,22 @@ def do_jobs(plan: Plan, names: Iterable[str] | None = None, root: Path = Path())
         places = {"state": root / ".state" / name, "cache": root / ".state/features"}
         places |= {"runtime": runtime} if verb == "pretrain" else {}
         given: dict[str, Any] = {option: places[option] for option in VERBS[verb].options if option in places}
-        words = [word for option, place in given.items() for word in (f"--{option}", str(place))]
-        do(verb, Call(read_job(path, verb), folder, folder.job(name), arguments=(verb, str(path), *words), **given))
+        words = (verb, str(path), *options(**given))
+        do(verb, Call(read_job(path, verb), folder, folder.job(name), arguments=words, **given))
+
+
+def with_data(plan: Plan, root: Path = Path()) -> ScaleFolder:
+    """The configurations of all jobs, and the data done, in ``root``/results."""
+    folder = ScaleFolder(root / "results" / plan.params.scale)
+    for name, job in plan.jobs.items():
+        write_text_if_changed(folder.config(name), json_text(job.config()))
+    do_jobs(plan, [name for name in plan.jobs if name.startswith("data/")], root)
+    return folder
+
+
+def options(**places: Path) -> list[str]:
+    """As a command line has them: --out OUT --state STATE."""
+    return [word for name, place in places.items() for word in (f"--{name}", str(place))]
 
 
 def config(r: Path, job: str) -> Path:
