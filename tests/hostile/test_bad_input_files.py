@@ -115,7 +115,7 @@ def test_a_class_without_a_usable_image_in_one_split(tmp_path: Path) -> None:
 def run(tmp_path: Path) -> Path:
     """A run's folder with a checkpoint and the manifest that names it."""
     folder = tmp_path / "run"
-    save_weights(folder / "checkpoint.safetensors", arc(), {"format": "mdc-weights-1"})
+    save_weights(folder / "checkpoint.safetensors", toy.model("arc"), {"format": "mdc-weights-1"})
     named(folder)
     return folder
 
@@ -123,10 +123,6 @@ def run(tmp_path: Path) -> Path:
 def named(folder: Path) -> None:
     outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
     write_json(folder / "run.json", {"kind": "run", "config_sha256": "c", "outputs": outputs})
-
-
-def arc(seed: int = 0, method: str = "arc") -> torch.nn.Module:
-    return toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=seed)
 
 
 def test_pickled_code_is_not_run(run: Path, tmp_path: Path) -> None:
@@ -145,7 +141,7 @@ def test_pickled_code_is_not_run(run: Path, tmp_path: Path) -> None:
 
 
 def test_pickled_code_as_a_runs_state_is_not_run(tmp_path: Path) -> None:
-    model = arc()
+    model = toy.model("arc")
     torch.save({"x": Payload(tmp_path / "evil")}, tmp_path / LATEST)
     states = toy.states(tmp_path, toy.job(toy.METHODS["arc"], toy.recipe()))
     assert states.load(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)) is None
@@ -174,7 +170,7 @@ def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
     other = toy.BACKBONE.model_copy(update={"width": 64})
     with pytest.raises(UserError, match="does not fit the backbone"):
         trained_encoder(run / "checkpoint.safetensors", other)
-    save_weights(run / "checkpoint.safetensors", arc(seed=1), {"format": "mdc-weights-1"})
+    save_weights(run / "checkpoint.safetensors", toy.model("arc", 1), {"format": "mdc-weights-1"})
     with pytest.raises(UserError, match="not the checkpoint that"):
         read_run(run)
     sha256 = sha256_file(run / "checkpoint.safetensors")
@@ -185,7 +181,7 @@ def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_model_is_passed_over_and_changes_nothing(tmp_path: Path) -> None:
-    models = [arc(), arc(method="clip", seed=1)]
+    models = [toy.model("arc"), toy.model("clip", 1)]
     optimizers = [build_optimizer(model, toy.recipe(), toy.PROTOCOL) for model in models]
     states = toy.states(tmp_path, toy.job(toy.METHODS["arc"], toy.recipe()))
     states.write(copied(models[0], optimizers[0]), Position(3))

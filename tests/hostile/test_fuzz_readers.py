@@ -251,7 +251,7 @@ def _as_json(tree: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
-    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.model("arc")
     place = folder / "run"
     save_weights(place / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
     outputs = {"checkpoint.safetensors": sha256_file(place / "checkpoint.safetensors")}
@@ -294,7 +294,7 @@ def test_checkpoints(run: Path) -> None:
 
 def test_states(run: Path) -> None:
     path = run.parent / "state" / LATEST
-    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.model("arc")
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
     generator = torch.get_rng_state()
     states = toy.states(path.parent, toy.job(toy.METHODS["arc"], toy.recipe()))

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from mdc.training import launch
 
 HOLD = """
 import os, sys
-from functools import partial
 from pathlib import Path
 from mdc.plan.processes.gpus import claim_gpus
 claim_gpus(int(sys.argv[1]), "mdc test", Path(sys.argv[2]))
@@ -40,9 +40,9 @@ class Jobs:
         self.folder, self.visible = folder, visible
         self.all: list[subprocess.Popen[str]] = []
 
-    def start(self, count: int) -> subprocess.Popen[str]:
+    def start(self, count: int, code: str = HOLD) -> subprocess.Popen[str]:
         job = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(count), str(self.folder)],
+            [sys.executable, "-c", code, str(count), str(self.folder)],
             env={**os.environ, "CUDA_VISIBLE_DEVICES": self.visible},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -59,16 +59,12 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, request: pytest.FixtureRequest) -> Jobs:
+def jobs(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Jobs]:
     made = Jobs(tmp_path / "locks", getattr(request, "param", "0,1,2,3"))
-
-    def end() -> None:
-        for job in made.all:
-            job.kill()
-            job.communicate()
-
-    request.addfinalizer(end)
-    return made
+    yield made
+    for job in made.all:
+        job.kill()
+        job.communicate()
 
 
 def _waits(job: subprocess.Popen[str]) -> str:
@@ -111,14 +107,7 @@ def test_a_child_holds_what_its_dead_parent_claimed(jobs: Jobs) -> None:
     code = HOLD.replace(
         "print(", "child = os.fork()\nif not child: sys.stdin.read(); os._exit(0)\nprint(child) or print("
     )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code, "4", str(jobs.folder)],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": jobs.visible},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    jobs.all.append(parent)
+    parent = jobs.start(4, code)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()

@@ -92,7 +92,7 @@ def run_case(
     # the paper's learning rate. Keys' biases have no gradient in truth (softmax does not see them), so AdamW makes
     # steps of pure rounding out of theirs: a larger rate shows as a larger difference there, and nowhere else.
     recipe = toy.recipe(accumulation=accumulation if group.world > 1 else 1, processes=group.world, lr=5e-4)
-    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.model(method)
     objective = toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, BATCH, "fp32", duplicates, group)
 
     def batches(start: int) -> Iterator[CaptionBatch]:
