@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,7 @@ import torch
 import training_batches
 from torch import Tensor, nn
 
-from mdc.models.build import ModelSetup, build
+from mdc.data.loader.batch import CaptionBatch
 from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise
@@ -151,42 +150,30 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
     protocol: ProtocolPretrain = params.protocol.pretrain
     assert isinstance(backbone, Backbone)
     vocabulary = Vocabulary.full()
-    ids, source = training_batches.encoded(args.captions, size * (args.repeats + 1), vocabulary)
     method = params.methods["clip"]
     model = build(ModelSetup(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0)).to(args.device)
     peer = Peer(backbone, model, recipe, protocol.adam_eps, args)
     optimizer = build_optimizer(model, recipe, protocol)
     objective = build_objective(model, Setup(method, protocol, vocabulary.mask_id, size, args.precision))
-    times: dict[str, list[float]] = {"ours": [], "open_clip": []}
-    for repeat in range(args.repeats + 1):
-        chunk = ids[repeat * size : (repeat + 1) * size]
-        batch = training_batches.make_batch(chunk, vocabulary, backbone.image_size, repeat)
-        images, tokens = normalise(batch.images), _padded(chunk)
-        losses = {}
-        for side in ("ours", "open_clip") if repeat % 2 else ("open_clip", "ours"):
-            began = time.perf_counter()
-            if side == "ours":
-                prepared = each_tensor(objective.prepare(batch), lambda tensor: tensor.to(args.device))
-                losses[side] = objective.backward(prepared)["loss"]
-                optimizer.step()
-                optimizer.zero_grad()
-                objective.after_step()
-            else:
-                losses[side] = peer.step(images, tokens)
-            if args.device.startswith("cuda"):
-                torch.cuda.synchronize()
-            if repeat:  # the first is a warm-up
-                times[side].append(size / (time.perf_counter() - began))
-        told = ", ".join(f"{side} {float(loss):.5f}" for side, loss in sorted(losses.items()))
-        print(f"repeat {repeat}: loss {told}", flush=True)
-        close = 1e-4 if args.precision == "fp32" else 1e-2
-        if repeat == 0 and not torch.isclose(losses["ours"].float(), losses["open_clip"].float(), rtol=close):
-            raise SystemExit("the two do not compute the same loss, so their speeds say nothing")
-    setting = f"{args.precision}, {rows.threads(args.threads)}, {source}"
-    what = f"training step of CLIP, {backbone.label} at {backbone.image_size} px, batch {size}"
-    return rows.compared(
-        what, "open_clip's training loop", "images/s", times["ours"], times["open_clip"], setting, args.device
-    )
+
+    def prepare(captions: list[list[int]], number: int) -> tuple[CaptionBatch, Tensor, Tensor]:
+        batch = training_batches.make_batch(captions, vocabulary, backbone.image_size, number)
+        return batch, normalise(batch.images), _padded(captions)
+
+    def ours(batch: CaptionBatch, *_: Tensor) -> Tensor:
+        prepared = each_tensor(objective.prepare(batch), lambda tensor: tensor.to(args.device))
+        loss = objective.backward(prepared)["loss"]
+        optimizer.step()
+        optimizer.zero_grad()
+        objective.after_step()
+        return loss
+
+    def theirs(_: CaptionBatch, images: Tensor, tokens: Tensor) -> Tensor:
+        return peer.step(images, tokens)
+
+    what = f"training step of CLIP, {backbone.label} at {backbone.image_size} px"
+    sides = {"ours": ours, "open_clip": theirs}
+    return training_batches.compare(what, "open_clip's training loop", sides, prepare, size, args)
 
 
 def _padded(chunk: list[list[int]]) -> Tensor:

@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -48,25 +50,43 @@ def is_dead(path: str) -> bool:
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def photos(width: int, height: int, parquet: Path | None) -> list[bytes]:
-    """JPEGs with large shapes and some noise, or the first images of a file."""
-    if parquet is not None:
-        import pyarrow.parquet
-
-        with pyarrow.parquet.ParquetFile(parquet) as file:
-            return next(file.iter_batches(PHOTOS, columns=["image"])).column("image").to_pylist()
+def photo(seed: int, quality: int, size: tuple[int, int] | None = None) -> bytes:
+    """A JPEG with large shapes and some noise; without a ``size``, 256 pixels high and 256 to 384 wide."""
     from PIL import Image
 
-    found = []
-    for seed in range(PHOTOS):
-        draw = np.random.default_rng(seed)
-        coarse = Image.fromarray(draw.integers(0, 256, (9, 12, 3), dtype=np.uint8))
-        pixels = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), dtype=float)
-        pixels = np.clip(pixels + draw.normal(0, 6, pixels.shape), 0, 255).astype(np.uint8)
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "JPEG", quality=88)
-        found.append(buffer.getvalue())
-    return found
+    draw = np.random.default_rng(seed)
+    coarse = Image.fromarray(draw.integers(0, 256, (9, 12, 3), dtype=np.uint8))
+    size = size or (int(draw.integers(256, 385)), 256)
+    pixels = np.asarray(coarse.resize(size, Image.Resampling.BICUBIC), dtype=float)
+    pixels = np.clip(pixels + draw.normal(0, 6, pixels.shape), 0, 255).astype(np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()
+
+
+def photos(width: int, height: int, parquet: Path | None) -> list[bytes]:
+    """Drawn photos, or the first images of a file."""
+    if parquet is None:
+        return [photo(seed, 88, (width, height)) for seed in range(PHOTOS)]
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(parquet) as file:
+        return next(file.iter_batches(PHOTOS, columns=["image"])).column("image").to_pylist()
+
+
+@contextmanager
+def serving(folder: Path, images: list[bytes]) -> Iterator[str]:
+    """The address of a server of these images, in a process of its own; ``folder`` holds them."""
+    folder.mkdir(exist_ok=True)
+    for number, image in enumerate(images):
+        (folder / f"{number:03d}.jpg").write_bytes(image)
+    command = [sys.executable, __file__, "--serve", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        finally:
+            server.kill()
 
 
 def serve(folder: Path) -> None:
@@ -215,20 +235,12 @@ def main() -> None:
     settings = {**SETTINGS, **{name: getattr(args, name) for name in ("processes", "threads", "rows_per_shard")}}
     with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
         place = Path(name)
-        for number, photo in enumerate(photos(args.width, args.height, args.images)):
-            (place / f"{number:03d}.jpg").write_bytes(photo)
-        command = [sys.executable, __file__, "--serve", str(place)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                assert server.stdout
-                address = f"http://127.0.0.1:{server.stdout.readline().strip()}"
-                captions = [f"photo number {n} of many" for n in range(args.rows)]
-                urls = [f"{address}/photo/{n}.jpg" for n in range(args.rows)]
-                if args.list:
-                    captions, urls = rewritten(args.list, address)
-                _rounds(place, captions, urls, address, settings, args)
-            finally:
-                server.kill()
+        with serving(place, photos(args.width, args.height, args.images)) as address:
+            captions = [f"photo number {n} of many" for n in range(args.rows)]
+            urls = [f"{address}/photo/{n}.jpg" for n in range(args.rows)]
+            if args.list:
+                captions, urls = rewritten(args.list, address)
+            _rounds(place, captions, urls, address, settings, args)
 
 
 def _rounds(

@@ -33,6 +33,7 @@ import torch
 from PIL import Image
 from torchvision.io import decode_jpeg
 from tqdm import tqdm
+from turns import rates
 
 from mdc.data.formats import images
 from mdc.data.formats.pixels import crop_box
@@ -198,21 +199,6 @@ def whole_ways(corpus: Path) -> dict[str, Part]:
     return {OURS: run, "whole: torchvision, torch": with_vision, "whole: Pillow, Pillow": all_pillow}
 
 
-def rates(parts: dict[str, Part], rounds: int) -> dict[str, list[float]]:
-    """Images a second of processor time of each part in each round; the parts take turns at going first."""
-    names = list(parts)
-    for part in parts.values():
-        part()  # imports, caches
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for number in tqdm(range(rounds), desc="rounds", disable=None, leave=False):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            began = time.process_time()
-            count = parts[name]()
-            found[name].append(count / (time.process_time() - began))
-    return found
-
-
 def compare(args: argparse.Namespace) -> None:
     warnings.filterwarnings("ignore", message="The image decoding and encoding")  # it is to be given up, at every call
     torch.set_num_threads(1)
@@ -225,7 +211,7 @@ def compare(args: argparse.Namespace) -> None:
     print(f"{len(data)} {what}, {SHORTER} pixels at the shorter side, quality {args.quality}, {size:.0f} kB on average")
     with tempfile.TemporaryDirectory() as folder:
         parts = bare_ways([image for image, _ in data]) | whole_ways(corpus_of(data, Path(folder)))
-        found = rates(parts, args.rounds)
+        _, found = rates(parts, args.rounds, time.process_time)
     for name, each in found.items():
         print(f"{name:28s} {statistics.median(each):6.0f} images/s   [{min(each):.0f}, {max(each):.0f}]")
     peers = {"bare: Pillow, torch": "decoding and resizing alone, as ours does", "bare: Pillow, Pillow": "Pillow alone"}

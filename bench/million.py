@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import rows
-from download import SETTINGS, photos
+from download import SETTINGS, photos, serving
 
 WORDS = "a photo of the old red dog near two boats at night with some people who look into their own water"
 COLUMNS = {"format": "parquet", "url_column": "url", "caption_column": "caption", "key_column": "key", "path": None}
@@ -113,32 +113,22 @@ def main() -> None:
     settings = {**SETTINGS, "processes": args.processes, "threads": 32, "rows_per_shard": 2_000}
     with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
         place = Path(name)
-        (place / "photos").mkdir()
-        for number, photo in enumerate(photos(400, 300, None)):
-            (place / f"photos/{number:03d}.jpg").write_bytes(photo)
-        command = [sys.executable, str(Path(__file__).with_name("download.py")), "--serve", str(place / "photos")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                assert server.stdout
-                write_list(place / "set/list", args.rows, f"http://127.0.0.1:{server.stdout.readline().strip()}")
-                print(f"{platform.machine()}, {os.cpu_count()} cores, {args.processes} processes")
-                subset = {"pairs": args.pairs, "seed": 0}
-                config = {"dataset": {"path": "set", "list": COLUMNS, "subset": subset}, "download": settings}
-                whole = {
-                    **config,
-                    "dataset": {"path": "whole", "list": {**COLUMNS, "path": "set/list"}, "subset": None},
-                }
-                n = args.groups
-                stages = (
-                    ("plan", config, f"planning {args.pairs:,} of {args.rows:,} rows"),
-                    ("plan", config, "planning again what is planned"),
-                    ("download", config, f"downloading one group of {n}"),
-                    ("shards", config, f"cutting one group of {n} into shards"),
-                    ("plan", whole, f"planning all of {args.rows:,} rows"),
-                )
-                rows.write("million", [stage(name, place, how, n, what) for name, how, what in stages], args.results)
-            finally:
-                server.kill()
+        with serving(place / "photos", photos(400, 300, None)) as address:
+            write_list(place / "set/list", args.rows, address)
+            print(f"{platform.machine()}, {os.cpu_count()} cores, {args.processes} processes")
+            subset = {"pairs": args.pairs, "seed": 0}
+            config = {"dataset": {"path": "set", "list": COLUMNS, "subset": subset}, "download": settings}
+            columns = {**COLUMNS, "path": "set/list"}
+            whole = {**config, "dataset": {"path": "whole", "list": columns, "subset": None}}
+            n = args.groups
+            stages = (
+                ("plan", config, f"planning {args.pairs:,} of {args.rows:,} rows"),
+                ("plan", config, "planning again what is planned"),
+                ("download", config, f"downloading one group of {n}"),
+                ("shards", config, f"cutting one group of {n} into shards"),
+                ("plan", whole, f"planning all of {args.rows:,} rows"),
+            )
+            rows.write("million", [stage(name, place, how, n, what) for name, how, what in stages], args.results)
 
 
 if __name__ == "__main__":

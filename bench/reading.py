@@ -26,7 +26,7 @@ import torch
 import torchvision.transforms.v2 as transforms
 import webdataset
 from PIL import Image
-from turns import in_turns
+from turns import rates
 
 from mdc.data.formats import pixels
 from mdc.data.loader.batches import CaptionBatches
@@ -132,19 +132,17 @@ PEERS: dict[str, Callable[[], Callable[[bytes], torch.Tensor]]] = {
 def compare(corpus: Path, args: argparse.Namespace, workers: int, what: str) -> Iterator[rows.Row]:
     """A row for each way in which webdataset reads."""
     sides = {"ours": ours(corpus, workers)} | {n: theirs(corpus, workers, made()) for n, made in PEERS.items()}
-    counts = {name: way() for name, way in sides.items()}
+    counts, found = rates(sides, args.rounds, time.perf_counter if workers else time.process_time)
     # a worker that has less than a batch left drops it
     if min(counts.values()) < max(counts.values()) - (workers + 1) * loader.BATCH:
         raise SystemExit(f"the loaders do not yield as many images: {counts}")
-    found = in_turns(sides, args.rounds, time.perf_counter if workers else time.process_time, warm_up=False)
-    rates = {name: [counts[name] / seconds for seconds in each] for name, each in found.items()}
     setting = f"{workers} workers, one thread each" if workers else "in the training process"
     unit = "images/s" if workers else "images/processor s"
     told = (
         f"{what} to batches of {loader.BATCH} at {loader.SIZE} px, {f'{workers} workers' if workers else 'no workers'}"
     )
     for name in PEERS:
-        yield rows.compared(told, name, unit, rates["ours"], rates[name], setting)
+        yield rows.compared(told, name, unit, found["ours"], found[name], setting)
 
 
 def main() -> None:

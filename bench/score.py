@@ -19,7 +19,7 @@ from typing import Any
 import rows
 import torch
 from torch import Tensor
-from turns import in_turns
+from turns import answered
 
 from mdc.diffusion.likelihood import mask_counts
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
@@ -113,18 +113,21 @@ def cost(args: argparse.Namespace) -> None:
             for pair in pairs
         ]
 
-    passes = len(pairs) * args.samples
-    same = _compare(f"Monte Carlo, {passes:,} passes", ours, plain, passes, args)
+    passes, peers = len(pairs) * args.samples, "the plain loop, as LLaDA's"
+    row, same = compared(f"scoring captions by MDC, Monte Carlo, {passes:,} passes", peers, ours, plain, passes, args)
+    rows.write("score", [row], args.results)
     worst = max(float((a - b).abs().max()) for a, b in zip(*same, strict=True))
     print(f"  log p under the same masks: greatest difference {worst:.1e} nats")
     steps = sum(len(pair.tokens) - 1 for pair in pairs)
-    both = _compare(
-        f"heuristic, {steps} passes",
+    row, both = compared(
+        f"scoring captions by MDC, heuristic, {steps} passes",
+        peers,
         lambda: [one.value for one in scorer.heuristic(scorer.look(images), pairs)],
         lambda: [peer.heuristic(torch.tensor(pair.tokens), visual[pair.image]) for pair in pairs],
         steps,
         args,
     )
+    rows.write("score", [row], args.results)
     print(f"  scores: greatest difference {max(abs(a - b) for a, b in zip(*both, strict=True)):.1e} nats")
 
 
@@ -147,23 +150,16 @@ def _masks(pair: Pair, draws: Sequence[Any], samples: int) -> Tensor:
     return where.flatten(0, 1)
 
 
-def _compare(
-    name: str, ours: Callable[[], Any], peer: Callable[[], Any], passes: int, args: argparse.Namespace
-) -> tuple[Any, Any]:
-    """Both in turns; writes the row, and returns what both found."""
-    found: dict[str, Any] = {}
-
-    def kept(side: str, run: Callable[[], Any]) -> Callable[[], None]:
-        return lambda: found.update({side: run()})
-
-    times = in_turns({"ours": kept("ours", ours), "peer": kept("peer", peer)}, args.repeats)
+def compared(
+    what: str, peer: str, ours: Callable[[], Any], plain: Callable[[], Any], passes: int, args: argparse.Namespace
+) -> tuple[rows.Row, tuple[Any, Any]]:
+    """The row of so many passes by both in turns, and what both found."""
+    found, times = answered({"ours": ours, "plain": plain}, args.repeats)
     each = {side: [1e3 * seconds / passes for seconds in taken] for side, taken in times.items()}
     towers = "tiny towers" if args.small else "ViT-B/32 and 12 layers"
-    what = f"scoring captions by MDC, {name}, {towers}"
     setting = f"fp32, {rows.threads(args.threads)}"
-    row = rows.compared(what, "the plain loop, as LLaDA's", "ms/pass", each["ours"], each["peer"], setting)
-    rows.write("score", [row], args.results)
-    return found["ours"], found["peer"]
+    row = rows.compared(f"{what}, {towers}", peer, "ms/pass", each["ours"], each["plain"], setting)
+    return row, (found["ours"], found["plain"])
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 import rows
+from download import photo
+from plan import ROOT, unpacked
 
 from mdc.data.shards.index import ShardReader
 from mdc.plan.records import sha256_file
@@ -76,26 +78,9 @@ print(json.dumps({"cpu": once[0], "wall": once[1], "both": sum(used()) - before,
 """
 
 
-def photos(count: int) -> list[bytes]:
-    """JPEGs of 256 to 384 pixels with large shapes and some noise, of quality 95, as a download leaves them."""
-    from PIL import Image
-
-    found = []
-    for seed in range(count):
-        draw = np.random.default_rng(seed)
-        coarse = Image.fromarray(draw.integers(0, 256, (9, 12, 3), dtype=np.uint8))
-        size = (int(draw.integers(256, 385)), 256)
-        pixels = np.asarray(coarse.resize(size, Image.Resampling.BICUBIC), dtype=float)
-        pixels = np.clip(pixels + draw.normal(0, 6, pixels.shape), 0, 255).astype(np.uint8)
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "JPEG", quality=95)
-        found.append(buffer.getvalue())
-    return found
-
-
 def downloaded(folder: Path, parts: int, rows: int) -> None:
     """A data set as a download leaves it: seven rows in ten have an image."""
-    images = photos(64)
+    images = [photo(seed, 95) for seed in range(64)]
     for name in ("plan", "shards", "accounts"):
         (folder / "d" / name).mkdir(parents=True)
     asked = {"subset": {"pairs": parts * rows, "seed": 0}}
@@ -155,22 +140,14 @@ def main() -> None:
     parser.add_argument("--mirror", action="store_true", help="tars of others, whose images are decoded")
     parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
     args = rows.arguments(parser, parts=4, rows=200, rounds=1)
-    here = Path(__file__).parents[1]
     source, corpora = (SOURCE, ("all", "half")) if not args.mirror else ({**SOURCE, "from": "mirror"}, ("all",))
-    ways: dict[str, tuple[Path, str, int]] = {
-        "1 process": (here / "src", "parts", 1),
-        "2 processes": (here / "src", "parts", 2),
-    }
+    ways = {"1 process": (ROOT / "src", "parts", 1), "2 processes": (ROOT / "src", "parts", 2)}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if args.against:
-            archive = subprocess.run(
-                ["git", "archive", args.against, "src"], cwd=here, stdout=subprocess.PIPE, check=True
-            )
-            with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-                tar.extractall(folder / "before", filter="data")
-            how = "parts" if (folder / "before/src/mdc/data/shards/parts.py").is_file() else "corpus"
-            ways = {"before": (folder / "before/src", how, 1), **ways}
+            before = unpacked(folder / "before", args.against)
+            how = "parts" if (before / "mdc/data/shards/parts.py").is_file() else "corpus"
+            ways = {"before": (before, how, 1), **ways}
         downloaded(folder / "data", args.parts, args.rows)
         os.environ["MDC_DATA"] = str(folder / "data")
         if args.mirror:

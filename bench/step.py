@@ -10,7 +10,6 @@ The first loss of both must be the same, or nothing is told. By default ViT-B/32
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 
 import rows
@@ -56,36 +55,19 @@ def plain_backward(model: Captioner, batch: CaptionBatch, mask_id: int, pad_id: 
 
 def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.Row:
     """Both sides on batches of ``size``, of one backbone of a scale."""
-    device = torch.device(args.device)
     params = load(args.params, scale)
     backbone = params.training.backbones[name]
     assert isinstance(backbone, Backbone)
     method, protocol = params.methods["mdc"], params.protocol.pretrain
     vocabulary = Vocabulary.full()
-    ids, source = training_batches.encoded(args.captions, size * (args.repeats + 1), vocabulary)
     sides = {side: _side(side, method, backbone, protocol, vocabulary, size, args) for side in ("ours", "plain")}
-    times: dict[str, list[float]] = {"ours": [], "plain": []}
-    for repeat in range(args.repeats + 1):
-        chunk = ids[repeat * size : (repeat + 1) * size]
-        host = training_batches.make_batch(chunk, vocabulary, backbone.image_size, repeat)
-        batch = host.to(device)
-        losses = {}
-        for side in ("ours", "plain") if repeat % 2 else ("plain", "ours"):
-            began = time.perf_counter()
-            losses[side] = sides[side](host, batch)
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            if repeat:  # the first is a warm-up
-                times[side].append(size / (time.perf_counter() - began))
-        print(f"repeat {repeat}: loss ours {float(losses['ours']):.5f}, plain {float(losses['plain']):.5f}", flush=True)
-        close = 1e-4 if args.precision == "fp32" else 1e-2
-        if repeat == 0 and not torch.isclose(losses["ours"].float(), losses["plain"].float(), rtol=close):
-            raise SystemExit("the two do not compute the same loss, so their speeds say nothing")
-    setting = f"{args.precision}, {rows.threads(args.threads)}, {source}"
-    what = f"training step of MDC, {backbone.label} at {backbone.image_size} px, batch {size}"
-    return rows.compared(
-        what, "Algorithm 1 as written", "images/s", times["ours"], times["plain"], setting, args.device
-    )
+
+    def prepare(captions: list[list[int]], number: int) -> tuple[CaptionBatch, CaptionBatch]:
+        host = training_batches.make_batch(captions, vocabulary, backbone.image_size, number)
+        return host, host.to(torch.device(args.device))
+
+    what = f"training step of MDC, {backbone.label} at {backbone.image_size} px"
+    return training_batches.compare(what, "Algorithm 1 as written", sides, prepare, size, args)
 
 
 def _side(

@@ -6,9 +6,13 @@ import argparse
 import gzip
 import json
 import os
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import rows
 import torch
 
 from mdc.data.loader.batch import CaptionBatch
@@ -57,7 +61,39 @@ def make_batch(captions: list[list[int]], vocabulary: Vocabulary, size: int, see
     )
 
 
-# --- the command line of both benches of a step -----------------------------------------------------------------------
+# --- what both benches of a step have in common -----------------------------------------------------------------------
+
+
+def compare(
+    what: str,
+    peer: str,
+    sides: Mapping[str, Callable[..., torch.Tensor]],
+    prepare: Callable[[list[list[int]], int], tuple[Any, ...]],
+    size: int,
+    args: argparse.Namespace,
+) -> rows.Row:
+    """The row of two ways of a training step on batches of ``size``, ours first; a loss is what a way gives.
+
+    ``prepare``: from captions, and the number of their batch, to what both ways are given, which is not timed. Their first losses
+    must be the same, or nothing is told.
+    """
+    ids, source = encoded(args.captions, size * (args.repeats + 1), Vocabulary.full())
+    names, times = list(sides), {side: list[float]() for side in sides}
+    for repeat in range(args.repeats + 1):
+        given, losses = prepare(ids[repeat * size :][:size], repeat), {}
+        for side in names if repeat % 2 else names[::-1]:
+            began = time.perf_counter()
+            losses[side] = sides[side](*given)
+            if args.device.startswith("cuda"):
+                torch.cuda.synchronize()
+            if repeat:  # the first is a warm-up
+                times[side].append(size / (time.perf_counter() - began))
+        print(f"repeat {repeat}: loss {', '.join(f'{side} {float(losses[side]):.5f}' for side in names)}", flush=True)
+        close = 1e-4 if args.precision == "fp32" else 1e-2
+        if repeat == 0 and not torch.isclose(*(losses[side].float() for side in names), rtol=close):
+            raise SystemExit("the two do not compute the same loss, so their speeds say nothing")
+    setting = f"{args.precision}, {rows.threads(args.threads)}, {source}"
+    return rows.compared(f"{what}, batch {size}", peer, "images/s", *times.values(), setting, args.device)
 
 
 def step_options(what: str) -> argparse.ArgumentParser:

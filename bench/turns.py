@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def in_turns(
@@ -25,3 +26,22 @@ def in_turns(
             ways[name]()
             found[name].append(clock() - began)
     return found
+
+
+def answered(ways: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, Any], dict[str, list[float]]]:
+    """What each way found last, and its seconds as ``in_turns`` has them."""
+    found: dict[str, Any] = {}
+
+    def kept(name: str) -> Callable[[], None]:
+        return lambda: found.update({name: ways[name]()})
+
+    return found, in_turns({name: kept(name) for name in ways}, rounds)
+
+
+def rates(
+    ways: Mapping[str, Callable[[], int]], rounds: int, clock: Callable[[], float]
+) -> tuple[dict[str, int], dict[str, list[float]]]:
+    """How many things each way does, as its first call, which warms up, says; and things a second in each round."""
+    counts = {name: way() for name, way in ways.items()}
+    found = in_turns(ways, rounds, clock, warm_up=False)
+    return counts, {name: [counts[name] / seconds for seconds in each] for name, each in found.items()}

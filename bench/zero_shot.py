@@ -10,13 +10,10 @@ Both compute the same model (ViT-B/32 with a decoder of 12 layers; --small: a ti
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
 
 import rows
 import torch
-from score import B32, TINY
-from turns import in_turns
+from score import B32, TINY, compared
 
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
 from mdc.models.captioner import Captioner
@@ -52,19 +49,10 @@ def cost(args: argparse.Namespace) -> None:
             found.append(float(log_probs.double().sum()))
         return found
 
-    found: dict[str, list[float]] = {}
-
-    def kept(side: str, run: Callable[[], Any]) -> Callable[[], None]:
-        return lambda: found.update({side: run()})
-
-    times = in_turns({"ours": kept("ours", ours), "peer": kept("peer", plain)}, args.repeats)
-    each = {side: [1e3 * seconds / len(pairs) for seconds in taken] for side, taken in times.items()}
-    towers = "tiny towers" if args.small else "ViT-B/32 and 12 layers"
-    what = f"zero-shot classification by likelihood, {args.classes} classes, {towers}"
-    setting = f"fp32, {rows.threads(args.threads)}"
-    row = rows.compared(what, "encode and decode a pair at a time", "ms/pass", each["ours"], each["peer"], setting)
+    what = f"zero-shot classification by likelihood, {args.classes} classes"
+    row, found = compared(what, "encode and decode a pair at a time", ours, plain, len(pairs), args)
     rows.write("zero_shot", [row], args.results)
-    worst = max(abs(a - b) for a, b in zip(found["ours"], found["peer"], strict=True))
+    worst = max(abs(a - b) for a, b in zip(*found, strict=True))
     print(f"  scores: greatest difference {worst:.1e} nats")
 
 
