@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 from shown import STATISTICS, shown_job, write_manifest
-
-from mdc.plan.records import sha256_file
 
 IMAGES = 60
 PLACE = {"corpus": {"key": "d", "label": "Described"}, "backbone": {"key": "B", "label": "ViT-B"}, "pooling": ""}
@@ -48,11 +44,8 @@ class CaptionedWorld:
                 for system, values in systems.items()
                 for image in range(IMAGES)
             ]
-            self.given[name] = path = write_manifest(folder, name, "metrics.json")
-            parquet.write_table(pa.Table.from_pylist(rows), path.with_name("metrics.parquet"))
-            outputs = {"metrics.parquet": sha256_file(path.with_name("metrics.parquet"))}
-            told: dict[str, Any] = {name: {} for name in systems}
-            write_manifest(folder, name, path.name, kind="metrics", systems=told, outputs=outputs)
+            told: dict[str, Any] = {"kind": "metrics", "systems": {name: {} for name in systems}}
+            self.given[name] = write_manifest(folder, name, "metrics.json", tables={"metrics.parquet": rows}, **told)
         self.systems = [
             {**PLACE, **ROW, "key": f"d/{system}", "system": system, "method": {"key": system, "label": system.title()}}
             | {"runs": [f"captions/{system}/s{seed}" for seed in self.seeds], "records": list(self.given)}
@@ -64,12 +57,6 @@ class CaptionedWorld:
         """Of a figure of these systems."""
         columns = [{"key": column, "label": column, "part": "paper"} for column in self.columns]
         asked = {"systems": self.systems, "columns": columns, "contrasts": [], "primary": [], "primary_column": "CIDEr"}
-        asked |= {
-            "seeds": self.seeds,
-            "statistics": STATISTICS,
-            "clip": "",
-            "judge": "",
-            "contests": [],
-            "choose": None,
-        }
+        asked |= {"seeds": self.seeds, "statistics": STATISTICS}
+        asked |= {"clip": "", "judge": "", "contests": [], "choose": None}
         return shown_job(artefact, self.given, **asked, **fields)

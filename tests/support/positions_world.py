@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 from shown import STATISTICS, shown_job, write_manifest
-
-from mdc.plan.records import sha256_file
 
 METHODS = {"arc": "ARC", "rtl": "ARC right to left", "mdc": "MDC"}
 PIECES = 6
@@ -48,12 +44,8 @@ def positions_world(folder: Path, seeds: tuple[int, ...] = (0,)) -> tuple[Any, d
             for n in range(CAPTIONS)
             for place in range(1, PIECES + 2)
         ]
-        given[name] = write_manifest(folder, name, "positions.json")
-        outputs = {}
-        for file, rows in (("tokens.parquet", token_rows(method, seed)), ("gradients.parquet", taught)):
-            parquet.write_table(pa.Table.from_pylist(rows), given[name].with_name(file))
-            outputs[file] = sha256_file(given[name].with_name(file))
-        write_manifest(folder, name, "positions.json", outputs=outputs)
+        tables = {"tokens.parquet": token_rows(method, seed), "gradients.parquet": taught}
+        given[name] = write_manifest(folder, name, "positions.json", tables=tables)
     systems = [
         {
             "key": f"c/{method}",

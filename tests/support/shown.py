@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
-from mdc.plan.records import sha256_text
-from mdc.report.statistics.estimate import Estimate
+from mdc.plan.records import sha256_file, sha256_text
 
 STATISTICS = {"level": 0.95, "margins": {"top-1": 2.0, "mAP": 2.0}, "power": 0.8, "bootstrap": 500}
 OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}
@@ -39,12 +41,23 @@ def planned(scale: str) -> dict[str, Any]:
 
 
 def write_manifest(
-    folder: Path, name: str, file: str = "run.json", config: Mapping[str, Any] | None = None, **more: Any
+    folder: Path,
+    name: str,
+    file: str = "run.json",
+    config: Mapping[str, Any] | None = None,
+    tables: Mapping[str, list[dict[str, Any]]] | None = None,
+    **more: Any,
 ) -> Path:
-    """The manifest of the job ``name``, in a folder of its own, as :func:`shown_job` expects it."""
+    """The manifest of the job ``name``, in a folder of its own, as :func:`shown_job` expects it.
+
+    ``tables``: the rows of parquet files beside it, which it names.
+    """
     path = folder / name / file
     path.parent.mkdir(parents=True, exist_ok=True)
     told = {"id": name, "config": {"scale": "mini", **(config or {})}, "config_sha256": sha256_text(name), **more}
+    for table, rows in (tables or {}).items():
+        parquet.write_table(pa.Table.from_pylist(rows), path.with_name(table))
+        told.setdefault("outputs", {})[table] = sha256_file(path.with_name(table))
     path.write_text(json.dumps(told))
     return path
 
