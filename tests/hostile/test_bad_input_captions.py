@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from bad_input import WRONG, corpus_config, downloaded, tar_of, told
 from data_samples import encoded, iter_corpus, write_parquet
@@ -36,11 +35,6 @@ def test_empty_and_missing_captions(tmp_path: Path) -> None:
     assert found == ([("a dog",), ("!",)], {"no caption": 5})
     lists = [["a", None, ""], [], None, ["", None], ["b", "c"]]
     assert read(parquet(tmp_path, lists), tmp_path) == ([("a",), ("b", "c")], {"no caption": 3})
-
-
-def test_captions_of_one_more_text_type(tmp_path: Path) -> None:
-    captions = pa.array(["a dog", None, "a dog"]).dictionary_encode()
-    assert read(parquet(tmp_path, captions), tmp_path) == ([("a dog",)] * 2, {"no caption": 1})
 
 
 @pytest.mark.parametrize("value", [None, 3, 2.5, True, b"bytes", {"en": "a"}, [["nested"]], [1, None, {"a": "b"}]])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input import WRONG, corpus_config, downloaded, job_config, tar_of, told, write_config
+from bad_input import WRONG, corpus_config, downloaded, tar_of, told
 from changed import put
 from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_shard
 
@@ -126,15 +126,7 @@ def test_a_manifest_that_does_not_match_its_shards(corpus: Path, path: str, valu
     assert str(corpus) in str(error.value)
 
 
-def test_manifests_of_another_kind(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change(corpus, "kind", "cake")
-    job = job_config("data/vocabularies/words", inputs=["data/corpora/alt"], corpora=["alt"])
-    (tmp_path / "data/corpora").mkdir(parents=True)
-    (tmp_path / "data/corpora/alt").symlink_to(corpus)
-    config = write_config(tmp_path / "v.json", job)
-    said = told(["vocabulary", config, "--folder", str(tmp_path), "--out", str(tmp_path / "v")], capsys)
-    assert "describes neither a corpus nor a set of probes or choices" in said and not (tmp_path / "v").exists()
-    change(corpus, "kind", "corpus")
+def test_a_manifest_of_another_kind(corpus: Path) -> None:
     with pytest.raises(UserError, match="describes a corpus, a probe is expected here"):
         read_index(corpus, kind="probe")
 

@@ -40,11 +40,9 @@ def code(monkeypatch: pytest.MonkeyPatch, **changed: str) -> None:
 
 
 def done(folder: Path, jobs: Callable[[str], bool] = lambda job: True) -> dict[str, dict[str, object]]:
-    """Records, as far as they matter here, of all jobs as they are asked for now; their configurations."""
+    """Records of all jobs as they are asked for now; their configurations."""
     plan = small_project.plan()
-    for name, job in plan.jobs.items():
-        if jobs(name):
-            write_json(ScaleFolder(folder).record(name, job.verb), {"config": job.config()})
+    small_project.only_records(plan, ScaleFolder(folder), jobs)
     return {name: job.config() for name, job in plan.jobs.items()}
 
 

@@ -20,7 +20,6 @@ from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.records import write_json
 from mdc.plan.verbs import VERBS
 
 
@@ -32,10 +31,7 @@ def before() -> Plan:
 @pytest.fixture(scope="module")
 def results(before: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("results")
-    for name, job in before.jobs.items():
-        record = ScaleFolder(root / small_project.SCALE).record(name, job.verb)
-        record.parent.mkdir(parents=True, exist_ok=True)
-        write_json(record, {"config": job.config()})
+    small_project.only_records(before, ScaleFolder(root / small_project.SCALE))
     return root
 
 
@@ -93,10 +89,6 @@ def test_every_job_tells_whose_code_changed(
 def test_what_was_done_anew_since_is_told_without_a_hash(before: Plan, results: Path, tmp_path: Path) -> None:
     """Then no record says any more how it was done before."""
     now = Plan(validate(with_other(small_project.values(), ("probe", "lr"), 0.2)))
-    for name, job in now.jobs.items():
-        if name not in ARTEFACTS:
-            record = ScaleFolder(tmp_path / small_project.SCALE).record(name, job.verb)
-            record.parent.mkdir(parents=True, exist_ok=True)
-            write_json(record, {"config": job.config()})
+    small_project.only_records(now, ScaleFolder(tmp_path / small_project.SCALE), lambda job: job not in ARTEFACTS)
     said = what_changed(Place(now, results=tmp_path), "table1", before.jobs["table1"].config())
     assert said.startswith("probe/") and said.endswith(", behind table1, is asked for in another way")

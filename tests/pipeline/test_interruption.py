@@ -14,11 +14,9 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
 from small_project import MDC, longer, options, with_data
 
-from mdc.models.weights import load_weights
-from mdc.plan.records import read_json, read_json_lines, write_json
+from mdc.plan.records import read_json_lines, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -176,23 +174,3 @@ def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_
         assert steps == list(range(1, 181))
         for file in ("checkpoint.safetensors", "best.safetensors"):
             assert (place.folder / "out" / name / file).read_bytes() == (whole / file).read_bytes(), (name, file)
-
-
-def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:
-    """Another number of threads rounds otherwise at most: the same run, and a manifest that tells of two segments."""
-    rarely = place.folder / "rarely.json"
-    write_json(rarely, longer(threads=2).jobs[f"runs/{MDC}"].config())
-    killed = {"argv": place.pretrain("tempo"), "kills": [[{"operation": 30}]]}
-    (first,) = place.carry_out("tempo", {**killed, "leave": True})
-    assert first["statuses"] == [-9]
-    (told,) = place.carry_out("tempo", {"argv": place.pretrain("tempo", config=rarely), "kills": [[]]})
-    assert told["statuses"] == [0]
-    ours, whole = (place.folder / "out" / name for name in ("tempo", "whole"))
-    left, right = (load_weights(out / "checkpoint.safetensors") for out in (ours, whole))
-    assert left.keys() == right.keys() and all(
-        torch.allclose(left[name], right[name], rtol=0, atol=2e-3) for name in left
-    )
-    segments = read_json(ours / "run.json")["segments"]
-    assert [one["threads"] for one in segments] == [1, 2]
-    assert segments[0]["first_step"] == 1 and segments[0]["last_step"] + 1 == segments[1]["first_step"]
-    assert segments[1]["last_step"] == 48

@@ -287,21 +287,11 @@ def test_the_vqgan_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- captioners -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_tells_how_many_places_its_captions_have(r: Path) -> None:
-    """The smallest multiple of 8 that holds 99.5 % of the training captions with their EOT."""
-    told = read_json(r / RUN / "run.json")
-    lengths = read_json(r / "data/corpora/described/index.json")["captions"]["per_split"]["train"]["histogram"]
-    longest = max(map(int, lengths))  # of 32 captions the longest one is more than half a per cent
-    assert told["length"] == min(-(-(longest + 1) // 8) * 8, 76)
-    assert told["cut"] == sum(count for pieces, count in lengths.items() if int(pieces) + 1 > told["length"])
-    model = open_run(r / RUN)[0].load()
-    assert int(model.length) == told["length"]
-
-
 def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     """And is validated with it: the loss in its record is that of its checkpoint."""
     found, manifest = open_run(r / RUN)
     model = found.load()
+    assert int(model.length) == manifest["length"]
     index, codes = r / "data/corpora/described/index.json", r / CODES / "image_tokens.json"
     corpus = Corpus(found.job, index, found.vocabulary, 0, ALONE, codes)
     protocol = found.job.protocol.pretrain

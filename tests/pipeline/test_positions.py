@@ -49,24 +49,6 @@ def test_the_claim_is_the_difference_of_falls_summed_by_hand(r: Path) -> None:
     assert (claim["condition"], claim["kind"], claim["direction"]) == ("prefix", "fall", "too few groups")
 
 
-def test_the_curves_are_means_over_bins_of_relative_position(r: Path) -> None:
-    lines = [
-        line
-        for line in read_rows(r / "figure_position/figure_position.csv")
-        if (line["method"], line["context"], line["kind"]) == ("MDC", "own", "all")
-    ]
-    assert lines
-    for line in lines:
-        values = []
-        for seed in SEEDS:
-            for row in _tokens(r, "mdc", seed):
-                place = (row["place"] - 0.5) / max(row["tokens"] - 1, 1)
-                if not row["eot"] and int(place * 3) == int(float(line["position"]) * 3):
-                    values.append(row["own"] - row["own_blind"])
-        assert float(line["value"]) == pytest.approx(np.mean(values), abs=1e-4)
-        assert int(line["n"]) * len(SEEDS) == len(values)
-
-
 def test_methods_are_measured_on_the_same_tokens_and_arc_has_one_context(r: Path) -> None:
     """Of a left-to-right model the own and the matched contexts are the same; what repeats is told from the caption alone."""
     mdc, arc = _tokens(r, "mdc", 0), _tokens(r, "arc", 0)

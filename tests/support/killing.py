@@ -98,8 +98,7 @@ def carry_out(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Start a job, kill it, start it again until it ends; how each start ended, its seconds, and what it left in ``watch``.
 
     ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; ``watch``, a pattern; ``save_at``; and either
-    ``kills``, for each try a list of kills (with ``leave`` the last one ends the try), or ``every_operation``: try n
-    dies after operation n, until a try lives.
+    ``kills``, for each try a list of kills, or ``every_operation``: try n dies after operation n, until a try lives.
     """
     if "kills" in case:
         return [_try(case, n, kills) for n, kills in enumerate(case["kills"])]
@@ -114,7 +113,7 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
     statuses: list[int] = []
     seconds: list[float] = []
     left: list[str | None] = []
-    for kill in kills if case.get("leave") else [*kills, {}]:
+    for kill in [*kills, {}]:
         if 0 in statuses:  # it had ended before the kill came
             break
         began = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import read_job
-from mdc.plan.records import json_text, write_text, write_text_if_changed
+from mdc.plan.records import json_text, write_json, write_text, write_text_if_changed
 from mdc.plan.verbs import VERBS
 
 SCALE = "golden"
@@ -80,6 +80,12 @@ def do_jobs(plan: Plan, names: Iterable[str] | None = None, root: Path = Path())
         given: dict[str, Any] = {option: places[option] for option in VERBS[verb].options if option in places}
         words = (verb, str(path), *options(**given))
         do(verb, Call(read_job(path, verb), folder, folder.job(name), arguments=words, **given))
+
+
+def only_records(plan: Plan, folder: ScaleFolder, wanted: Callable[[str], bool] = lambda job: True) -> None:
+    """The record of each job, as far as its configuration: as if it had been done as it is asked for now."""
+    for name in filter(wanted, plan.jobs):
+        write_json(folder.record(name, plan.jobs[name].verb), {"config": plan.jobs[name].config()})
 
 
 def with_data(plan: Plan, root: Path = Path()) -> ScaleFolder:
