@@ -1,9 +1,8 @@
-"""Scores of captions through the real jobs: resumed, shared by processes, asked by a person, and what the tables make of them."""
+"""Scores of captions through the real jobs: asked by a person, and what the tables make of them."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.runs import open_run
 from mdc.plan.jobs.shown import ChoiceTableJob
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.records import UserError, read_json
 from mdc.report.scores import Choices, Store
 
 
@@ -66,60 +65,6 @@ def test_more_other_images_than_a_set_has_are_one_line(r: Path) -> None:
     how: dict[str, Any] = {"trained": None, "seed": 0, "others": 99, "samples": 16, "context_length": 77}
     with pytest.raises(UserError, match="ask for fewer"):
         Questions.open("relation", r / "data/choices/relation", **how).other_items(0)
-
-
-def _score(r: Path, *more: str) -> None:
-    job = f"scores/{MDC}/last"
-    assert main(["score-choices", str(config_of(r, job)), "--cache", ".state/scores", *more]) == 0
-
-
-@pytest.mark.usefixtures("own_copy")
-def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path: Path) -> None:
-    folder = r / f"scores/{MDC}/last"
-    before = sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")
-    _score(r)
-    parts = sorted(Path(".state/scores").rglob("*.json"))
-    assert len(parts) == 3  # a part of each set
-    changed = read_json(parts[0])
-    shutil.rmtree(folder)
-    parts[1].unlink()
-    stamp = parts[0].stat().st_mtime_ns
-    _score(r)
-    assert (sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")) == before
-    assert parts[0].stat().st_mtime_ns == stamp and parts[1].is_file(), "what was done is not done again"
-    parts[0].write_text(json.dumps(changed)[:-40])  # cut short
-    _score(r)
-    assert sha256_file(folder / "scores.parquet") == before[0]
-
-
-@pytest.mark.usefixtures("own_copy")
-@pytest.mark.parametrize(
-    ("verb", "job"), [("score-pairs", f"retrieval/{MDC}/last"), ("score-positions", f"positions/{MDC}/last")]
-)
-def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
-    """As after a kill: some parts are there, and no output."""
-    folder = r / job
-    call = [verb, str(config_of(r, job)), "--cache", ".state/parts"]
-    files = [path for path in folder.iterdir() if path.name != "host.json"]
-    before = {path: sha256_file(path) for path in files}
-    assert main(call) == 0
-    parts = sorted(Path(".state/parts").rglob("*.json"))
-    assert len(parts) > 1
-    shutil.rmtree(folder)
-    parts[0].unlink()
-    stamps = [path.stat().st_mtime_ns for path in parts[1:]]
-    assert main(call) == 0
-    assert {path: sha256_file(path) for path in files} == before
-    assert [path.stat().st_mtime_ns for path in parts[1:]] == stamps, "what was done is not done again"
-
-
-def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
-    config = read_json(config_of(r, f"scores/{MDC}/last"))
-    config["scoring"]["processes"] = 2
-    (tmp_path / "two.json").write_text(json.dumps(config))
-    command = ["score-choices", str(tmp_path / "two.json"), "--cache", str(tmp_path / "c")]
-    assert main([*command, "--folder", str(r), "--out", str(tmp_path / "out")]) == 0
-    assert sha256_file(tmp_path / "out/scores.parquet") == sha256_file(r / f"scores/{MDC}/last/scores.parquet")
 
 
 @pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
