@@ -1,13 +1,10 @@
-"""`mdc features`: the numbers that a probe sees, from a folder, parquet files and webdataset shards, and after a kill."""
+"""`mdc features`: the numbers that a probe sees, from a folder, parquet files and webdataset shards."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-import signal
-import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -29,8 +26,7 @@ from mdc.app.export import pictures
 from mdc.data.formats.images import center_resize
 from mdc.models.encoder import pool
 from mdc.models.runs import open_run
-from mdc.plan.processes.lock import locked
-from mdc.plan.records import UserError, read_json
+from mdc.plan.records import read_json
 
 COUNT = 70
 
@@ -155,21 +151,6 @@ def test_any_number_of_processes_gives_the_same_bytes(r: Path, photos: dict[str,
     assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "3.parquet").read_bytes()
 
 
-SLOW = """
-import sys, time
-from mdc.app.export import features, pictures
-pictures._FILES = 16
-write = features._write
-def slow(path, found):
-    write(path, found)
-    print(path.name, flush=True)
-    time.sleep(5)
-features._write = slow
-from mdc.app.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 def test_a_bar_counts_the_images_that_are_done(
     r: Path, photos: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,44 +165,6 @@ def test_a_bar_counts_the_images_that_are_done(
     assert asked(r, place, out, "--processes", "2") == 0
     (bar,) = bars
     assert bar.n == bar.total == len(photos) and bar.unit == "image" and bar.initial == 0
-
-
-def wait_until_unlocked(folder: Path) -> None:
-    """Workers of a killed call end within a second."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            with locked(folder):
-                return
-        except UserError:
-            assert time.monotonic() < deadline, "a worker outlives its call"
-            time.sleep(0.2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path, processes: str) -> None:
-    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
-    words = call(r, place, out, "--processes", processes)
-    with subprocess.Popen([sys.executable, "-c", SLOW, *words], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        first = [process.stdout.readline().strip() for _ in range(2)]
-        os.kill(process.pid, signal.SIGKILL)
-    wait_until_unlocked(tmp_path / ".out.parquet.parts")
-    parts = tmp_path / ".out.parquet.parts"
-    kept = {path.name: path.stat().st_mtime_ns for path in parts.glob("*.parquet")}
-    assert set(first) <= set(kept) and len(kept) < 5 and not out.exists()
-    seen: list[int] = []
-    with pytest.MonkeyPatch.context() as patch:
-        from mdc.app.export import features
-
-        made = features._write
-        patch.setattr(features, "_write", lambda path, found: (seen.append(int(path.stem)), made(path, found)))
-        assert main(words) == 0
-    assert seen == [number for number in range(5) if f"{number:08d}.parquet" not in kept]
-    whole = tmp_path / "whole.parquet"
-    assert asked(r, place, whole, "--processes", "1") == 0
-    assert out.read_bytes() == whole.read_bytes() and not parts.exists()
 
 
 def test_pieces_of_other_images_are_not_taken(r: Path, photos: dict[str, bytes], tmp_path: Path) -> None:

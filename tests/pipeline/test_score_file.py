@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,48 +216,6 @@ def test_an_interrupted_call_goes_on_and_another_table_starts_afresh(
         kept.append("")
         assert asked(r, path, out, "--processes", "1", *more) == 0
         assert len(kept) == 2 + 1 + 3, change
-
-
-SLOW = """
-import sys, time
-from mdc.app import kept_parts, score_file
-from mdc.app.export import pictures
-pictures._FILES = score_file._IMAGES = 1
-def slow(module, name):
-    write = getattr(module, name)
-    def writing(path, found):
-        write(path, found)
-        print(path.name, flush=True)
-        time.sleep(60)
-    setattr(module, name, writing)
-slow(score_file, "_keep")
-from mdc.app.export import features
-slow(features, "_write")
-from mdc.app.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.parametrize("verb", ["score", "features"])
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
-    r: Path, images: dict[str, bytes], tmp_path: Path, verb: str
-) -> None:
-    out = str(tmp_path / "o.parquet")
-    words = {
-        "score": ["score", str(table(tmp_path / "t.csv", CAPTIONS)), "--run", MDC, "--samples", "16"],
-        "features": ["features", MDC, str(tmp_path)],
-    }
-    whole = [*words[verb], "--out", out, "--scale", r.name, "--processes", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-c", SLOW, *whole], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline().strip()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and errors.count("\n") == 1 and "rerun to resume" in errors
-    assert (tmp_path / f".o.parquet.parts/{first}").is_file() and not Path(out).exists()
-    assert main(whole) == 0 and Path(out).is_file() and not list(tmp_path.glob(".*.parts"))
 
 
 def test_what_cannot_be_done_ends_in_one_line(
