@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import toy
-from bad_input import ROOT, WRONG, Payload, corpus_config, job_config, told, write_config
+from bad_input import ROOT, WRONG, Payload, corpus_config, job_config, name_weights, told, write_config
 from confined import full_disk, without_root_powers
 from data_samples import complete, encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe
 from probing_world import ProbingWorld
@@ -116,20 +116,15 @@ def run(tmp_path: Path) -> Path:
     """A run's folder with a checkpoint and the manifest that names it."""
     folder = tmp_path / "run"
     save_weights(folder / "checkpoint.safetensors", toy.model("arc"), {"format": "mdc-weights-1"})
-    named(folder)
+    name_weights(folder)
     return folder
-
-
-def named(folder: Path) -> None:
-    outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
-    write_json(folder / "run.json", {"kind": "run", "config_sha256": "c", "outputs": outputs})
 
 
 def test_pickled_code_is_not_run(run: Path, tmp_path: Path) -> None:
     path = run / "checkpoint.safetensors"
     for dump in (torch.save, lambda obj, to: Path(to).write_bytes(pickle.dumps(obj))):
         dump({"encoder.x": Payload(tmp_path / "evil")}, path)
-        named(run)
+        name_weights(run)
         checkpoint, _ = read_run(run)
         with pytest.raises(UserError, match=r"checkpoint\.safetensors: not a readable safetensors"):
             trained_encoder(checkpoint, toy.BACKBONE)

@@ -19,6 +19,7 @@ from mdc.app.cli import main
 from mdc.plan.config.read import load
 from mdc.plan.config.sources import CorpusSource
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import sha256_file, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 #: inputs that are wrong in one way each, by the test that tries them
@@ -44,6 +45,12 @@ def corpus_config(path: Path, source: dict[str, Any], max_skipped: float = 0.5) 
     """A configuration of ``mdc corpus`` with this source."""
     source = complete(source, CorpusSource)
     return write_config(path, job_config("data/corpora/alt", name="c", source=source, max_skipped=max_skipped))
+
+
+def name_weights(run: Path, **more: Any) -> None:
+    """The manifest of a run, which names the weights that lie there now."""
+    outputs = {"checkpoint.safetensors": sha256_file(run / "checkpoint.safetensors")}
+    write_json(run / "run.json", {"kind": "run", "config_sha256": "c", "outputs": outputs, **more})
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
