@@ -9,7 +9,6 @@ other; a ratio is within a repeat, and its median is shown. Images are read once
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 from collections.abc import Callable
@@ -66,10 +65,7 @@ class Peer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = rows.parser(__doc__, images=8, threads=1, repeats=3)
     parser.add_argument("--coca", type=Path, default=ROOT / ".coca", help="the environment's folder")
     args = rows.arguments(parser, images=1, repeats=1)
     python = args.coca / "bin/python"

@@ -13,7 +13,6 @@ against the bound as its formula stands there, differentiated by autograd.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,12 +137,8 @@ def steps(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--captions", type=int, default=16)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = rows.parser(__doc__, captions=16, repeats=3, layers=2, width=128)
     parser.add_argument("--vocabulary", type=int, default=8018, help="tokens of the vocabulary; 49408 at scale paper")
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--width", type=int, default=128)
     args = rows.arguments(parser, captions=2, repeats=2, vocabulary=500)
     backbone = OnTokens.model_validate(
         {

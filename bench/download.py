@@ -212,16 +212,10 @@ def theirs(folder: Path, settings: dict[str, object]) -> tuple[float, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=6000)
+    about, photo_size = __doc__.splitlines()[0], {"width": 400, "height": 300}
+    parser = rows.parser(about, rows=6000, rows_per_shard=1000, rounds=2, processes=1, threads=32, **photo_size)
     parser.add_argument("--list", type=Path, help="a TSV of caption and URL without a header, instead of --rows")
     parser.add_argument("--images", type=Path, help="a parquet file with a column image, instead of synthetic photos")
-    parser.add_argument("--width", type=int, default=400)
-    parser.add_argument("--height", type=int, default=300)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=32)
-    parser.add_argument("--rows-per-shard", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without img2dataset's own command line")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ours", nargs=2, help=argparse.SUPPRESS)

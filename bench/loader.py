@@ -232,11 +232,8 @@ def compare(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = rows.parser(__doc__.splitlines()[0], count=512, quality=95, rounds=9)
     parser.add_argument("--photos", type=Path, help="a parquet file; default: flickr8k.parquet in MDC_DATA if there")
-    parser.add_argument("--count", type=int, default=512)
-    parser.add_argument("--quality", type=int, default=95)
-    parser.add_argument("--rounds", type=int, default=9)
     args = rows.arguments(parser, count=128, rounds=2)
     print(f"{platform.processor() or platform.machine()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     compare(args)

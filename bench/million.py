@@ -10,7 +10,6 @@ pays.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -104,11 +103,8 @@ def stage(name: str, data: Path, config: Mapping[str, object], groups: int, what
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--pairs", type=int, default=300_000)
+    parser = rows.parser(__doc__, rows=1_000_000, pairs=300_000, processes=2)
     parser.add_argument("--groups", type=int, default=30, help="jobs that would share the list; one of them is done")
-    parser.add_argument("--processes", type=int, default=2)
     args = rows.arguments(parser, rows=20_000, pairs=6_000, groups=3)
     settings = {**SETTINGS, "processes": args.processes, "threads": 32, "rows_per_shard": 2_000}
     with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:

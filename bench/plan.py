@@ -9,7 +9,6 @@ three cases: from nothing; again, when the plan is there; grown by a tenth. With
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -138,9 +137,7 @@ def main() -> None:
         return
     import rows
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--pairs", type=int, default=300_000)
+    parser = rows.parser(__doc__.splitlines()[0], rows=1_000_000, pairs=300_000)
     parser.add_argument("--kinds", nargs="+", choices=("parquet", "tsv"), default=["parquet", "tsv"])
     parser.add_argument("--against", metavar="REV", help="a revision of this repository whose planning runs beside")
     args = rows.arguments(parser, rows=20_000, pairs=6_000, kinds=["parquet"])

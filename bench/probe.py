@@ -123,13 +123,11 @@ def compared(size: Sequence[int], arguments: argparse.Namespace) -> list[rows.Ro
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = rows.parser(__doc__.splitlines()[0], rounds=3, threads=1)
     parser.add_argument("--items", type=int, help="one size of one's own: so many features")
     parser.add_argument("--dim", type=int, help="of so many numbers each")
     parser.add_argument("--classes", type=int)
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="say what each part of a step takes, and train nothing")
     arguments = rows.arguments(parser, items=1000, epochs=1)
     own = [getattr(arguments, name) for name in ("items", "dim", "classes", "epochs")]

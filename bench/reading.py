@@ -146,11 +146,8 @@ def compare(corpus: Path, args: argparse.Namespace, workers: int, what: str) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = rows.parser(__doc__.splitlines()[0], count=1024, quality=95, rounds=7)
     parser.add_argument("--photos", type=Path, help="a parquet file; default: flickr8k.parquet in MDC_DATA if there")
-    parser.add_argument("--count", type=int, default=1024)
-    parser.add_argument("--quality", type=int, default=95)
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--workers", type=int, default=2, help="of the second comparison; 0 leaves it out")
     args = rows.arguments(parser, count=256, rounds=2)
     torch.set_num_threads(1)

@@ -9,7 +9,6 @@ the run from its last state. One process, threads as the recipe says; medians of
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import statistics
@@ -100,11 +99,10 @@ def resume(job: PretrainJob, folder: ScaleFolder, root: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = rows.parser(__doc__.splitlines()[0], repeats=3)
     parser.add_argument("--params", default="params.yaml")
     parser.add_argument("--scale", default="mini")
     parser.add_argument("--run", help="its id; default: the scale's last MDC run")
-    parser.add_argument("--repeats", type=int, default=3)
     args = rows.arguments(parser, repeats=1)
     plan = Plan(load(args.params, args.scale))
     known = {one.id: one for one in plan.runs}

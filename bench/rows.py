@@ -226,6 +226,14 @@ def told(row: Row) -> str:
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
+def parser(about: str | None, **numbers: int) -> argparse.ArgumentParser:
+    """The command line of a bench that is ``about`` this; ``numbers``: options that take whole numbers, and their defaults."""
+    found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in numbers.items():
+        found.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
+    return found
+
+
 def arguments(parser: argparse.ArgumentParser, **quick: Any) -> argparse.Namespace:
     """The command line of a bench, with what all have: ``--quick``, which takes other defaults, and ``--results``."""
     parser.add_argument("--quick", action="store_true", help="the smallest sensible sizes, to see that all works")

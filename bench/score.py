@@ -163,11 +163,8 @@ def compared(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = rows.parser(__doc__, samples=16, repeats=3, threads=1)
     parser.add_argument("--images", type=int, default=6, help="images, each with one item of three options")
-    parser.add_argument("--samples", type=int, default=16)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--small", action="store_true")
     args = rows.arguments(parser, images=2, samples=16, repeats=2, small=True)
     torch.set_num_threads(args.threads)

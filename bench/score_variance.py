@@ -47,12 +47,9 @@ _SHORT, _SHORTS = 10, 20  # tokens of a caption of which all masks are taken, an
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = kept.parser(__doc__, items=200, samples=1024, threads=1)
     parser.add_argument("run", type=Path, help="a run's folder, of a masked method")
     parser.add_argument("choices", type=Path, help="a choice set's folder")
-    parser.add_argument("--items", type=int, default=200)
-    parser.add_argument("--samples", type=int, default=1024)
-    parser.add_argument("--threads", type=int, default=1)
     args = kept.arguments(parser, items=20, samples=64)
     torch.set_num_threads(args.threads)
     items, again = sampled_items(args, 0), sampled_items(args, 1)

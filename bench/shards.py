@@ -12,7 +12,6 @@ not counted.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import json
@@ -133,10 +132,8 @@ def samples(corpus: Path, split: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", type=int, default=8)
+    parser = rows.parser(__doc__, parts=8, rounds=3)
     parser.add_argument("--rows", type=int, default=1000, help="of each part; seven in ten have an image")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mirror", action="store_true", help="tars of others, whose images are decoded")
     parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
     args = rows.arguments(parser, parts=4, rows=200, rounds=1)

@@ -148,14 +148,11 @@ def open_shards(folder: Path, args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shards", type=int, default=3000)
-    parser.add_argument("--per-shard", type=int, default=10_000)
+    parser = rows.parser(__doc__.splitlines()[0], shards=3000, per_shard=10_000, rounds=5)
     parser.add_argument(
         "--walk", type=int, default=100_000, metavar="SAMPLES", help="of how many headers are walked over"
     )
     parser.add_argument("--reads", type=int, default=9000, help="samples that are read in a round")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--start", type=Path, help=argparse.SUPPRESS)  # the process that is measured
     args = rows.arguments(parser, shards=30, walk=2000, reads=300, rounds=2)
     if args.start:

@@ -57,11 +57,7 @@ def cost(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=4)
-    parser.add_argument("--classes", type=int, default=32)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
+    parser = rows.parser(__doc__, images=4, classes=32, repeats=3, threads=1)
     parser.add_argument("--small", action="store_true")
     args = rows.arguments(parser, images=2, classes=16, repeats=2, small=True)
     torch.set_num_threads(args.threads)
