@@ -6,6 +6,8 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+GONE: Any = object()  #: in the place of a value: the key is not there
+
 
 def put(values: dict[str, Any], path: Sequence[str | int] | str, to: Any) -> dict[str, Any]:
     """``values`` itself, with ``to`` at ``path``, which may be written "a.0.b"; None takes the key away."""
@@ -22,11 +24,14 @@ def put(values: dict[str, Any], path: Sequence[str | int] | str, to: Any) -> dic
 
 
 def with_other(values: dict[str, Any], path: Sequence[str | int], to: Any) -> dict[str, Any]:
-    """``values`` with ``to`` at ``path``: a copy of what lies on the way alone, since a copy of all takes longer than a check."""
+    """``values`` with ``to`` at ``path``, or with nothing there: a copy of what lies on the way alone, as one of all is slow."""
     changed = copy.copy(values)
     inner: Any = changed
     for step in path[:-1]:
         inner[step] = copy.copy(inner[step])
         inner = inner[step]
-    inner[path[-1]] = to
+    if to is GONE:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = to
     return changed

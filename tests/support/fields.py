@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from changed import with_other
+from changed import GONE, with_other
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from scale_files import SHARED
@@ -17,7 +17,6 @@ from scale_files import SHARED
 from mdc.plan.config.read import validate
 from mdc.plan.records import UserError
 
-GONE: Any = object()  #: in the place of a value: the key is not there
 Path = tuple[str | int, ...]
 
 
@@ -70,17 +69,6 @@ def _places(scale: str, raw: Any, parsed: Any, path: Path) -> Iterator[Place]:
             yield from _places(scale, inner, parsed[key], (*path, key))
 
 
-def changed(values: dict[str, Any], path: Path, to: Any) -> dict[str, Any]:
-    """``values`` with ``to`` at ``path``."""
-    found = with_other(values, path, to)
-    if to is GONE:
-        inner: Any = found
-        for step in path[:-1]:
-            inner = inner[step]
-        del inner[path[-1]]
-    return found
-
-
 class Others:
     """Other values for the fields of ``scales``: by their types, as elsewhere, and as messages say what is allowed. What all
     scales share counts as the first one's."""
@@ -117,7 +105,7 @@ class Others:
                     continue
                 seen.append(value)
                 try:
-                    validate(changed(self.scales[place.scale], place.path, value))
+                    validate(with_other(self.scales[place.scale], place.path, value))
                 except UserError as error:
                     _, _, allowed = str(error).partition("allowed: ")
                     learned += [name for name in re.findall(r"[\w./-]+", allowed)[:9] if name not in learned]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import os
 import shutil
 from collections.abc import Callable, Container, Iterable
 from functools import cache
@@ -58,13 +58,9 @@ def longer(**recipe: Any) -> Plan:
 def make(folder: Path, seeds: tuple[int, ...] = (0,)) -> None:
     """Every job, called with relative paths in ``folder``, as the workflow does; then the copies."""
     write_params(folder, values(seeds))
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with contextlib.chdir(folder):
         do_jobs(plan(seeds))
         publish(Path("results") / SCALE)
-    finally:
-        os.chdir(before)
 
 
 def do_jobs(plan: Plan, names: Iterable[str] | None = None, root: Path = Path()) -> None:

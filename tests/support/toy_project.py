@@ -116,12 +116,10 @@ class Project:
             return
         for part in PARTS:
             (folder / part).parent.mkdir(parents=True, exist_ok=True)
-            if (ROOT / part).is_symlink():
-                (folder / part).symlink_to((ROOT / part).readlink())
-            elif (ROOT / part).is_dir():
+            if (ROOT / part).is_dir() and not (ROOT / part).is_symlink():
                 shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
             else:
-                shutil.copy(ROOT / part, folder / part)
+                shutil.copy(ROOT / part, folder / part, follow_symlinks=False)
         self.values = toy()
         self.write()
         self.git("init", "--quiet")

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import small_project
 import yaml
-from fields import GONE, Others, Path, Place, changed
+from changed import GONE, with_other
+from fields import Others, Path, Place
 from scale_files import ROOT, SCALES, scale_values
 
 from mdc.app.cli import main
@@ -26,7 +27,7 @@ PLACES = [OTHERS.where(field)[0] for field in OTHERS.by_field]
 
 def _refusal(values: dict[str, Any], path: Path, value: Any) -> str | None:
     try:
-        validate(changed(values, path, value))
+        validate(with_other(values, path, value))
     except UserError as error:
         return str(error)
     return None
@@ -53,7 +54,7 @@ def _rest(values: Any, text: str) -> str | None:
 
 def _of_the_file(place: Place, value: Any, refusal: str | None) -> bool:
     """Whether every line begins with a path that the file has, or, of a missing key, whose parent it has."""
-    values = changed(VALUES[place.scale], place.path, value)
+    values = with_other(VALUES[place.scale], place.path, value)
     for line in (refusal or "").splitlines():
         left = _rest(values, f".{line.removeprefix('params.yaml: ')}")
         if left is None or not re.match(r"( = |: |\.\w+: this key is missing$)", left):
