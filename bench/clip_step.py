@@ -17,6 +17,7 @@ from typing import Any
 
 import rows
 import torch
+import torch.nn.functional as F
 import training_batches
 from torch import Tensor, nn
 
@@ -158,7 +159,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
 
     def prepare(captions: list[list[int]], number: int) -> tuple[CaptionBatch, Tensor, Tensor]:
         batch = training_batches.make_batch(captions, vocabulary, backbone.image_size, number)
-        return batch, normalise(batch.images), _padded(captions)
+        return batch, normalise(batch.images), padded(batch)
 
     def ours(batch: CaptionBatch, *_: Tensor) -> Tensor:
         prepared = each_tensor(objective.prepare(batch), lambda tensor: tensor.to(args.device))
@@ -176,12 +177,10 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
     return training_batches.compare(what, "open_clip's training loop", sides, prepare, size, args)
 
 
-def _padded(chunk: list[list[int]]) -> Tensor:
-    """What open_clip's tokenizer makes of these captions: zeros behind EOT."""
-    tokens = torch.zeros(len(chunk), CONTEXT, dtype=torch.long)
-    for row, ids in enumerate(chunk):
-        tokens[row, : len(ids)] = torch.tensor(ids)
-    return tokens
+def padded(batch: CaptionBatch) -> Tensor:
+    """Captions as open_clip's tokenizer pads them, with zeros behind EOT."""
+    tokens = batch.tokens * (torch.arange(batch.tokens.shape[1]) < batch.lengths[:, None])
+    return F.pad(tokens, (0, CONTEXT - tokens.shape[1]))
 
 
 def main() -> None:

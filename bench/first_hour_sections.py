@@ -34,7 +34,6 @@ from first_hour_runs import (
 )
 from torch import Tensor
 
-from mdc.data.loader.batch import CaptionBatch
 from mdc.models import cross_entropy
 from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption import Beam, Unmasking
@@ -203,7 +202,7 @@ def _beside(here: Here, backbone: str, size: int) -> Found:
     peer = clip_step.Peer(job.backbone, model, job.recipe, eps, asked)
     made: Any = ours.training.data
     there = [
-        (normalise(one.images.to(here.device)), _zeros_behind(one).to(here.device)) for one in islice(made.made, 4)
+        (normalise(one.images.to(here.device)), clip_step.padded(one).to(here.device)) for one in islice(made.made, 4)
     ]
     batches = [pair for pair, _ in zip(cycle(there), range(steps), strict=False)]
     ours.resident()
@@ -215,14 +214,6 @@ def _beside(here: Here, backbone: str, size: int) -> Found:
         theirs.append(size / timed(here.device, lambda: peer.epoch(batches), 1, 0) * 1e3 * steps)
     told = {"images/s": median(mine), "open_clip images/s": median(theirs)}
     return {**told, "ratio": median(a / b for a, b in zip(mine, theirs, strict=True))}
-
-
-def _zeros_behind(batch: CaptionBatch) -> Tensor:
-    """Captions as open_clip's tokenizer pads them."""
-    short = torch.arange(batch.tokens.shape[1]) < batch.lengths[:, None]
-    padded = torch.zeros(len(batch), training_batches.CONTEXT, dtype=torch.long)
-    padded[:, : batch.tokens.shape[1]] = batch.tokens * short
-    return padded
 
 
 def _of_several(here: Here, processes: int) -> Iterator[Found]:
