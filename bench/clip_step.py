@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -173,7 +174,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
         return peer.step(images, tokens)
 
     what = f"training step of CLIP, {backbone.label} at {backbone.image_size} px"
-    sides = {"ours": ours, "open_clip": theirs}
+    sides: dict[str, Callable[..., Tensor]] = {"ours": ours, "open_clip": theirs}
     return training_batches.compare(what, "open_clip's training loop", sides, prepare, size, args)
 
 

@@ -80,7 +80,7 @@ def compare(
     ids, source = encoded(args.captions, size * (args.repeats + 1), Vocabulary.full())
     names, times = list(sides), {side: list[float]() for side in sides}
     for repeat in range(args.repeats + 1):
-        given, losses = prepare(ids[repeat * size :][:size], repeat), {}
+        given, losses = prepare(ids[repeat * size :][:size], repeat), dict[str, torch.Tensor]()
         for side in names if repeat % 2 else names[::-1]:
             began = time.perf_counter()
             losses[side] = sides[side](*given)
@@ -89,11 +89,13 @@ def compare(
             if repeat:  # the first is a warm-up
                 times[side].append(size / (time.perf_counter() - began))
         print(f"repeat {repeat}: loss {', '.join(f'{side} {float(losses[side]):.5f}' for side in names)}", flush=True)
+        ours, theirs = (losses[side].float() for side in names)
         close = 1e-4 if args.precision == "fp32" else 1e-2
-        if repeat == 0 and not torch.isclose(*(losses[side].float() for side in names), rtol=close):
+        if repeat == 0 and not torch.isclose(ours, theirs, rtol=close):
             raise SystemExit("the two do not compute the same loss, so their speeds say nothing")
     setting = f"{args.precision}, {rows.threads(args.threads)}, {source}"
-    return rows.compared(f"{what}, batch {size}", peer, "images/s", *times.values(), setting, args.device)
+    own, others = times.values()
+    return rows.compared(f"{what}, batch {size}", peer, "images/s", own, others, setting, args.device)
 
 
 def step_options(what: str) -> argparse.ArgumentParser:
