@@ -23,6 +23,7 @@ import training_batches
 from torch import Tensor, nn
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.models.build import ModelSetup, build
 from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise

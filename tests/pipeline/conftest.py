@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import small_project
-from PIL import Image
 from small_project import SCALE
 
 from mdc.app.cli import main
@@ -46,23 +45,6 @@ def r(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The results of the project, in which the test is, to be read only; the scale's own folder."""
     monkeypatch.chdir(made)
     return Path("results") / SCALE
-
-
-@pytest.fixture
-def files(r: Path, tmp_path: Path) -> list[Path]:
-    """Three images of a corpus's test split, which lie in a folder of their own."""
-    reader = ShardReader(r / "data/corpora/described", "test")
-    found = [tmp_path / f"pictures/{number}.png" for number in range(3)]
-    found[0].parent.mkdir()
-    for number, path in enumerate(found):
-        path.write_bytes(reader.read(number)[1])
-    return found
-
-
-@pytest.fixture
-def photos(files: list[Path]) -> list[Image.Image]:
-    """The same, decoded."""
-    return [decode(path.read_bytes()) for path in files]
 
 
 @pytest.fixture

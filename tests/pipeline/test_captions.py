@@ -27,7 +27,6 @@ from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import tokens
 from mdc.evaluation.metrics.words import distinct, self_bleu
-from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder

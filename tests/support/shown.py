@@ -20,6 +20,7 @@ from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import sha256_file, sha256_text
+from mdc.report.statistics.estimate import Estimate
 
 STATISTICS = {"level": 0.95, "margins": {"top-1": 2.0, "mAP": 2.0}, "power": 0.8, "bootstrap": 500}
 OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}
