@@ -5,7 +5,7 @@ its captions' unit embeddings, made a unit again. Log probabilities are averaged
 alike; of a mean of probabilities the likeliest template, mostly the shortest, would decide alone.
 
 A caption's *debiased* score is its score less the log of its mean probability over ``PRIOR_IMAGES`` training images of the set,
-evenly spread: what the caption's words alone say is taken off. Writes ``items.parquet``, a row an image and estimator, and last
+drawn at random: what the caption's words alone say is taken off. Writes ``items.parquet``, a row an image and estimator, and last
 ``zero_shot.json``.
 """
 
@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.data.formats.images import decode_named
+from mdc.data.loader.shuffle import permuted
 from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.asked_models import scored_run
@@ -65,9 +67,9 @@ def main(call: Call) -> None:
             readers = {split: ShardReader(path, split) for split in ("train", "test")}
             shards = [shard["sha256"] for split in readers for shard in index["splits"][split]["shards"]]
             told = {**identity, "set": name, "captions": asked.captions.texts, "shards": shards}
-            before = [evenly(len(readers["train"]), PRIOR_IMAGES)]
+            before = [drawn(len(readers["train"]), PRIOR_IMAGES)]
             (prior,) = in_parts(call, group, before, partial(asked.prior, readers["train"]), told, f"{name} train")
-            numbers = evenly(len(readers["test"]), job.images)
+            numbers = drawn(len(readers["test"]), job.images)
             parts = [[numbers[n] for n in part] for part in ranges(len(numbers), asked.at_once)]
             classified = partial(asked.classified, readers["test"], prior)
             found = in_parts(call, group, parts, classified, told, f"{name} test")
@@ -89,11 +91,15 @@ def main(call: Call) -> None:
     write_results(call, "zero_shot", {"items.parquet": (rows, _COLUMNS)}, told)
 
 
-def evenly(count: int, most: int | None) -> list[int]:
-    """``most`` numbers below ``count``, evenly spread; all of them where there are no more."""
+def drawn(count: int, most: int | None) -> list[int]:
+    """``most`` numbers below ``count``, ascending; all of them where there are no more.
+
+    Drawn at random, and the same ones in every call: of a set whose classes take turns, every n-th image would miss some of them.
+    """
     if most is None or count <= most:
         return list(range(count))
-    return [place * count // most for place in range(most)]
+    rng = np.random.Generator(np.random.Philox(key=0))
+    return sorted(permuted(np.arange(most), count, rng).tolist())
 
 
 # --- captions ---------------------------------------------------------------------------------------------------------

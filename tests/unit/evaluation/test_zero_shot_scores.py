@@ -26,7 +26,7 @@ from mdc.data.scenes.world import PROBE_CLASSES
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.score import RunScorer
-from mdc.evaluation.zero_shot import Asked, Captions, class_names, class_texts, evenly, summary
+from mdc.evaluation.zero_shot import Asked, Captions, class_names, class_texts, drawn, summary
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.data import ClassCaptions, ProbeSet
@@ -144,8 +144,13 @@ def test_clips_row_is_clip_benchmarks_own(folder: Path, templates: list[str]) ->
     assert summary(rows, 4)["top1"]["cosine"] == {"value": pytest.approx(100 * told["acc1"]), "debiased": None}
 
 
-def test_ties_count_one_kth_and_images_are_evenly_spread() -> None:
-    assert evenly(10, 4) == [0, 2, 5, 7] and evenly(3, 4) == [0, 1, 2] and evenly(3, None) == [0, 1, 2]
+def test_images_are_drawn_at_random_from_classes_that_take_turns() -> None:
+    assert drawn(3, 4) == [0, 1, 2] == drawn(3, None)
+    found = drawn(1000, 500)
+    assert len(set(found)) == 500 and found == sorted(found) == drawn(1000, 500) and found[0] >= 0 and found[-1] < 1000
+    for classes in (2, 4, 8):  # every second image would have half of them
+        counts = [sum(number % classes == label for number in found) for label in range(classes)]
+        assert min(counts) > 0.7 * 500 / classes
 
 
 # --- captions of classes ----------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class RetrievalTable(_OfScores):
 class ZeroShotTable(_OfScores):
     """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
 
-    ``images``: so many test images of each probe, evenly spread; by default all. ``samples``: masks of the estimators that draw
+    ``images``: so many test images of each probe, drawn at random; by default all. ``samples``: masks of the estimators that draw
     them, by default as many as the section ``score`` has.
     """
 

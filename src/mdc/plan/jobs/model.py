@@ -192,7 +192,7 @@ class RetrievalJob(_ScoringJob):
 class ZeroShotJob(_ScoringJob):
     """Zero-shot classification of ``probes``, each with its classes' captions.
 
-    ``images``: so many test images of each, evenly spread; None: all.
+    ``images``: so many test images of each, drawn at random; None: all.
     """
 
     verb: Literal["score-classes"]
