@@ -276,4 +276,4 @@ def test_figure_6s_page_shows_all_systems_and_its_picture_those_that_are_not_lef
     shown = [(ShownCaptions(**system), row) for system in systems]
     dataset = CaptionExamples.model_validate(config["datasets"][0])
     text = figure6._text(figure6._Example(dataset, "key", Image.new("RGB", (1, 1)), ["a reference"], shown))
-    assert "MDC · other image" not in text and "MDC · 6:" in text and "reference:  a reference" in text
+    assert "MDC · mismatched image" not in text and "MDC · 6:" in text and "reference:  a reference" in text

@@ -31,13 +31,13 @@ def test_the_table_of_ratios_shows_each_run_and_what_was_measured_of_it(r: Path)
         "most frequent training caption",
         "100 %",
         "MDC",
-        "MDC · other image",
+        "MDC · mismatched image",
     ]
     # the claim is the difference of the rows that it names
     lines = [row for row in read_rows(r / "table_ratio/table_ratio_contrasts.csv") if row["label"] == "CIDEr"]
     (claim,) = [row for row in lines if row["kind"] == "difference"]
     (gain,) = [row for row in lines if row["kind"] == "gain"]
-    assert (gain["method"], gain["second_method"]) == ("MDC", "MDC · other image")
+    assert (gain["method"], gain["second_method"]) == ("MDC", "MDC · mismatched image")
     values = {row["method"]: float(row["value"]) for row in rows}
     assert float(claim["value"]) == pytest.approx(values["MDC"] - values["100 %"], abs=1e-3)
     assert (claim["primary"], claim["direction"], claim["groups"]) == ("True", "too few groups", "8")

@@ -341,7 +341,7 @@ def test_an_encoders_size_is_of_what_makes_its_tokens(r: Path, name: str, used: 
 
 def test_tables_show_every_system_and_its_size(r: Path) -> None:
     rows = read_rows(r / "mcd_table1/mcd_table1_long.csv")
-    labels = {"MC-Diffusion", "before codes", "MC-Diffusion · other image", "most frequent training caption"}
+    labels = {"MC-Diffusion", "before codes", "MC-Diffusion · mismatched image", "most frequent training caption"}
     assert {row["method"] for row in rows} == labels
     text = (r / "mcd_table1/mcd_table1.md").read_text()
     models = text.split("### Models")[1]

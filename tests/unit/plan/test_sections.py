@@ -135,7 +135,7 @@ def test_ways_of_decoding_are_told_apart_in_words() -> None:
     assert {one.system: one.decoding for one in job.systems if not one.reference} == {
         "mdc_tuned": "greedy",
         "at_once": "greedy, all at once",
-        "three": "greedy, 3 a step",
+        "three": "greedy, 3 tokens per step",
         "drawn": "drawn at 1",
         "ancestral_15": "drawn at 1, ancestral in 15 steps",
         "ancestral_100": "drawn at 1, ancestral in 100 steps",

@@ -61,7 +61,9 @@ def test_a_mismatched_system_has_a_control_behind_all_others() -> None:
     assert list(found.all) == [*plain, "x_other", "some_3_other", "all_1_other", "all_3_other"]
     for key, one in found.all.items():
         assert one.images == ("own" if key in plain else "other")
-    assert found.all["x_other"] == found.all["x"].model_copy(update={"label": "X · other image", "images": "other"})
+    assert found.all["x_other"] == found.all["x"].model_copy(
+        update={"label": "X · mismatched image", "images": "other"}
+    )
     assert found.members["x"] == found.captioning["x"] == ["x"], "it is named where it is wanted"
     for asked in ([2.0], [3.0, 2.0]):
         with pytest.raises(ValueError, match=r"systems\.x\.mismatched: 2 is no value of its sweep"):

@@ -107,7 +107,7 @@ class Costs:
                     "blind": False,
                 },
             }
-            for system, label in (("one", "MDC"), ("six", "MDC · 6 a step"))
+            for system, label in (("one", "MDC"), ("six", "MDC · 6 tokens per step"))
         ]
         expected = {name: sha256_text(name) for name in self.given if not name.startswith("data/")}
         return shown_job("table_cost", self.given, systems=systems, written=written, expected=expected)

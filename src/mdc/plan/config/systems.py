@@ -62,7 +62,7 @@ class CaptionSystem(_System):
         elif write.threshold is not None:
             told.append(f"all of p ≥ {write.threshold:g}")
         elif write.per_step > 1:
-            told.append("all at once" if write.per_step >= write.lengths[-1] else f"{write.per_step} a step")
+            told.append("all at once" if write.per_step >= write.lengths[-1] else f"{write.per_step} tokens per step")
         return ", ".join(told if len(write.lengths) == 1 else [*told, f"best of {len(write.lengths)}"])
 
     @property
@@ -148,7 +148,7 @@ def written_out(entries: Mapping[str, AskedSystem]) -> Systems:
                     _add(plain, distorted(name, kind, strength), system.model_copy(update=more), key)
                     captioning[key].append(distorted(name, kind, strength))
             if entry.mismatched is True or (entry.mismatched and value in entry.mismatched):
-                other = system.model_copy(update={"label": f"{system.label} · other image", "images": "other"})
+                other = system.model_copy(update={"label": f"{system.label} · mismatched image", "images": "other"})
                 _add(controls, other_image(name), other, key)
         values = [value for _, value, _ in swept]
         for one in entry.mismatched if isinstance(entry.mismatched, list) else ():

@@ -48,9 +48,7 @@ _COLUMNS = {
 _FLOOR_NOTE = (
     "Most frequent training caption: the same for every image, so it is what a caption scores that looks at none."
 )
-_BLIND_NOTE = (
-    "Other image: the same captioner is shown another image of the set, so it is what a caption scores that fits none."
-)
+_BLIND_NOTE = "Mismatched image: the same captioner on another image of the set; what a caption scores that fits none."
 
 
 #: of what no run of ours wrote

@@ -176,7 +176,7 @@ def _ways(system: str, weights: str | None, estimator: str, held_out: bool) -> I
                 continue
             own = shown in ("own", "less_blind")
             yield (
-                (" · mean a token" if per_token else "") + (f" · {called}" if called else ""),
+                (" · per-token mean" if per_token else "") + (f" · {called}" if called else ""),
                 {
                     "key": _key(system, weights, estimator, per_token, shown),
                     "control": _key(system, weights, estimator, per_token, "mismatched") if own else None,

@@ -166,7 +166,8 @@ def names(system: System) -> tuple[str, str, str]:
 
 def columns(probing: Results, group: str, measures: Sequence[str]) -> tuple[Column, ...]:
     """One column for each measure: those of the average under one heading, then the average, then the others."""
-    separate = f"{group}, not in the average" if AVERAGE in measures else group
+    apart = "not in the average" if AVERAGE in measures else ""
+    separate = f"{group}, {apart}" if group and apart else group or apart.capitalize()
     groups = dict.fromkeys(probing.job.reported_separately, separate) | {AVERAGE: ""}
     return tuple(Column(probing.name(one), groups.get(one, group), probing.metric[one]) for one in measures)
 
