@@ -75,7 +75,7 @@ def compare(
     """The row of two ways of a training step on batches of ``size``, ours first; a loss is what a way gives.
 
     ``prepare``: from captions, and the number of their batch, to what both ways are given, which is not timed. Their first losses
-    must be the same, or nothing is told.
+    must be the same, or no comparison is printed.
     """
     ids, source = encoded(args.captions, size * (args.repeats + 1), Vocabulary.full())
     names, times = list(sides), {side: list[float]() for side in sides}

@@ -22,7 +22,7 @@ def _blocks(page: str) -> list[tuple[str, str]]:
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
-    """``…`` stands for any lines, and a number for any number; how wide a column is depends on its numbers."""
+    """``…`` matches any lines, and a number any number; how wide a column is depends on its numbers."""
     text = re.sub(r"\s+", " ", re.sub(_NUMBER, "0", shown))
     return re.compile(re.escape(text).replace("…", ".*"))
 

@@ -26,7 +26,7 @@ class Contrastive(ImageText):
         backbone, protocol, seed = setup.backbone, setup.protocol, setup.seed
         if not isinstance(backbone, Backbone):
             raise UserError(
-                f"{setup.method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
+                f"{setup.method.label}: a contrastive method cannot use the frozen encoder {backbone.frozen.job}"
             )
         super().__init__(backbone, seed)
         causal = protocol.clip_text_attention == "causal"

@@ -23,7 +23,7 @@ from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class Block(nn.Module):
-    """``norm``: makes the norms before the two attentions, which are told the time."""
+    """``norm``: makes the norms before the two attentions, which take the time."""
 
     def __init__(
         self, width: int, heads: int, memory_width: int | None, norm: Callable[[int], nn.Module] = Norm

@@ -1,6 +1,6 @@
 """The decoder of mask-and-replace diffusion: it sees the whole caption, the image, and how far the diffusion has come.
 
-Its layers are those of :mod:`mdc.models.decoder` and attend to the condition, but the norms before the two attentions are told
+Its layers are those of :mod:`mdc.models.decoder` and attend to the condition, but the norms before the two attentions take
 the time: their gain and shift follow from it (adaptive layer norm, as in VQ-Diffusion, whose sizes are the ones that give
 MC-Diffusion's 122 million trainable parameters; each norm has a time embedding of its own).
 

@@ -1,4 +1,4 @@
-"""Hashes by which samples are told apart, held out and ranked: each depends on its own sample alone."""
+"""Hashes that identify, hold out and rank samples: each depends on its own sample alone."""
 
 from __future__ import annotations
 

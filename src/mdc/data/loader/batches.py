@@ -214,7 +214,7 @@ class _Texts:
         return np.stack([stream.random(count, dtype=np.float32) for stream in streams])
 
     def collate(self, images: torch.Tensor, read: list[_Read], draws: np.ndarray, place: torch.Tensor) -> CaptionBatch:
-        """The batch of ``images`` (B, 3, S, S), or of tokens, and B samples that stand at ``place`` (B,) of the global batch."""
+        """The batch of ``images`` (B, 3, S, S), or of tokens, and B samples, ``place`` (B,) in the global batch."""
         encoded = []
         for (_, record), drawn in zip(read, draws[:, 0].tolist(), strict=True):
             captions = record["captions"]

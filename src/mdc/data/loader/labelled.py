@@ -78,7 +78,7 @@ def _part(batch: LabelledBatch, first: int, stop: int) -> LabelledBatch:
 class Crops:
     """From a range of numbers to the batch of these samples of a split; it may be sent to worker processes.
 
-    Crops that take more than half of the store's limit are not kept: they would drive out what they stand beside.
+    Crops that take more than half of the store's limit are not kept: they would drive out other entries.
     """
 
     def __init__(self, reader: ShardReader, image_size: int, kept: Kept | None = None) -> None:

@@ -60,7 +60,7 @@ class Failure(Exception):
 
 
 def reason_of(message: str) -> str:
-    """The reason that a shard's error message stands for."""
+    """The reason of a shard's error message."""
     if message == _BY_IMG2DATASET:
         return ROBOTS
     return message if message in _OUTCOME or _is_status(message) else UNEXPECTED

@@ -46,7 +46,7 @@ def write_splits(
     """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index, and
     "repeated" where images of a split stand in an earlier one too, by their bytes: how many, and the key of the first.
 
-    ``samples`` gives those of a split, ``files`` what stands beside the image, as (extension, content). Older ones are those
+    ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older ones are those
     that the folder's index names, and those that are called as shards of these splits, with their offsets: a tar of somebody
     else's stays.
     """

@@ -114,7 +114,7 @@ class BagOfWords:
             return self.model.log_probabilities(self.model.encoder.prepared(images.to(self.device))).float()
 
     def score(self, seen: Tensor, pairs: Sequence[Pair]) -> list[Scored]:
-        """Σ log softmax over the distinct pieces of each caption; a piece that stands there again, and EOT, add nothing."""
+        """Σ log softmax over the distinct tokens of each caption; repeated tokens and EOT add nothing."""
         found = []
         for pair in pairs:
             pieces = pair.tokens[1:-1]

@@ -82,9 +82,7 @@ def _on_frozen(
         )
     for method in (one for listed in corpora.values() for one in listed):
         if methods[method].objective == "contrastive":
-            raise ValueError(
-                f"{where}: {method} trains its encoder and cannot stand on {name}, whose encoder is frozen"
-            )
+            raise ValueError(f"{where}: {method} trains its encoder and cannot use {name}, whose encoder is frozen")
 
 
 def _run(scale: Scale, entry: RunTower, where: str) -> None:

@@ -172,7 +172,7 @@ def check_stand(key: str, sides: Iterable[str], corpora: Mapping[str, list[str]]
         corpus, method = side.split("/")[:2]
         if method not in corpora.get(corpus, []):
             allowed = ", ".join(f"{corpus}/{method}" for corpus, methods in corpora.items() for method in methods)
-            raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {allowed}{behind}")
+            raise ValueError(f"{key}: {side} is not in corpora; allowed: {allowed}{behind}")
 
 
 def needing(*needed: str) -> AfterValidator:
