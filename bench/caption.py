@@ -87,8 +87,8 @@ def main() -> None:
     clip = Similarity(build(setup), "fp32", torch.device("cpu"))
     peer = Peer(python, args.threads)
 
-    def mdc(per_step: int) -> Callable[[], object]:
-        how = Unmasking(kind="unmask", lengths=[TOKENS], per_step=per_step)
+    def mdc(tokens_per_step: int) -> Callable[[], object]:
+        how = Unmasking(kind="unmask", lengths=[TOKENS], tokens_per_step=tokens_per_step)
         return lambda: masked.unmasked(masked.look(images), how, keys)
 
     def ancestral() -> object:
@@ -100,7 +100,7 @@ def main() -> None:
         return masked.unmasked(masked.look(images), how, keys, Guiding(clip.read, clip.look(images)))
 
     def arc(width: int) -> Callable[[], object]:
-        how = Beam(kind="beam", width=width, least=TOKENS, most=TOKENS)
+        how = Beam(kind="beam", num_beams=width, min_tokens=TOKENS, max_tokens=TOKENS)
         return lambda: causal.searched(causal.look(images), how)
 
     def coca(layers: tuple[int, int], beams: int) -> Callable[[], object]:

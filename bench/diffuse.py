@@ -28,7 +28,7 @@ from mdc.evaluation.predictors.diffusing import DiffusionWriter
 from mdc.models.build import ModelSetup, build
 from mdc.models.diffusion_captioner import DiffusionCaptioner
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
@@ -140,7 +140,7 @@ def main() -> None:
     parser = rows.parser(__doc__, captions=16, repeats=3, layers=2, width=128)
     parser.add_argument("--vocabulary", type=int, default=8018, help="tokens of the vocabulary; 49408 at scale paper")
     args = rows.arguments(parser, captions=2, repeats=2, vocabulary=500)
-    backbone = OnTokens.model_validate(
+    backbone = FrozenEncoderBackbone.model_validate(
         {
             "label": "",
             "image_size": 96,

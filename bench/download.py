@@ -157,7 +157,7 @@ def our_process(folder: Path, settings: dict[str, Any]) -> None:
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
     config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}
     account = obtain(config, None, folder)
-    source = {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "pairs": None, "val_share": 0.01}
+    source = {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "pairs": None, "val_fraction": 0.01}
     source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
     began = time.perf_counter()
     opened = open_corpus(source, folder)

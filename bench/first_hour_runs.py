@@ -24,7 +24,7 @@ from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.read import load
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.training.memory import Captions, operations
 from mdc.training.metrics import DeferredMetrics
 from mdc.training.optimizer import build_optimizer
@@ -106,7 +106,7 @@ class Noise:
 class Run:
     """A training as ``mdc pretrain`` prepares it, step by step through the trainer's own step."""
 
-    def __init__(self, here: Here, job: PretrainJob, group: Group = ALONE, tokens: int = 0) -> None:
+    def __init__(self, here: Here, job: PretrainJob, group: Group = SINGLE_PROCESS, tokens: int = 0) -> None:
         self.job, self.device, data = job, here.device, Noise(here.vocabulary, job, group, tokens)
         self.vocabulary, self.tokens = here.vocabulary, round(data.mean_tokens)
         stand_in: Any = data

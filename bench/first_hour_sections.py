@@ -39,7 +39,7 @@ from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption import Beam, Unmasking
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.shown import ProbingJob
-from mdc.plan.processes.group import ALONE, Group, process_group
+from mdc.plan.processes.group import SINGLE_PROCESS, Group, process_group
 from mdc.training.memory import Captions, held
 
 #: smoothed losses that differ by more than this share are called apart; what rounding alone does lies below
@@ -176,7 +176,9 @@ def rates(here: Here) -> Iterator[Found]:
             yield {"what": f"{processes} GPUs", "failed": f"not here: {torch.cuda.device_count()} GPUs"}
 
 
-def _rate(here: Here, backbone: str, method: str, size: int, parts: int, compiled: bool, group: Group = ALONE) -> Found:
+def _rate(
+    here: Here, backbone: str, method: str, size: int, parts: int, compiled: bool, group: Group = SINGLE_PROCESS
+) -> Found:
     parts *= 2 if backbone == "ViT-L-14" and parts > 1 else 1
     own = {"accumulation": parts, "processes": group.world, "compile": compiled}
     keys = {"backbone": backbone, "method": method, "batch": size, "parts": parts, "GPUs": group.world}
@@ -353,7 +355,7 @@ def writing(here: Here) -> Iterator[Found]:
             seen = writer.look(images)
             if method == "mdc":
                 return writer.unmasked(seen, Unmasking(kind="unmask", lengths=[length]), keys)
-            return writer.searched(seen, Beam(kind="beam", width=1, least=length, most=length))
+            return writer.searched(seen, Beam(kind="beam", num_beams=1, min_tokens=length, max_tokens=length))
 
         return {"captions/s": 1e3 * count / timed(here.device, write, here.of(3, 1), 1)}
 

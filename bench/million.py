@@ -44,7 +44,7 @@ elif stage == "download":
     sha256 = sha256_file(data / "set/plan/plan.json")
     told = download_group(config, data, sha256, 0, int(sys.argv[4]))["outcomes"]
 else:
-    source = {"kind": "pairs", "dataset": "set", "path": "set", "from": "urls", "pairs": None, "val_share": 0.01}
+    source = {"kind": "pairs", "dataset": "set", "path": "set", "from": "urls", "pairs": None, "val_fraction": 0.01}
     source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
     many = {"context_length": 77, "processes": config["download"]["processes"]}
     group = Group(0, int(sys.argv[4]))

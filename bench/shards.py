@@ -34,7 +34,7 @@ from plan import ROOT, unpacked
 from mdc.data.shards.index import ShardReader
 from mdc.plan.records import sha256_file
 
-SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.01}
+SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_fraction": 0.01}
 SOURCE |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
 WORDS = "a photo of the old red dog near two boats at night with some people who look into their own water"
 

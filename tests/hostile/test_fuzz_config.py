@@ -29,7 +29,7 @@ TEXT = (ROOT / "params.yaml").read_text()
 # two scales, which have tables of every kind, and one has each kind of source: so every class of the schema is met
 VALUES = {name: scale_values(name) for name in ("mini", "flickr8k-long")}
 SOURCES = {
-    "a": {"kind": "caption_table", "path": "t.csv", "caption_column": ["c", "d"], "val_share": 0.1},
+    "a": {"kind": "caption_table", "path": "t.csv", "caption_column": ["c", "d"], "val_fraction": 0.1},
     "b": {"kind": "webdataset", "path": "w", "splits": {"train": "t", "val": "v"}},
     "c": {"kind": "parquet", "path": "p", "caption_mode": "cut", "max_pieces": 9},
 }
@@ -134,7 +134,7 @@ CONFIGS: dict[str, list[Callable[[], dict[str, Any]]]] = {
     "corpus": [
         _corpus(kind="parquet", path="p.parquet"),
         _corpus(kind="scenes", style="alt", train=3, val=1, seed=0, pixels=16),
-        _corpus(kind="caption_table", path="t.csv", val_share=0.1),
+        _corpus(kind="caption_table", path="t.csv", val_fraction=0.1),
         _corpus(kind="webdataset", path="w.tar"),
     ],
     "probe-set": [

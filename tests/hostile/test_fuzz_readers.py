@@ -214,7 +214,7 @@ def test_our_shards(corpus: Path) -> None:
 def test_lines_of_images_in_tars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     (tmp_path / "a.tar").write_bytes(tar_of(downloaded(["a", "b", "c", "d"])))
-    source = {"kind": "webdataset", "path": "a.tar", "val_share": 0.0}
+    source = {"kind": "webdataset", "path": "a.tar", "val_fraction": 0.0}
     index = join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], source=source)
     path = tmp_path / "parts/d/train-00000.jsonl"
     (shard,) = index["splits"]["train"]["shards"]

@@ -69,7 +69,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    return Unmasked(tokens, steps, confidences)\n",
         f"\n\n{block('def leftmost')}",
     )
-    put(package / "plan/config/caption.py", "    per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
+    put(package / "plan/config/caption.py", "    tokens_per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
     put(
         package / "evaluation/predictors/writing.py",
         "def _policy(policy: Unmasking) -> Policy:\n",
@@ -168,4 +168,4 @@ def test_the_registry_entry_is_one() -> None:
     found = eval(block("RegistryEntry(").rstrip().rstrip(","), vars(registry))
     assert found.name == "my_pairs" and found.origin == "urls"
     dataset = yaml.safe_load(block("datasets:\n  my_pairs"))
-    assert dataset["corpora"]["my_pairs"]["source"] == {"kind": "pairs", "dataset": "my_pairs", "val_share": 0.01}
+    assert dataset["corpora"]["my_pairs"]["source"] == {"kind": "pairs", "dataset": "my_pairs", "val_fraction": 0.01}

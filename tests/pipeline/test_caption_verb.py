@@ -83,7 +83,7 @@ def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
 ) -> None:
     run = ["caption", str(pictures[0].parent), "--scale", r.name, "--json", "--run", f"{MDC}/ft-ends"]
     text = "a ? circle ? ? ? ? ? ? ? ? ? star"
-    for more in ([], ["--temperature", "3"], ["--per-step", "10"]):
+    for more in ([], ["--temperature", "3"], ["--tokens-per-step", "10"]):
         assert main([*run, "--fill", text, *more]) == 0
         for one in json.loads(capsys.readouterr().out):
             pieces = [piece["piece"] for piece in one["pieces"]]

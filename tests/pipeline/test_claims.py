@@ -110,7 +110,7 @@ def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: P
         key, data, _ = reader.read(number)
         worse = distort(decode(data), Distortion(kind="noise", strength=5).at_level(), key, seed)
         assert not np.array_equal(np.asarray(worse), np.asarray(decode(data)))
-        (written,) = writer.write(writer.look(writer.picture(worse)[None]), Unmasking(**how["write"]), [key])
+        (written,) = writer.write(writer.look(writer.picture(worse)[None]), Unmasking(**how["decode"]), [key])
         (row,) = [row for row in rows if (row["system"], row["image"]) == ("robust_noise_5", key)]
         assert row["caption"] == writer.text(written)
 
@@ -128,7 +128,7 @@ def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
     writer = load(ABILITIES, "generate").RunWriter(run, **told)
     scorer = load(ABILITIES, "score").RunScorer(clip, samples=16, **told)
     reader = ShardReader(r / "data/corpora/described/index.json", "test")
-    how = Unmasking(**config["policies"]["guided"]["write"])
+    how = Unmasking(**config["policies"]["guided"]["decode"])
     by = {(row["system"], row["image"]): row["caption"] for row in rows}
     keys = [reader.read(number)[0] for number in range(8)]
     for number, key in enumerate(keys[:3]):

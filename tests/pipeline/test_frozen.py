@@ -16,12 +16,12 @@ from tampering import put
 
 from mdc.data.formats.images import center_resize, decode
 from mdc.data.loader.batches import CaptionBatches
-from mdc.data.loader.stored import Stored
+from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.build import build_for
 from mdc.models.runs import open_run
 from mdc.models.towers import read_tower
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -45,7 +45,9 @@ def test_stored_tokens_are_those_of_the_runs_encoder(r: Path) -> None:
     encoder = run.load().encoder.eval()
     corpus = r / "data/corpora/alt/index.json"
     for split in ("train", "val"):
-        stored = Stored(r / ENCODED / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split)
+        stored = PrecomputedTokens(
+            r / ENCODED / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split
+        )
         reader = ShardReader(corpus, split)
         numbers = [0, len(reader) - 1, len(reader) // 2, 41 % len(reader)]  # 40 samples a shard
         images = [center_resize(decode(reader.read(n)[1]), 48) for n in numbers]
@@ -59,11 +61,11 @@ def test_stored_tokens_are_those_of_the_runs_encoder(r: Path) -> None:
 def test_a_run_on_stored_tokens_is_the_run_on_its_images(r: Path) -> None:
     """The model of a trained run gives the same loss on stored tokens as on the images themselves."""
     run, _ = open_run(r / RUN)
-    assert isinstance(run.job.backbone, OnTokens)
+    assert isinstance(run.job.backbone, FrozenEncoderBackbone)
     model = run.load().eval()
     corpus = r / "data/corpora/alt/index.json"
     index = read_index(corpus, verify="auto", kind="corpus")
-    stored = Stored(r / ENCODED / "encoded.json", index, "train")
+    stored = PrecomputedTokens(r / ENCODED / "encoded.json", index, "train")
     options = {"image_size": 48, "batch_size": 8, "seed": 0, "steps": 2, "context_length": 77}
     crops = {"crop_scale": (0.9, 1.0), "crop_ratio": (0.75, 4 / 3)}
     with_images = CaptionBatches(corpus, "train", run.vocabulary, **options, **crops).batch(1)
@@ -93,7 +95,7 @@ def test_a_fixed_ratio_is_trained_and_scored_on_it_too(r: Path) -> None:
     more = Plan(validate(found))
     do_jobs(more, ["runs/alt/on-clip/bert_60/s0", "scores/alt/on-clip/bert_60/s0/last"])
     run, manifest = open_run(r / "runs/alt/on-clip/bert_60/s0")
-    assert isinstance(run.job.backbone, OnTokens) and run.job.method.t_range == (0.6, 0.6)
+    assert isinstance(run.job.backbone, FrozenEncoderBackbone) and run.job.method.t_range == (0.6, 0.6)
     assert manifest["inputs"][ENCODED] == sha256_file(r / ENCODED / "encoded.json")
     start = build_for(run.job, run.vocabulary.size)
     same = {name for name, value in run.load().state_dict().items() if torch.equal(value, start.state_dict()[name])}
@@ -162,7 +164,7 @@ def _identity(r: Path, out: Path) -> str:
 def test_tokens_of_other_shards_are_refused(r: Path) -> None:
     index = read_index(r / "data/corpora/half/index.json", verify="auto", kind="corpus")
     with pytest.raises(UserError, match="was made of other shards than half, split train, has"):
-        Stored(r / ENCODED / "encoded.json", index, "train")
+        PrecomputedTokens(r / ENCODED / "encoded.json", index, "train")
 
 
 @pytest.mark.usefixtures("own_copy")
@@ -181,7 +183,7 @@ def test_damaged_tokens_are_one_line(r: Path, damage: str) -> None:
         file.unlink()
         np.save(file, np.zeros((24, 16, 31), dtype=np.float16))
     with pytest.raises(UserError, match=r"train-000001\.npy: (nothing can be read|holds float16)"):
-        Stored(r / ENCODED / "encoded.json", index, "train")
+        PrecomputedTokens(r / ENCODED / "encoded.json", index, "train")
 
 
 @pytest.mark.usefixtures("own_copy")
@@ -235,7 +237,7 @@ def test_it_is_the_first_seeds_encoder_for_every_seed() -> None:
 
 def test_the_tower_looks_the_same_alone_and_among_others(r: Path) -> None:
     run, _ = open_run(r / RUN)
-    assert isinstance(run.job.backbone, OnTokens)
+    assert isinstance(run.job.backbone, FrozenEncoderBackbone)
     tower = read_tower(r / "encoders/clip/encoder.json", run.job.backbone.frozen)
     images = torch.randint(0, 256, (20, 3, 48, 48), dtype=torch.uint8)
     encoder = run.load().encoder

@@ -18,21 +18,21 @@ from shown import read_rows
 from small_project import config as config_of
 
 from mdc.app.cli import main as mdc
-from mdc.data.loader.central import central
-from mdc.data.loader.stored import Stored
+from mdc.data.loader.center_crops import center_crops
+from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.encoders.codes import CodesEncoder
 from mdc.models.runs import open_run
 from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
 from mdc.models.towers import TOWER, read_tower
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.encoder_model import TokenizerJob
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
-from mdc.plan.processes.group import ALONE
+from mdc.plan.processes.group import SINGLE_PROCESS
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.training import run, tokenizer, trainer
@@ -51,7 +51,7 @@ def _call(r: Path, job: str, verb: str, out: Path, **more: Any) -> Call:
 
 def _tower(r: Path, backbone: str = "on-codes") -> CodesEncoder:
     found, _ = open_run(r / f"runs/described/{backbone}/mcd/s0")
-    assert isinstance(found.job.backbone, OnTokens) and found.tower is not None
+    assert isinstance(found.job.backbone, FrozenEncoderBackbone) and found.tower is not None
     tower = read_tower(found.tower, found.job.backbone.frozen)
     assert isinstance(tower, CodesEncoder)
     return tower
@@ -146,13 +146,15 @@ def test_stored_codes_are_those_of_each_image_alone(r: Path) -> None:
     """So they do not depend on the batch; what a captioner reads of them are the codebook's vectors."""
     tower, corpus = _tower(r), r / "data/corpora/described/index.json"
     for split in ("train", "val"):
-        stored = Stored(r / CODES / "image_tokens.json", read_index(corpus, verify="auto", kind="corpus"), split)
+        stored = PrecomputedTokens(
+            r / CODES / "image_tokens.json", read_index(corpus, verify="auto", kind="corpus"), split
+        )
         reader = ShardReader(corpus, split)
         array = np.load(r / CODES / f"{split}-000000.npy")
         assert array.dtype == np.uint16 and array.shape == (len(reader), 36)
         for number in range(len(reader)):
             with torch.no_grad():
-                codes = tower.codes(tower.prepared(central(reader, [number], 48)[0]))
+                codes = tower.codes(tower.prepared(center_crops(reader, [number], 48)[0]))
             assert codes[0].tolist() == array[number].tolist()
             assert torch.equal(stored.of([number])[0], tower.tokenizer.codebook[codes[0]].half())
 
@@ -182,7 +184,7 @@ def test_damaged_codes_are_one_line(r: Path, damage: np.ndarray | None, said: st
     if damage is not None:
         np.save(file, damage)
     with pytest.raises(UserError, match=said):
-        Stored(r / CODES / "image_tokens.json", index, "train").of([0])
+        PrecomputedTokens(r / CODES / "image_tokens.json", index, "train").of([0])
 
 
 def test_vectors_before_codes_are_of_the_same_encoder(r: Path) -> None:
@@ -293,7 +295,7 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     model = found.load()
     assert int(model.length) == manifest["length"]
     index, codes = r / "data/corpora/described/index.json", r / CODES / "image_tokens.json"
-    corpus = Corpus(found.job, index, found.vocabulary, 0, ALONE, codes)
+    corpus = Corpus(found.job, index, found.vocabulary, 0, SINGLE_PROCESS, codes)
     protocol = found.job.protocol.pretrain
     objective = build_objective(model, Setup(found.job.method, protocol, found.vocabulary.mask_id, 16, "fp32"))
     sums = [objective.evaluate(objective.prepare(batch, held_out=True)) for batch in corpus.validation()]

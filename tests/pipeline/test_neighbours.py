@@ -33,9 +33,14 @@ def _values() -> dict[str, Any]:
     found["pretrain"]["recipe"] |= {"epochs": 2}
     found["data"]["vocabularies"] = {"words": ["alt", "described", "relation", "order"]}
     del found["data"]["corpora"]["half"]
-    write = {"unmask": {"kind": "unmask", "lengths": [4]}, "beam": {"kind": "beam", "width": 2, "most": 6}}
+    write = {"unmask": {"kind": "unmask", "lengths": [4]}, "beam": {"kind": "beam", "num_beams": 2, "max_tokens": 6}}
     systems = {
-        name: {"label": name, "method": name, "weights": "last", "write": write["beam" if name in AS_ARC else "unmask"]}
+        name: {
+            "label": name,
+            "method": name,
+            "weights": "last",
+            "decode": write["beam" if name in AS_ARC else "unmask"],
+        }
         for name in ("cappa", "bicaptioning", "mdc_timed", "mdc_dropped")
     }
     found["tables"] = {
@@ -52,7 +57,7 @@ def _values() -> dict[str, Any]:
                 "order": {"label": "Order", "sets": ["order"]},
                 "relation": {"label": "R", "sets": ["relation"]},
             },
-            "alphas": [0.0, 1.0],
+            "language_prior_weights": [0.0, 1.0],
         },
         "table_retrieval": {"corpora": {"alt": ["superclass", "cappa"]}, "backbones": ["ViT-T-12"], "pairs": 10},
         "figure_position": {
@@ -71,7 +76,7 @@ def _values() -> dict[str, Any]:
             },
             "systems": systems,
             "backbones": ["ViT-T-12"],
-            "left_out": ["METEOR", "SPICE"],
+            "skip_metrics": ["METEOR", "SPICE"],
         },
         "figure_loss": {},
     }

@@ -31,7 +31,7 @@ def values(jobs: int) -> dict[str, Any]:
     runtime |= {"allow_addresses": ["127.0.0.0/8"], "use_proxy": False}
     download = {"image_size": 32, "rows_per_shard": 20, "max_bytes": 1_000_000, "min_image_size": 8, "quality": 90}
     download |= {"max_pixels": 1_000_000, "max_aspect": 20.0, "respect_robots": True, "runtime": runtime}
-    source = {"kind": "pairs", "dataset": "mine", "val_share": 0.2}
+    source = {"kind": "pairs", "dataset": "mine", "val_fraction": 0.2}
     data = {
         "samples_per_shard": 1000,
         "max_skipped": 0.1,

@@ -88,12 +88,12 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
             controls.setdefault((*key[:5], key[7]), set()).add(key[5])
     assert controls
     for (_, _, estimator, *_rest), found in controls.items():
-        nats = {"own", "mismatched", "mismatched_mean", "constant", "less_blind"}
+        nats = {"own", "mismatched", "mismatched_mean", "constant", "prior_subtracted"}
         assert found == (nats if estimator != "cosine" else {"own", "mismatched", "constant"})
     assert {key[6] for key in by if key[5] == "shorter"} == MEASURES
     checked = 0
     for key, line in by.items():
-        if key[5] in ("own", "less_blind"):
+        if key[5] in ("own", "prior_subtracted"):
             blind = by[(*key[:5], "mismatched", *key[6:])]
             gain = float(line["value"]) - float(blind["value"])
             assert float(line["gain"]) == pytest.approx(gain, abs=2e-3)
@@ -102,4 +102,4 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
             checked += 1
         else:
             assert line["gain"] == ""
-    assert checked == sum(line["shown"] in ("own", "less_blind") for line in lines) > 0
+    assert checked == sum(line["shown"] in ("own", "prior_subtracted") for line in lines) > 0

@@ -75,7 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         (
             'raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")',
             2,
-            "raise accumulation, or set recompute",
+            "raise accumulation, or set activation_checkpointing",
         ),
         ('raise RuntimeError("its own fault")', 1, "process 1 failed with exit code 1"),
         ("os.kill(os.getpid(), signal.SIGKILL)", 137, "process 1 was ended by SIGKILL"),

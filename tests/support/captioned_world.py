@@ -56,7 +56,7 @@ class CaptionedWorld:
     def job(self, artefact: str, **fields: Any) -> Any:
         """Of a figure of these systems."""
         columns = [{"key": column, "label": column, "part": "paper"} for column in self.columns]
-        asked = {"systems": self.systems, "columns": columns, "contrasts": [], "primary": [], "primary_column": "CIDEr"}
+        asked = {"systems": self.systems, "columns": columns, "contrasts": [], "primary": [], "primary_metric": "CIDEr"}
         asked |= {"seeds": self.seeds, "statistics": STATISTICS}
         asked |= {"clip": "", "judge": "", "contests": [], "choose": None}
         return shown_job(artefact, self.given, **asked, **fields)

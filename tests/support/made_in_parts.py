@@ -14,7 +14,7 @@ from mdc.data.shards.parts import Group, read_parts, write_parts
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import sha256_file, write_json
 
-HELD: dict[str, Any] = {**SOURCE, "val_share": 0.3}
+HELD: dict[str, Any] = {**SOURCE, "val_fraction": 0.3}
 SPLITS = ("train", "val")
 
 

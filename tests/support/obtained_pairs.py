@@ -14,7 +14,14 @@ from data_samples import encoded
 from mdc.plan.records import sha256_file
 
 PER_SHARD, CHOSEN = 10, 34
-SOURCE: dict[str, Any] = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.0}
+SOURCE: dict[str, Any] = {
+    "kind": "pairs",
+    "dataset": "d",
+    "path": "d",
+    "from": "urls",
+    "pairs": None,
+    "val_fraction": 0.0,
+}
 
 
 def sample(place: int, /, **changes: Any) -> list[tuple[str, bytes]]:

@@ -157,7 +157,7 @@ class ProbingWorld:
             "columns": [{"key": key, "label": self.labels.get(key, key.title())} for key in self.probes],
             "contrasts": self.contrasts,
             "primary": self.contrasts[:6],
-            "primary_column": self.probes[0],
+            "primary_metric": self.probes[0],
             "trends": sorted({s["method"]["key"] for s in self.systems}) if self.artefact == "figure5" else [],
             "seeds": self.seeds,
             "statistics": STATISTICS,
@@ -274,4 +274,4 @@ class ConvergingWorld(ProbingWorld):
             for corpus in corpora
             for at in ("/at-0.25", "/at-0.5", "")
         ]
-        self.fields = {"shares": shares, "contrasts": pairs, "primary": pairs[::3], "primary_column": "average"}
+        self.fields = {"shares": shares, "contrasts": pairs, "primary": pairs[::3], "primary_metric": "average"}

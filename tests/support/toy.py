@@ -15,7 +15,7 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup, build
 from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.models.reads import count_of_tokens
+from mdc.models.visual_context import count_of_tokens
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Method, Recipe, Runtime

@@ -71,7 +71,7 @@ def toy() -> dict[str, Any]:
         "tuned": {"plain": "tuned"},
         "training": "half",
     }
-    system = {"label": "MDC", "method": "mdc", "tuned": "plain", "write": {"kind": "unmask", "lengths": [4]}}
+    system = {"label": "MDC", "method": "mdc", "tuned": "plain", "decode": {"kind": "unmask", "lengths": [4]}}
     values["tables"] = {
         "table1": {"corpora": {"alt": ["clip", "arc", "mdc"]}, "probes": ["shape", "digits"]},
         "figure5": {"corpora": ["alt", "half"], "methods": ["mdc"], "trends": ["mdc"]},
@@ -80,10 +80,10 @@ def toy() -> dict[str, Any]:
         "figure3": {"corpora": ["alt"]},
         "table2": {
             "corpora": {"alt": ["clip", "mdc"]},
-            "alphas": [0.0, 1.0],
+            "language_prior_weights": [0.0, 1.0],
             "columns": {"relation": {"label": "Relation", "sets": ["relation"]}},
         },
-        "table3": {"datasets": {"alt": dataset}, "systems": {"mdc_4": system}, "left_out": ["METEOR", "SPICE"]},
+        "table3": {"datasets": {"alt": dataset}, "systems": {"mdc_4": system}, "skip_metrics": ["METEOR", "SPICE"]},
         "figure6": {},
         "figure_loss": {},
     }

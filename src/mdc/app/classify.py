@@ -116,7 +116,7 @@ def _captions(scorer: RunScorer, labels: list[str], how: ClassCaptions) -> tuple
     tokens, first, missing = [], dict[tuple[int, ...], str](), dict[str, list[str]]()
     for label, captions in zip(labels, texts, strict=True):
         for caption in captions:
-            tokens.append(caption_tokens(vocabulary, caption, scorer.context_length, leave_out=True))
+            tokens.append(caption_tokens(vocabulary, caption, scorer.context_length, drop_unknown=True))
             if unknown := vocabulary.unknown(caption):
                 missing[label] = list(dict.fromkeys([*missing.get(label, ()), *unknown]))
         other = first.setdefault(tuple(tokens[-1]), label)

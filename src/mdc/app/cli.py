@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         launch.say(
             args.verb,
-            f"out of memory on the GPU ({str(error).partition('. ')[0]}); raise accumulation, or set recompute",
+            f"out of memory on the GPU ({str(error).partition('. ')[0]}); raise accumulation, or set activation_checkpointing",
         )
         return 2
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend

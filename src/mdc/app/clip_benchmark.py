@@ -25,7 +25,7 @@ from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.normalise import normalise
 from mdc.models.runs import WEIGHTS, open_run
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.records import UserError, read_json
 
 TYPE = "mdc"
@@ -148,7 +148,7 @@ def benchmark_model(
             f"{folder}: a run of {job.method_name} has no embeddings of images and texts that could be compared; "
             "allowed here: linear_probe, or a CLIP run"
         )
-    if isinstance(job.backbone, OnTokens):
+    if isinstance(job.backbone, FrozenEncoderBackbone):
         raise UserError(
             f"{folder}: stands on a frozen encoder, {job.backbone.frozen.job}; CLIP-benchmark can be shown that encoder itself"
         )

@@ -30,8 +30,8 @@ from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.predictors.writing import Written
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
-from mdc.plan.config.backbones import Backbone, OnTokens
-from mdc.plan.config.caption import WRITES
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
+from mdc.plan.config.caption import DECODING_OF
 from mdc.plan.config.score import estimators_of
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
@@ -90,7 +90,7 @@ class Model:
     @property
     def own_backbone(self) -> Backbone:
         """Of its own encoder; UserError for a run on a frozen one."""
-        if isinstance(self.job.backbone, OnTokens):
+        if isinstance(self.job.backbone, FrozenEncoderBackbone):
             raise UserError(
                 f"{self.name}: uses the frozen encoder {self.job.backbone.frozen.job} and has none of its own; allowed: runs "
                 "that train their encoder"
@@ -250,7 +250,7 @@ class Model:
     @property
     def writes(self) -> bool:
         """Whether it can write captions."""
-        return self.family in WRITES and not self.encoder_alone
+        return self.family in DECODING_OF and not self.encoder_alone
 
     @cached_property
     def writer(self) -> RunWriter:

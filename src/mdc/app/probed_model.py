@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from mdc.app.find_run import run_folder
 from mdc.models.encoders.tower import Tower, shape_of
 from mdc.models.runs import read_run
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, RunTower, TimmTower, shown_label
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import first_problem
@@ -137,7 +137,7 @@ def _run(name: str, folder: Path, image_size: int | None) -> Probed:
     _, manifest = read_run(path)
     job: PretrainJob = as_job(manifest["config"], "pretrain", str(path))
     backbone = job.backbone
-    if isinstance(backbone, OnTokens):
+    if isinstance(backbone, FrozenEncoderBackbone):
         raise UserError(
             f"{name}: uses the frozen encoder {backbone.frozen.job} and has none of its own to probe; name that encoder"
         )

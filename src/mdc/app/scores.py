@@ -39,7 +39,7 @@ class Scores:
         pieces = clip_pieces(caption)
         if pieces and not self.vocabulary.known(pieces):
             return []
-        return caption_tokens(self.vocabulary, caption, self.context_length, leave_out=True)
+        return caption_tokens(self.vocabulary, caption, self.context_length, drop_unknown=True)
 
     def of(self, pixels: Tensor, captions: Sequence[Sequence[str]]) -> list[list[Score]]:
         """``pixels`` (B, 3, S, S) uint8 as ``scorer.picture`` gives them, each with its own captions. Errors as ``tokens``."""

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from pydantic import ValidationError
 
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.config.caption import DECODING_OF, DECODINGS, Beam, Diffusing, Unmasking
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.parts import family_of
@@ -19,13 +19,13 @@ GAP = "?"
 
 
 class Options(TypedDict, total=False):
-    """``length``: BPE tokens of the caption. Of a masked method ``per_step``, ``threshold`` and ``temperature``; of one that
-    writes from left to right ``beam``; of a diffusion ``policy``, ``steps`` and ``guidance``. ``seed``: of what is drawn. None:
-    the method's default."""
+    """``length``: BPE tokens of the caption. Of a masked method ``tokens_per_step``, ``threshold`` and ``temperature``; of one
+    that writes from left to right ``beam``; of a diffusion ``policy``, ``steps`` and ``guidance``. ``seed``: of what is drawn.
+    None: the method's default."""
 
     policy: str | None
     length: int | None
-    per_step: int | None
+    tokens_per_step: int | None
     threshold: float | None
     temperature: float | None
     beam: int | None
@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
 
 #: kind of writing → what ``policy`` may say of it, and the options that it has
 _ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "unmask": (("unmask",), ("length", "per_step", "threshold", "temperature")),
+    "unmask": (("unmask",), ("length", "tokens_per_step", "threshold", "temperature")),
     "beam": (("beam",), ("length", "beam")),
     "diffuse": (("posterior", "best_first"), ("steps", "guidance")),
 }
@@ -57,17 +57,17 @@ def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmaski
 
 def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmasking | Beam | Diffusing:
     family = family_of(job.method.objective)
-    if family not in WRITES:
+    if family not in DECODING_OF:
         raise UserError(f"{job.job}: a method with the objective {job.method.objective} writes no captions")
-    writes, seed = WRITES[family], options.pop("seed", 0)
+    writes, seed = DECODING_OF[family], options.pop("seed", 0)
     if filling and writes != "unmask":
-        raise UserError(f"{job.method_name} writes by {WAYS[writes]} and cannot fill words in; masked methods can")
+        raise UserError(f"{job.method_name} writes by {DECODINGS[writes]} and cannot fill words in; masked methods can")
     policies, known = _ASKED[writes]
     policy = options.pop("policy", policies[0])
     if policy not in policies:
         raise UserError(f"policy {policy}: {job.method_name} writes by {' or '.join(policies)}")
     if unknown := next((option for option in options if option not in known), None):
-        raise UserError(f"{unknown}: {job.method_name} writes by {WAYS[writes]}, which does not have it")
+        raise UserError(f"{unknown}: {job.method_name} writes by {DECODINGS[writes]}, which does not have it")
     length = options.pop("length", None)
     if filling and length is not None:
         raise UserError("length: a caption that is filled in has the length of its text; leave it out")
@@ -78,8 +78,8 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
         steps = min(25, job.method.diffusion_steps or 1)
         return Diffusing(kind="diffuse", **{"steps": steps, "guidance": 1.0, "policy": policy, "seed": seed, **options})
     if writes == "beam":
-        return Beam(kind="beam", width=options.get("beam", 6), least=length or 1, most=length or room)
-    values = {"per_step": 1, "threshold": None, "temperature": None, "seed": seed, **options}
+        return Beam(kind="beam", num_beams=options.get("beam", 6), min_tokens=length or 1, max_tokens=length or room)
+    values = {"tokens_per_step": 1, "threshold": None, "temperature": None, "seed": seed, **options}
     canvas = job.start.canvas if job.start is not None else None
     if canvas is not None and length is None:
         return Unmasking(kind="unmask", lengths=[min(canvas, room + 1)], ends=True, **values)

@@ -9,7 +9,7 @@ import torch
 
 from mdc.models.runs import WEIGHTS, RunModel, expected_run
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.caption import Captioning
 from mdc.plan.config.score import Scoring
 from mdc.plan.jobs.call import Call
@@ -43,7 +43,7 @@ def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -
     checkpoint, manifest, training = expected_run(call, run, config_sha256, WEIGHTS[weights])
     trained: PretrainJob = as_job(manifest["config"], "pretrain", str(call.input(run)))
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
-    tower = call.input(trained.backbone.frozen.job) if isinstance(trained.backbone, OnTokens) else None
+    tower = call.input(trained.backbone.frozen.job) if isinstance(trained.backbone, FrozenEncoderBackbone) else None
     frozen = int(read_json(tower)["parameters"]) if tower is not None else 0
     parameters = manifest["parameters"]
     return TrainedRun(

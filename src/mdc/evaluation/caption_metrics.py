@@ -41,7 +41,7 @@ def main(call: Call) -> None:
     captions: Captions = {name: one.captions for name, one in found.items()}
     program = java()
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
-    measured = measure_all(split, program, job.left_out)
+    measured = measure_all(split, program, job.skip_metrics)
     clip = _clip(call, job, images)
     # without Java nothing is tokenised as the challenge does, and words are counted as they stand
     words = split or _in_lower_case(captions, images)

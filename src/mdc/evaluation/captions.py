@@ -21,7 +21,7 @@ from mdc.evaluation.asked_models import clip_scorer, trained_run
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
-from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.plan.config.caption import Unmasking
 from mdc.plan.config.distortion import AtLevel
@@ -79,7 +79,7 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
     identity |= {"shards": images.shards, "images": len(images), "policies": policies, "seed": job.seed}
     with process_group(how.processes, device) as group:
         parts = ranges(len(images), _PART)
-        found = in_parts(call, group, parts, lambda numbers: _captions(writer, clip, job, images, numbers), identity)
+        found = sharded(call, group, parts, lambda numbers: _captions(writer, clip, job, images, numbers), identity)
     rows = [row for part in found for row in part["rows"]]
     took = {
         name: {key: round(sum(part["took"][name][key] for part in found), 3) for key in found[0]["took"][name]}
@@ -109,11 +109,11 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
 
     def written(name: str, policy: Policy) -> list[Any]:
         seen = seen_by(writer, policy.images, policy.distortion)
-        guided = isinstance(policy.write, Unmasking) and policy.write.guide is not None
+        guided = isinstance(policy.decode, Unmasking) and policy.decode.guide is not None
         # the guide sees what the captioner sees
         guiding = writer.guiding(clip, seen_by(clip, policy.images, policy.distortion)) if guided else None
         began, busy = time.perf_counter(), time.process_time()
-        found: list[Any] = writer.write(seen, policy.write, keys, guiding)
+        found: list[Any] = writer.write(seen, policy.decode, keys, guiding)
         took[name] = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - busy}
         return found
 

@@ -15,7 +15,7 @@ from typing import Any
 from mdc.data.shards.index import read_index
 from mdc.evaluation.asked_models import open_clip_scorer, scored_run
 from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
-from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.row_files import Row, write_results
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import ChoicesJob
@@ -63,7 +63,7 @@ def main(call: Call) -> None:
             shards = [shard["sha256"] for shard in index["splits"]["test"]["shards"]]
             of_set = {**identity, "set": name, "shards": shards, "trained": pieces}
             parts = ranges(len(questions.images), _PART)
-            found = in_parts(call, group, parts, partial(_part, scorer, questions), of_set, name)
+            found = sharded(call, group, parts, partial(_part, scorer, questions), of_set, name)
             rows += [row for part in found for row in part["rows"]]
             told["sets"][name] = _told(index, found)
     if global_rank():

@@ -45,7 +45,14 @@ def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, A
         listed = Path(folder) / "images.json"
         listed.write_text(json.dumps(_files(images, Path(folder))))
         words = ["--model", model.model, *(["--weights", model.weights] if model.weights is not None else [])]
-        words += ["--beams", str(model.beams), "--seq-len", str(model.most), "--threads", str(job.captioning.threads)]
+        words += [
+            "--beams",
+            str(model.num_beams),
+            "--seq-len",
+            str(model.max_tokens),
+            "--threads",
+            str(job.captioning.threads),
+        ]
         command = [str(python), str(script.__file__), str(listed), str(out), *words, "--device", device.type]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:

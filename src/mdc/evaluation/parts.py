@@ -28,7 +28,7 @@ def ranges(count: int, size: int) -> list[range]:
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def in_parts(
+def sharded(
     call: Call,
     group: Group,
     parts: Sequence[Part],

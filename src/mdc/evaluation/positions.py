@@ -20,7 +20,7 @@ from torch import Tensor
 from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
 from mdc.evaluation.asked_models import ScoredRun, scored_run
-from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.retrieval import HeldOut
@@ -69,9 +69,9 @@ def main(call: Call) -> None:
     identity = identity_of(job.fingerprint, [run.weights, *(name for name, _, _ in stages)], job.scoring, device)
     identity |= {"shards": [shard["sha256"] for shard in index["splits"]["val"]["shards"]], "captions": job.captions}
     with process_group(job.scoring.processes, device) as group:
-        scored = in_parts(call, group, ranges(len(tokens), _PART), measured.part, identity, "tokens")
+        scored = sharded(call, group, ranges(len(tokens), _PART), measured.part, identity, "tokens")
         asked = [(stage, n) for stage in range(len(stages)) for n in range(min(job.gradient_captions, len(tokens)))]
-        norms = in_parts(
+        norms = sharded(
             call, group, asked, lambda one: measured.gradients(stages[one[0]][2], one[1]), identity, "gradients"
         )
     if global_rank():

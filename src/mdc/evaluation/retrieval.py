@@ -19,7 +19,7 @@ from torch import Tensor
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.asked_models import scored_run
-from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.models.text import clip_pieces
@@ -61,7 +61,7 @@ def main(call: Call) -> None:
     shards = [shard["sha256"] for shard in index["splits"][SPLIT]["shards"]]
     with process_group(scoring.processes, device) as group:
         identity |= {"shards": shards, "pairs": job.pairs, "retrieval": True}
-        found = in_parts(call, group, ranges(len(tokens), _PART), part, identity)
+        found = sharded(call, group, ranges(len(tokens), _PART), part, identity)
     if global_rank():
         return
     clear_leftovers(call.out)

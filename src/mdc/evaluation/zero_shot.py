@@ -28,7 +28,7 @@ from mdc.data.loader.shuffle import permuted
 from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.asked_models import scored_run
-from mdc.evaluation.parts import device_of, identity_of, in_parts, ranges
+from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import Scorer
@@ -68,11 +68,11 @@ def main(call: Call) -> None:
             shards = [shard["sha256"] for split in readers for shard in index["splits"][split]["shards"]]
             told = {**identity, "set": name, "captions": asked.captions.texts, "shards": shards}
             before = [drawn(len(readers["train"]), PRIOR_IMAGES)]
-            (prior,) = in_parts(call, group, before, partial(asked.prior, readers["train"]), told, f"{name} train")
+            (prior,) = sharded(call, group, before, partial(asked.prior, readers["train"]), told, f"{name} train")
             numbers = drawn(len(readers["test"]), job.images)
             parts = [[numbers[n] for n in part] for part in ranges(len(numbers), asked.at_once)]
             classified = partial(asked.classified, readers["test"], prior)
-            found = in_parts(call, group, parts, classified, told, f"{name} test")
+            found = sharded(call, group, parts, classified, told, f"{name} test")
             of_probe = [row for part in found for row in part]
             results[name] = {
                 "templates": list(asked.captions.templates),

@@ -35,9 +35,9 @@ class Attention(nn.Module):
         if self.cross:
             assert memory is not None
             return self.attend(x, *(memory if isinstance(memory, tuple) else self.remember(memory)), packing)
-        queries = self.qkv(x) if packing is None else packing.spread(self.qkv(x))
+        queries = self.qkv(x) if packing is None else packing.pad(self.qkv(x))
         query, key, value = (self._heads(part) for part in queries.split(x.shape[-1], dim=-1))
-        return self._mixed(query, key, value, mask, causal, packing)
+        return self._attend(query, key, value, mask, causal, packing)
 
     def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory (B, M, memory_width), (B, heads, M, width / heads) each."""
@@ -47,21 +47,21 @@ class Attention(nn.Module):
     def attend(self, x: Tensor, key: Tensor, value: Tensor, packing: Packing | None = None) -> Tensor:
         """x (B, T, width) or (N, width) against what is remembered of a memory → the same. Of k versions of each caption, the
         second ones after all first ones, the memory is there once."""
-        query = self._heads(self.query(x) if packing is None else packing.spread(self.query(x)))
+        query = self._heads(self.query(x) if packing is None else packing.pad(self.query(x)))
         images, versions = len(key), len(query) // len(key)
         if versions == 1:
-            return self._mixed(query, key, value, packing=packing)
+            return self._attend(query, key, value, packing=packing)
         # one long row of queries for each image, so that its keys and values are never copied
         folded = query.unflatten(0, (versions, images)).permute(1, 2, 0, 3, 4).flatten(2, 3)
         mixed = F.scaled_dot_product_attention(folded, key, value)
         mixed = mixed.unflatten(2, (versions, -1)).permute(2, 0, 3, 1, 4).flatten(3).flatten(0, 1)
-        return self.out(mixed if packing is None else packing.packed(mixed))
+        return self.out(mixed if packing is None else packing.unpad(mixed))
 
     def _heads(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
         return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
-    def _mixed(
+    def _attend(
         self,
         query: Tensor,
         key: Tensor,
@@ -72,4 +72,4 @@ class Attention(nn.Module):
     ) -> Tensor:
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
         mixed = mixed.transpose(1, 2).flatten(2)
-        return self.out(mixed if packing is None else packing.packed(mixed))
+        return self.out(mixed if packing is None else packing.unpad(mixed))

@@ -9,14 +9,16 @@ from mdc.models.captioner import Captioner
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
 from mdc.models.packing import Packing
-from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 
 
 class BiCaptioner(Captioner):
     """``text`` and ``head`` are those of a captioner from left to right, by which it is scored and writes. ``text_backward`` has
     layers of its own and shares embeddings and ``head``."""
 
-    def __init__(self, backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, seed: int) -> None:
+    def __init__(
+        self, backbone: Backbone | FrozenEncoderBackbone, vocabulary_size: int, context_length: int, seed: int
+    ) -> None:
         super().__init__(backbone, vocabulary_size, context_length, causal=True, seed=seed)
         shape, width = backbone.decoder, self.encoder.width
         self.text_backward = TextTransformer(
@@ -39,8 +41,8 @@ class BiCaptioner(Captioner):
         from left to right, and every one of ``chosen`` has a token behind it."""
         visual = self.visual(images)
         forward = self.text(inputs, memory=visual, packing=packing)
-        captions = packing.spread(inputs[:, None]).squeeze(2)
-        reverse = packing.packed(right_to_left(captions, packing.lengths)[..., None]).squeeze(1)
+        captions = packing.pad(inputs[:, None]).squeeze(2)
+        reverse = packing.unpad(right_to_left(captions, packing.lengths)[..., None]).squeeze(1)
         embedded = self.text.embedded(reverse, packing)
         backward = self.text_backward.layers(embedded, visual, None, True, packing)
         before = reverse.index_select(0, chosen + 1)

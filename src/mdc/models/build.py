@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.models.initial import seeded
-from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
@@ -18,7 +18,7 @@ class ModelSetup:
     """What a model is made for. ``seed``: of its initial weights."""
 
     method: Method
-    backbone: Backbone | OnTokens
+    backbone: Backbone | FrozenEncoderBackbone
     protocol: ProtocolPretrain
     vocabulary_size: int
     context_length: int

@@ -12,7 +12,7 @@ from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.packing import Packing
-from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 
 
 class Captioner(ImageCaptioner):
@@ -20,7 +20,7 @@ class Captioner(ImageCaptioner):
 
     def __init__(
         self,
-        backbone: Backbone | OnTokens,
+        backbone: Backbone | FrozenEncoderBackbone,
         vocabulary_size: int,
         context_length: int,
         causal: bool,

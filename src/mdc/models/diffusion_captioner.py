@@ -15,7 +15,7 @@ from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.timed_decoder import TimedDecoder
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Method
 
 
@@ -37,7 +37,7 @@ class DiffusionCaptioner(ImageCaptioner):
         self.guidance = guidance
         self.masked: nn.Parameter | None = None
         if guidance is not None and guidance.kind == "mcs":
-            assert isinstance(backbone, OnTokens)  # the schema sees to it
+            assert isinstance(backbone, FrozenEncoderBackbone)  # the schema sees to it
             self.masked = nn.Parameter(torch.empty(backbone.frozen.width))
             normal_(self.masked, 0.02, seed, "masked")
         self.register_buffer("length", torch.tensor(places))

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from mdc.models.encoder import build_encoder
 from mdc.models.initial import normal_
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.models.reads import read
 from mdc.models.token_encoder import TokenEncoder
-from mdc.plan.config.backbones import Backbone, OnTokens, Reads
+from mdc.models.visual_context import read
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, VisualContext
 
 
 class ImageText(nn.Module):
@@ -18,27 +18,28 @@ class ImageText(nn.Module):
     encoder: PixelEncoder | TokenEncoder
     text: nn.Module
 
-    def __init__(self, backbone: Backbone | OnTokens, seed: int) -> None:
+    def __init__(self, backbone: Backbone | FrozenEncoderBackbone, seed: int) -> None:
         super().__init__()
         self.encoder = build_encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
 
 
 class ImageCaptioner(ImageText):
-    """A captioner: an encoder, what of its tokens the decoder ``reads``, and a ``head`` from hidden states to words."""
+    """A captioner: an encoder, what of its tokens the decoder reads (``visual_context``), and a ``head`` from hidden states to
+    words."""
 
     head: nn.Linear
 
-    def __init__(self, backbone: Backbone | OnTokens, seed: int) -> None:
+    def __init__(self, backbone: Backbone | FrozenEncoderBackbone, seed: int) -> None:
         super().__init__(backbone, seed)
-        self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
+        self.visual_context: VisualContext = backbone.visual_context if isinstance(backbone, Backbone) else "patches"
 
     def visual(self, images: Tensor) -> Tensor:
         """Of images as the encoder's ``prepared`` gives them, the visual tokens that the decoder reads, (B, k, E)."""
         cls, tokens = self.encoder(images)
-        if self.reads != "objects":
-            return read(self.reads, cls, tokens)
-        assert isinstance(self.encoder, PixelEncoder)  # a frozen encoder has no ``reads``
-        return read(self.reads, cls, tokens, self.encoder.pixels(images))
+        if self.visual_context != "objects":
+            return read(self.visual_context, cls, tokens)
+        assert isinstance(self.encoder, PixelEncoder)  # a frozen encoder has no ``visual_context``
+        return read(self.visual_context, cls, tokens, self.encoder.pixels(images))
 
 
 def word_head(width: int, vocabulary_size: int, seed: int) -> nn.Linear:

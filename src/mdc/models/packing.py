@@ -23,7 +23,7 @@ class Packing(NamedTuple):
     length: int
     padded: bool
 
-    def spread(self, tokens: Tensor) -> Tensor:
+    def pad(self, tokens: Tensor) -> Tensor:
         """(N, C) → (B, T, C), zeros where the padding is."""
         size = len(self.lengths), self.length, tokens.shape[1]
         if not self.padded:
@@ -31,7 +31,7 @@ class Packing(NamedTuple):
         flat = tokens.new_zeros(size[0] * size[1], size[2])
         return flat.index_copy(0, self.places, tokens).view(size)
 
-    def packed(self, tokens: Tensor) -> Tensor:
+    def unpad(self, tokens: Tensor) -> Tensor:
         """(B, T, C) → (N, C)."""
         flat = tokens.flatten(0, 1)
         return flat.index_select(0, self.places) if self.padded else flat

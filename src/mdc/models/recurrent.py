@@ -124,10 +124,8 @@ class RecurrentCaptioner(ImageCaptioner):
         """(2,) float32: the sum of weight · cross-entropy over ``chosen`` tokens, as of
         :meth:`mdc.models.captioner.Captioner.forward`, and the sum over captions and visual tokens of (1 − Σ_t α_ti)²
         (equation 14), t over the steps that write."""
-        read, attention = self.text(
-            packing.spread(inputs[:, None]).squeeze(2), *self.text.remember(self.visual(images))
-        )
-        hidden = packing.packed(read)
+        read, attention = self.text(packing.pad(inputs[:, None]).squeeze(2), *self.text.remember(self.visual(images)))
+        hidden = packing.unpad(read)
         entropy = weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
         return torch.stack([entropy, unevenness(attention, packing.lengths - 1)])
 

@@ -10,7 +10,7 @@ from mdc.models.build import build_for
 from mdc.models.text import Vocabulary
 from mdc.models.towers import read_tower
 from mdc.models.weights import BEST, CHECKPOINT, load_weights
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
@@ -83,10 +83,10 @@ class RunModel:
             raise UserError(
                 f"{self.checkpoint}: does not fit its configuration ({' '.join(str(error).split())[:200]})"
             ) from None
-        if isinstance(job.backbone, OnTokens):
+        if isinstance(job.backbone, FrozenEncoderBackbone):
             if self.tower is None:
                 raise UserError(f"{self.checkpoint}: stands on {job.backbone.frozen.job}, which is not given")
-            model.encoder.stand_on(read_tower(self.tower, job.backbone.frozen))
+            model.encoder.use_pretrained_tower(read_tower(self.tower, job.backbone.frozen))
         return model
 
 
@@ -99,7 +99,7 @@ def open_run(folder: Path, weights: str = "last") -> tuple[RunModel, dict[str, A
     job: PretrainJob = as_job(manifest.get("config", {}), "pretrain", str(folder / "run.json"))
     scale = ScaleFolder(scale_of(folder, manifest))
     vocabulary = Vocabulary.read(scale.manifest(f"data/vocabularies/{job.vocabulary}", "vocabulary"))
-    frozen = job.backbone.frozen.job if isinstance(job.backbone, OnTokens) else None
+    frozen = job.backbone.frozen.job if isinstance(job.backbone, FrozenEncoderBackbone) else None
     tower = scale.manifest(frozen, "import-encoder") if frozen is not None else None
     return RunModel(checkpoint, job, vocabulary, tower), manifest
 

@@ -62,7 +62,7 @@ class TimedDecoder(nn.Module):
         return self.norm(x)
 
     @torch.no_grad()
-    def stand_on(self, words: Tensor) -> None:
+    def use_pretrained_embeddings(self, words: Tensor) -> None:
         """Take the embeddings of the classes (K, W) from others; they, and [MASK]'s beside them, are then not trained."""
         self.token_embedding.weight[: len(words)].copy_(words)
         self.token_embedding.weight.requires_grad_(False)

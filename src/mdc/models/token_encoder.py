@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.models.initial import normal_
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 
 #: images that pass the tower together: with more, a processor spends its time on fetching memory
 _AT_ONCE = 8
@@ -23,7 +23,7 @@ class TokenEncoder(nn.Module):
     stored once; whoever shows a trained model new images gives it one. It is no part of the model's weights.
     """
 
-    def __init__(self, backbone: OnTokens, seed: int) -> None:
+    def __init__(self, backbone: FrozenEncoderBackbone, seed: int) -> None:
         super().__init__()
         shape = backbone.frozen
         self.width = backbone.decoder.width
@@ -35,7 +35,7 @@ class TokenEncoder(nn.Module):
         normal_(self.positions, self.width**-0.5, seed, "encoder.positions")
         self._tower: list[nn.Module] = []
 
-    def stand_on(self, tower: nn.Module) -> None:
+    def use_pretrained_tower(self, tower: nn.Module) -> None:
         """Let images pass through ``tower``, which no optimiser and no checkpoint sees."""
         self._tower = [tower]
 

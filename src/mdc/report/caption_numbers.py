@@ -40,9 +40,9 @@ class Captioned(Results):
             raise UserError(f"{title(job.artefact)}: no metric is there of all its systems; measure its captions again")
         changed: dict[str, Any] = {"columns": there}
         #: whether there were claims, and their metric is not available
-        self.claims_lost = bool(job.primary) and job.primary_column in self.missing
-        if job.primary_column in self.missing:
-            changed |= {"primary": [], "primary_column": there[0].key}
+        self.claims_lost = bool(job.primary) and job.primary_metric in self.missing
+        if job.primary_metric in self.missing:
+            changed |= {"primary": [], "primary_metric": there[0].key}
         super().__init__(job.model_copy(update=changed), given, averages=False)
 
     def read(self) -> None:

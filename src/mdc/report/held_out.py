@@ -73,7 +73,7 @@ def blind_scores(scores: Floats, others: int | None = None) -> Floats:
     return np.asarray(found - np.log(count - 1))
 
 
-def less_blind(scores: Floats, alpha: float) -> Floats:
+def prior_subtracted(scores: Floats, alpha: float) -> Floats:
     """Scores less α times their blind scores (:func:`blind_scores`), (N, N)."""
     return np.asarray(scores - alpha * blind_scores(scores))
 

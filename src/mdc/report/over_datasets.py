@@ -44,7 +44,7 @@ class OverDatasets:
                 f"{job.artefact}: over: splits must have equal shares of images to test on; they have {told}"
             )
         self.share = next(iter(shares.values()))
-        self.claimed = None if job.primary_column in found.missing else job.primary_column
+        self.claimed = None if job.primary_metric in found.missing else job.primary_metric
         how, claimed = job.statistics, self.claimed
         claims = [] if claimed is None else [self._claim(pair, claimed) for pair in self.pairs]
         self.decisions = dict(zip(self.pairs, decide(claims, how.level, how.power, how.order), strict=bool(claims)))

@@ -132,11 +132,11 @@ class Results:
         return sum(found) / len(found) if found and len(found) == len(self.parts(AVERAGE)) else None
 
     def _primary_measure(self) -> str:
-        asked = self.job.primary_column
+        asked = self.job.primary_metric
         if asked != "average":
             return asked
         if AVERAGE not in self.measures and len(self.columns) > 1:
-            raise UserError(f"{self.title}: it has no average; primary_column must be one of {', '.join(self.columns)}")
+            raise UserError(f"{self.title}: it has no average; primary_metric must be one of {', '.join(self.columns)}")
         return self.overall
 
     def _labels_differ(self) -> None:

@@ -14,7 +14,7 @@ from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem,
 from mdc.plan.records import UserError
 from mdc.report.frame import AVERAGE
 from mdc.report.given import Given, file_of, path_of, read_table, reading, record_of
-from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
+from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
 from mdc.report.results import Results, best_shortcut
 from mdc.report.scored_sets import PAIR_CHANCE, ScoredSet, log_mean_exp, pair_values, pairs_of, right_share, scores_of
 from mdc.report.statistics.replicates import Floats, Items
@@ -99,7 +99,7 @@ class Choices(Results):
             keep = kept_items(one, kept or self.kept)
             if column.parts == "groups":
                 counts = Counter(one.groups)
-                keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
+                keep &= np.array([counts[g] >= column.min_items and g not in column.omit for g in one.groups])
             found.append((name, one, np.flatnonzero(keep).tolist()))
         return found
 
@@ -140,13 +140,13 @@ def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) ->
     mean = scored.others.mean(axis=-1)
     blind = log_mean_exp(scored.others) if ESTIMATORS[system.estimator].nats else mean
     with np.errstate(invalid="ignore"):  # of options that are not there
-        less_blind = scored.own - (alpha or 0.0) * blind
+        prior_subtracted = scored.own - (alpha or 0.0) * blind
     scores = {
         "own": scored.own,
         "constant": scored.constant,
         "mismatched": blind,
         "mismatched_mean": mean,
-        "less_blind": less_blind,
+        "prior_subtracted": prior_subtracted,
     }[system.shown]
     return scores / (found.pieces + 1) if system.per_token else scores
 
@@ -163,7 +163,7 @@ def shown_errors(system: ScoredSystem, found: ScoredSet, alpha: float | None) ->
         "constant": scored.constant_error,
         "mismatched": scored.mismatched_error,
         "mismatched_mean": scored.mismatched_mean_error,
-        "less_blind": np.sqrt(np.maximum(variance, 0.0)),
+        "prior_subtracted": np.sqrt(np.maximum(variance, 0.0)),
     }[system.shown]
     return errors / (found.pieces + 1) if system.per_token else errors
 
@@ -191,12 +191,15 @@ class Store:
 
     def alphas(self, system: ScoredSystem) -> list[float | None]:
         """Of each seed the α of a row that takes a blind score off, None of any other row."""
-        if system.shown != "less_blind":
+        if system.shown != "prior_subtracted":
             return [None] * len(system.records)
         others = self.job.others if isinstance(self.job, ChoiceTableJob) else None
         held_out = [self.matrix(name, system.estimator) for name in system.held_out]
         tokens = [one.pieces + 1 if system.per_token else None for one in held_out]
-        return [best_alpha(m.scores, m.same, self.job.alphas, t, others) for m, t in zip(held_out, tokens, strict=True)]
+        return [
+            best_alpha(m.scores, m.same, self.job.language_prior_weights, t, others)
+            for m, t in zip(held_out, tokens, strict=True)
+        ]
 
 
 class Retrieval(Results):
@@ -221,7 +224,7 @@ class Retrieval(Results):
         self.chance = {c.key: 100 * float(recall(level, right, _count(c.key)).mean()) for c in self.job.columns}
 
     def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
-        scores = matrix.scores if alpha is None else less_blind(matrix.scores, alpha)
+        scores = matrix.scores if alpha is None else prior_subtracted(matrix.scores, alpha)
         scores = scores / (matrix.pieces + 1) if system.per_token else scores
         found = {}
         for column in self.job.columns:

@@ -12,11 +12,11 @@ import torch
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.batches import CaptionBatches, validation_batches
 from mdc.data.loader.draws import FewMasks, MoreDraws
-from mdc.data.loader.stored import Stored
+from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import read_index
-from mdc.models.reads import count_of_tokens
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import OnTokens
+from mdc.models.visual_context import count_of_tokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Blocks
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group
@@ -93,7 +93,7 @@ class Corpus:
         if (masks := self.job.method.masks) is not None:
             return FewMasks(self.job.protocol.data.context_length, masks)
         backbone, kept = self.job.backbone, self.job.method.patches_kept is not None
-        vectors = count_of_tokens(backbone) if kept or isinstance(backbone, OnTokens) else 0
+        vectors = count_of_tokens(backbone) if kept or isinstance(backbone, FrozenEncoderBackbone) else 0
         return MoreDraws(self.job.protocol.data.context_length, vectors) if kept or self.length is not None else None
 
     @property
@@ -149,8 +149,8 @@ class Corpus:
             workers=self.workers,
         )
 
-    def _tokens(self, split: str) -> Stored | None:
-        return Stored(self.encoded, self.index, split) if self.encoded is not None else None
+    def _tokens(self, split: str) -> PrecomputedTokens | None:
+        return PrecomputedTokens(self.encoded, self.index, split) if self.encoded is not None else None
 
 
 def validate(corpus: Corpus, objective: Objective, device: torch.device) -> dict[str, float]:

@@ -24,10 +24,10 @@ from torch.utils._pytree import tree_map_only
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import logits
 from mdc.models.build import build_for
-from mdc.models.reads import count_of_tokens
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import OnTokens
+from mdc.models.visual_context import count_of_tokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.parts import OBJECTIVES, load
@@ -151,7 +151,7 @@ def operations(job: PretrainJob, captions: Captions) -> int:
     again to save memory is none of them."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    once = job.recipe.model_copy(update={"recompute": None, "accumulation": 1})
+    once = job.recipe.model_copy(update={"activation_checkpointing": None, "accumulation": 1})
     step, counter = _Step(job.model_copy(update={"recipe": once}), captions), FlopCounterMode(display=False)
     with step.unallocated(), counter:
         step.objective.backward(step.prepared)
@@ -170,7 +170,7 @@ class _Step:
         # SOT is no place of a caption's diffusion
         places = {"length": captions.tokens - 1} if _fills_up(job) else {}
         self.objective = module.build_objective(self.model, setup, **places)
-        if recipe.recompute:
+        if recipe.activation_checkpointing:
             recompute_layers(self.model)
         # which tokens are real and which are supervised are values: of these few there are real ones
         batch = batch_of(job, captions.tokens, recipe.batch_size // recipe.processes)
@@ -263,7 +263,7 @@ def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
     """One process's part of a batch, as the loader yields it, whose images take no memory: ``size`` captions of ``tokens``."""
     backbone = job.backbone
     width = trimmed(tokens, job.protocol.data.context_length)
-    frozen = backbone.frozen if isinstance(backbone, OnTokens) else None
+    frozen = backbone.frozen if isinstance(backbone, FrozenEncoderBackbone) else None
     draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)
     one = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
     shape = (3, backbone.image_size, backbone.image_size) if frozen is None else (frozen.tokens, frozen.width)
@@ -294,7 +294,7 @@ def in_words(job: PretrainJob, captions: Captions, held: StepMemory) -> str:
     size = recipe.batch_size // recipe.processes // recipe.accumulation
     where = {"cpu": "in each process", "cuda": "on each GPU"}.get(recipe.device, "on each device")
     average = f", their average {gigabytes(held.average)}" if held.average else ""
-    again = ", which recompute keeps low" if recipe.recompute else ""
+    again = ", which activation_checkpointing keeps low" if recipe.activation_checkpointing else ""
     return (
         f"memory of a step of {job.job.removeprefix('runs/')} in {recipe.precision}: "
         f"weights {gigabytes(held.weights)}{average}, gradients {gigabytes(held.gradients)}, Adam {gigabytes(held.adam)}, "

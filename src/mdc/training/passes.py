@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from mdc.plan.processes.group import Group, peers
+from mdc.plan.processes.group import Group, translate_peer_failure
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Passes:
         if not group.alone and any(parameter.requires_grad for parameter in model.parameters()):
             # what it shall be called now, torch 2.11 lacks
             warnings.filterwarnings("ignore", ".*`broadcast_buffers` is deprecated")
-            with peers():
+            with translate_peer_failure():
                 self._shared = nn.parallel.DistributedDataParallel(
                     _Pass(model, work),
                     broadcast_buffers=False,

@@ -26,7 +26,7 @@ from mdc.models.runs import WEIGHTS, read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights
 from mdc.models.words import read_words
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Runtime
 from mdc.plan.config.problems import checked
 from mdc.plan.jobs.call import Call
@@ -141,7 +141,7 @@ def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
 def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
     """The embeddings of others that the run's decoder stands on, if it does."""
     backbone = call.job.backbone
-    asked = backbone.words if isinstance(backbone, OnTokens) else None
+    asked = backbone.words if isinstance(backbone, FrozenEncoderBackbone) else None
     return read_words(call.input(asked.job), asked, vocabulary) if asked is not None else None
 
 
@@ -151,7 +151,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
     module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
     model = build_for(job, corpus.vocabulary.size, job.seed).to(device)
     if words is not None:
-        model.text.stand_on(words)
+        model.text.use_pretrained_embeddings(words)
     # what this objective is told and others are not
     of_run = getattr(module, "of_run", None)
     mask_id = corpus.vocabulary.mask_id
@@ -160,7 +160,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
     cross_entropy.kernel_allowed = recipe.kernel is None
     if recipe.reduce == "bf16":
         objective.passes.send_in_bf16()
-    if recipe.recompute:
+    if recipe.activation_checkpointing:
         recompute_layers(model)
     if recipe.compile:
         compile_layers(model)

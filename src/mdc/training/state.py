@@ -30,7 +30,15 @@ from mdc.training.average import AveragedWeights
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
 #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
-EXECUTION_ONLY_KEYS = ("processes", "accumulation", "threads", "device", "compile", "recompute", "kernel")
+EXECUTION_ONLY_KEYS = (
+    "processes",
+    "accumulation",
+    "threads",
+    "device",
+    "compile",
+    "activation_checkpointing",
+    "kernel",
+)
 #: {first_step, last_step (both counted from 1, inclusive), and what ``setting`` says}
 Segment = dict[str, Any]
 

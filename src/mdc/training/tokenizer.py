@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.data.loader.central import central, corpus_images
+from mdc.data.loader.center_crops import center_crops, corpus_images
 from mdc.data.loader.shuffle import shuffled
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.encoders.codes import tokenizer_of
@@ -138,7 +138,7 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
             if not place or done == first:
                 order = shuffled(np.arange(len(reader)), len(reader), recipe.seed, epoch)
             numbers = order[place * recipe.batch_size :][: recipe.batch_size].tolist()
-            images = pixels(central(reader, numbers, entry.image_size)[0].to(device))
+            images = pixels(center_crops(reader, numbers, entry.image_size)[0].to(device))
             error, commitment = model(images)
             loss = error + commitment
             value = float(loss.detach())

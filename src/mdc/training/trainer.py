@@ -14,7 +14,7 @@ from torch.optim import AdamW
 from mdc.models.image_text import ImageText
 from mdc.plan.config.pretrain import Runtime
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, NOTHING, Group, peers
+from mdc.plan.processes.group import NOTHING, SINGLE_PROCESS, Group, translate_peer_failure
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.records import UserError
 from mdc.training.average import AveragedWeights
@@ -43,7 +43,7 @@ class Training:
     data: Corpus
     device: torch.device
     validate: Callable[[], dict[str, float]] | None = None
-    group: Group = ALONE
+    group: Group = SINGLE_PROCESS
     #: in which this process's device would make a step of captions of mean length at its peak, if that is known
     least_seconds: float | None = None
 
@@ -125,7 +125,7 @@ def optimizer_step(
     """One step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the objective's
     values, ``grad_norm`` before clipping, and ``lr``."""
     recipe, final = training.job.recipe, training.job.protocol.pretrain.final_lr
-    with peers():
+    with translate_peer_failure():
         measured = training.objective.backward(batch.prepared)
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     clips = recipe.clip_steps is None or step < recipe.clip_steps

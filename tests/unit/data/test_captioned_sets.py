@@ -82,7 +82,7 @@ def test_cub_has_ten_captions_and_holds_out_of_its_training_images(tmp_path: Pat
     assert len(test) == 13 and [s.key for s in test][:2] == ["Some_Bird_0002_102", "Some_Bird_0005_105"]
     assert len(train) == 27 and {len(s.captions) for s in train + test} == {10}
     assert train[0].captions[3] == "this bird 0 has feature 3." and not read(CUB, "val", tmp_path)
-    shared = CUB | {"val_share": 0.3}
+    shared = CUB | {"val_fraction": 0.3}
     kept, held = ({s.key for s in read(shared, split, tmp_path)} for split in ("train", "val"))
     assert kept | held == {s.key for s in train} and not kept & held and 2 <= len(held) <= 14
     assert read(shared, "test", tmp_path) == test
@@ -90,7 +90,7 @@ def test_cub_has_ten_captions_and_holds_out_of_its_training_images(tmp_path: Pat
 
 def test_cub_by_classes_tests_birds_of_which_none_is_trained_on(tmp_path: Path) -> None:
     root = files.cub(tmp_path / "there", count=40)
-    by_class = CUB | {"split": "classes", "val_share": 0.2}
+    by_class = CUB | {"split": "classes", "val_fraction": 0.2}
     train, val, test = ({s.key for s in read(by_class, split, tmp_path)} for split in ("train", "val", "test"))
     every_other = {f"Some_Bird_{n:04d}_{100 + n}" for n in range(0, 40, 2)}
     assert train | val == every_other and len(test) == 20 and not test & every_other and val

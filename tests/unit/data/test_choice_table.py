@@ -111,7 +111,7 @@ def test_a_table_becomes_a_column_of_table_2(tmp_path: Path, root: Path, monkeyp
             "corpora": {"alt": ["arc"]},
             "backbones": ["ViT-T-12"],
             "columns": {"mine": {"label": "My items", "sets": ["mine"]}},
-            "alphas": [0.0, 1.0],
+            "language_prior_weights": [0.0, 1.0],
         }
     }
     for section in ("finetune", "mc_diffusion", "caption", "encoders", "tokenizers", "artefacts", "claims"):

@@ -12,7 +12,7 @@ from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.samples import Skipped
 from mdc.data.shards.index import ShardReader
 from mdc.data.shards.set_job import splits_of
-from mdc.data.sources.corpora.parquet import dealt
+from mdc.data.sources.corpora.parquet import resplit
 from mdc.plan.config.sources import ParquetCorpus
 from mdc.plan.records import UserError
 
@@ -35,7 +35,7 @@ def keys(source: dict[str, Any], folder: Path) -> dict[str, list[str]]:
 
 
 def test_each_image_is_of_one_split_by_its_rank(tmp_path: Path) -> None:
-    source = SOURCE | {"dealt": {"seed": 3, "test": 7, "val": 5}}
+    source = SOURCE | {"resplit": {"seed": 3, "test": 7, "val": 5}}
     names = [f"n{i}" for i in range(40)]
     ranked = sorted(names, key=lambda name: rank_hash(3, name))
     wanted = {"test": ranked[:7], "val": ranked[7:12], "train": ranked[12:]}
@@ -48,14 +48,14 @@ def test_each_image_is_of_one_split_by_its_rank(tmp_path: Path) -> None:
 
 
 def test_rows_of_one_image_stay_together() -> None:
-    found = dealt(["a", "b", "a", "c", "d", "d"], 0, 1, 1, "here")
+    found = resplit(["a", "b", "a", "c", "d", "d"], 0, 1, 1, "here")
     assert sorted(key for of_split in found.values() for key in of_split) == ["a", "b", "c", "d"]
     assert [len(found[split]) for split in ("test", "val", "train")] == [1, 1, 2]
 
 
 def test_pairs_of_what_is_dealt_are_nested_and_never_tested_on(tmp_path: Path) -> None:
     rows(tmp_path / "a.parquet", [f"n{i}" for i in range(40)])
-    source = SOURCE | {"dealt": {"seed": 0, "test": 15, "val": 0}}
+    source = SOURCE | {"resplit": {"seed": 0, "test": 15, "val": 0}}
     whole = keys(source, tmp_path)
     few = [set(keys(source | {"pairs": n}, tmp_path)["train"]) for n in (4, 10, 25)]
     assert [len(one) for one in few] == [4, 10, 25] and few[0] < few[1] < few[2] == set(whole["train"])
@@ -67,7 +67,7 @@ def test_pairs_of_what_is_dealt_are_nested_and_never_tested_on(tmp_path: Path) -
 def test_a_corpus_of_it_has_the_splits_that_were_asked_for(tmp_path: Path) -> None:
     rows(tmp_path / "a.parquet", [f"n{i}" for i in range(30)])
     for how, there in (({"seed": 0, "test": 8}, {"train": 22, "test": 8}), ({"seed": 0, "test": 8, "val": 2}, None)):
-        source = ParquetCorpus(**SOURCE, dealt=how)  # type: ignore[arg-type]
+        source = ParquetCorpus(**SOURCE, resplit=how)  # type: ignore[arg-type]
         out = tmp_path / str(len(how))
         whole = source.complete()
         index = write_corpus("x", whole, out, tmp_path, context_length=16, splits=splits_of(whole))
@@ -78,12 +78,12 @@ def test_a_corpus_of_it_has_the_splits_that_were_asked_for(tmp_path: Path) -> No
 
 def test_mistakes_are_told(tmp_path: Path) -> None:
     rows(tmp_path / "a.parquet", ["a", "b", "c"])
-    with pytest.raises(UserError, match=r"a\.parquet: dealt asks for 2 images to test on and 1 held out.*none of 3"):
-        list(iter_corpus(SOURCE | {"dealt": {"seed": 0, "test": 2, "val": 1}}, "train", tmp_path, Skipped()))
+    with pytest.raises(UserError, match=r"a\.parquet: resplit asks for 2 images to test on and 1 held out.*none of 3"):
+        list(iter_corpus(SOURCE | {"resplit": {"seed": 0, "test": 2, "val": 1}}, "train", tmp_path, Skipped()))
     for more, said in (({"split_column": None}, "split_column"), ({"splits": {"train": "x"}}, "splits")):
-        with pytest.raises(ValueError, match=f"dealt: makes splits of its own; leave out {said}"):
-            ParquetCorpus(**SOURCE, dealt={"seed": 0, "test": 1}, **more)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=f"resplit: makes splits of its own; leave out {said}"):
+            ParquetCorpus(**SOURCE, resplit={"seed": 0, "test": 1}, **more)  # type: ignore[arg-type]
 
 
 def test_a_corpus_that_is_not_dealt_keeps_its_configuration() -> None:
-    assert "dealt" not in ParquetCorpus(**SOURCE).model_dump(mode="json")
+    assert "resplit" not in ParquetCorpus(**SOURCE).model_dump(mode="json")

@@ -35,7 +35,7 @@ from url_server import IMAGES, Server, image, serving, turned
 
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.samples import Skipped
-from mdc.data.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
+from mdc.data.obtain.accounts import Incomplete, NetworkDown, account_file, shard_files, take_account
 from mdc.data.obtain.orders import Answer
 from mdc.data.obtain.plan import part_file, read_part
 from mdc.data.obtain.resize import Resize
@@ -176,7 +176,7 @@ def test_final_failures_are_asked_for_once(whole: Whole, server: Server) -> None
 
 def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: Whole) -> None:
     folder, told = whole
-    source = {"kind": "pairs", "path": "set", "from": "urls", "pairs": None, "val_share": 0.2}
+    source = {"kind": "pairs", "path": "set", "from": "urls", "pairs": None, "val_fraction": 0.2}
     read = {split: list(iter_corpus(source, split, folder, Skipped())) for split in ("train", "val")}
     keys = {split: [sample.key for sample in found] for split, found in read.items()}
     assert all(found == sorted(found) and found for found in keys.values())
@@ -282,7 +282,7 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkey
     asked: list[int] = []
     monkeypatch.setattr(
         "mdc.data.obtain.urls.download",
-        lambda settings, orders, believe: asked.extend(shard for shard, _ in orders) or iter(()),
+        lambda settings, orders, trust_network_errors: asked.extend(shard for shard, _ in orders) or iter(()),
     )
     saved = {path: path.read_bytes() for path in [*shard_files(place, 1), account_file(place, 1)]}
     tar = shard_files(place, 1)[0]
@@ -341,13 +341,15 @@ def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest
     outcomes = {0: "no word of the name server", 1: "HTTP 404"}
     tried: list[tuple[int, bool]] = []
 
-    def download(settings: Any, orders: Any, believe: bool) -> Iterator[Answer]:
+    def download(settings: Any, orders: Any, trust_network_errors: bool) -> Iterator[Answer]:
         for shard, part in orders:
-            tried.append((shard, believe))
+            tried.append((shard, trust_network_errors))
             write_shard(tmp_path / "set", shard, outcomes[shard])
             try:
-                take_account(tmp_path / "set", shard, part, read_part(tmp_path / "set", shard), {}, believe)
-            except Silence as error:
+                take_account(
+                    tmp_path / "set", shard, part, read_part(tmp_path / "set", shard), {}, trust_network_errors
+                )
+            except NetworkDown as error:
                 yield Answer(shard, str(error), "network")
             else:
                 yield Answer(shard, "")
@@ -508,7 +510,7 @@ def test_every_setting_reaches_what_it_is_of(robots: bool, tmp_path: Path, monke
     resize = {"image_size": 61, "quality": 62, "min_image_size": 13, "max_pixels": 1_000_003, "max_aspect": 7.5}
     limits = {"timeout": 3.5, "deadline": 11.5, "max_bytes": 70_001, "retries": 4, "use_proxy": True}
     told = {**resize, **limits, "threads": 5, "rows_per_shard": 17, "allow_addresses": ["10.1.0.0/16"]}
-    settings = {**told, "respect_robots": robots, "folder": str(tmp_path), "crew": str(tmp_path)}
+    settings = {**told, "respect_robots": robots, "folder": str(tmp_path), "lock_folder": str(tmp_path)}
     made = pickle.loads(pickle.dumps(ShardDownloader(settings)))  # as Spark and Ray send it
     guard(settings)
     assert Path(made.output_folder) == tmp_path / "shards"

@@ -231,7 +231,7 @@ def test_the_groups_of_a_mirror_are_jobs(hub: Hub, tmp_path: Path, monkeypatch: 
     data = {
         **{"samples_per_shard": 1000, "max_skipped": 0.1, "download": DOWNLOAD},
         "datasets": {"mine": {"path": "mine", "from": "mirror", "mirror": mirror}},
-        "corpora": {"mine": {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine", "val_share": 0.1}}},
+        "corpora": {"mine": {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine", "val_fraction": 0.1}}},
     }
     plan = Plan(validate({**common_values(), "scale": "hub", "label": "Hub", "data": data}))
     groups = [f"data/downloads/mine/{group}-of-2" for group in range(2)]

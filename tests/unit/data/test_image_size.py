@@ -167,21 +167,21 @@ def test_texts_beside_images(tmp_path: Path) -> None:
         _source({"kind": "caption_files", "path": "empty"}, tmp_path)
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_a_share_of_parquet_rows_is_held_out(in_parts: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_share_of_parquet_rows_is_held_out(sharded: bool, tmp_path: Path) -> None:
     image = _encoded("PNG", (20, 20))
     for part in range(2):
         rows = {"image": [image] * 50, "caption": [f"photo {part} {number}" for number in range(50)]}
         pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / f"{part}.parquet")
-    values = {"kind": "parquet", "path": ".", "split_column": None, "val_share": 0.2, "in_parts": in_parts}
+    values = {"kind": "parquet", "path": ".", "split_column": None, "val_fraction": 0.2, "sharded": sharded}
     train, val = (_samples(values, tmp_path, split) for split in ("train", "val"))
     assert len({sample.captions for sample in (*train, *val)}) == 100 and 8 <= len(val) <= 32
     for wrong in ({"pairs": 3}, {"split_column": "split"}):
-        with pytest.raises(ValidationError, match="val_share: goes with split_column: null"):
+        with pytest.raises(ValidationError, match="val_fraction: goes with split_column: null"):
             _source({**values, **wrong}, tmp_path)
     (tmp_path / "0.parquet").rename(tmp_path / "validation.parquet")
     (tmp_path / "1.parquet").rename(tmp_path / "train.parquet")
-    with pytest.raises(UserError, match=r"validation\.parquet: named after a split, but val_share holds rows out"):
+    with pytest.raises(UserError, match=r"validation\.parquet: named after a split, but val_fraction holds rows out"):
         _source(values, tmp_path)
 
 

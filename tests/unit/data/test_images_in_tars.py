@@ -26,7 +26,7 @@ from mdc.data.shards.offsets import write_offsets
 from mdc.plan.records import UserError, sha256_file, write_json
 
 SHARE, PER_TAR = 0.3, 15
-SOURCE: dict[str, Any] = {"kind": "webdataset", "path": "w", "val_share": SHARE}
+SOURCE: dict[str, Any] = {"kind": "webdataset", "path": "w", "val_fraction": SHARE}
 FORMS = (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT)
 
 

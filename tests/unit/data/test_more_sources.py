@@ -62,7 +62,7 @@ def test_table_without_header_by_number_with_splits_keys_and_a_folder_of_images(
 def test_held_out_share_is_a_matter_of_the_name_alone(tmp_path: Path) -> None:
     names = [f"{i}.jpg" for i in range(200)]
     photos(tmp_path, *names)
-    source = {**TABLE, "val_share": 0.25}
+    source = {**TABLE, "val_fraction": 0.25}
 
     def split(listed: list[str], which: str) -> set[str]:
         (tmp_path / "captions.csv").write_text("image,caption\n" + "".join(f"{name},cap {name}\n" for name in listed))
@@ -89,7 +89,7 @@ def test_img2datasets_shards(tmp_path: Path, form: int) -> None:
     assert read(source, "val", tmp_path)[0] == {}
     field = read({**source, "caption_field": "recaption"}, "train", tmp_path)[0]
     assert list(field.values()) == [(f"a long text {i}",) for i in range(12)]
-    parts = [read({**source, "val_share": 0.5}, split, tmp_path)[0] for split in ("train", "val")]
+    parts = [read({**source, "val_fraction": 0.5}, split, tmp_path)[0] for split in ("train", "val")]
     assert len(parts[0]) + len(parts[1]) == 12 and parts[0] and parts[1]
     (tmp_path / "set/00000_stats.json").write_text(json.dumps({"count": 9, "successes": 4}))
     with pytest.raises(UserError, match=r"00000\.tar: contains 3 samples, expected 4 \(00000_stats\.json\)"):

@@ -81,7 +81,7 @@ def test_a_word_that_means_no_split_is_named_before_the_work(tmp_path: Path) -> 
     assert _captions(both, "train", tmp_path) == ["one", "two", "three"]
     assert _captions({**PARQUET, "splits": {"train": "train", "unused": "restval"}}, "train", tmp_path) == ["one"]
     with pytest.raises(UserError, match="'restval'"):
-        _captions({**PARQUET, "in_parts": True}, "train", tmp_path)
+        _captions({**PARQUET, "sharded": True}, "train", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_keys_that_begin_anew_in_each_shard(tmp_path: Path) -> None:
     source = {"kind": "webdataset", "path": "w"}
     index = write_corpus("c", source, tmp_path / "out", tmp_path)
     assert index["splits"]["train"]["samples"] == 6
-    assert 0 < len(_captions({**source, "val_share": 0.5}, "val", tmp_path)) < 6
+    assert 0 < len(_captions({**source, "val_fraction": 0.5}, "val", tmp_path)) < 6
 
 
 def test_captions_of_other_webdatasets(tmp_path: Path) -> None:
@@ -353,8 +353,8 @@ def test_shards_named_after_splits(tmp_path: Path) -> None:
     source: dict[str, Any] = {"kind": "webdataset", "path": "w"}
     assert _captions(source, "train", tmp_path) == ["caption 0", "caption 1"]
     assert _captions(source, "val", tmp_path) == ["caption 2"]
-    with pytest.raises(UserError, match=r"set-validation-0\.tar: named after a split, but val_share"):
-        _captions({**source, "val_share": 0.1}, "train", tmp_path)
+    with pytest.raises(UserError, match=r"set-validation-0\.tar: named after a split, but val_fraction"):
+        _captions({**source, "val_fraction": 0.1}, "train", tmp_path)
     (tmp_path / "w/more.tar").write_bytes(_tar(_sample("9", 9)))
     with pytest.raises(UserError, match=r"more\.tar: named after no split, as other shards are"):
         _captions(source, "train", tmp_path)

@@ -30,7 +30,7 @@ def test_shards_do_not_depend_on_which_thread_was_first(tmp_path: Path) -> None:
     made = []
     for order in (1, 2):
         folder = downloaded(tmp_path / str(order), order)
-        write_corpus("c", {**SOURCE, "val_share": 0.3}, folder / "out", folder)
+        write_corpus("c", {**SOURCE, "val_fraction": 0.3}, folder / "out", folder)
         made.append({path.name: sha256_file(path) for path in (folder / "out").iterdir()})
     assert made[0] == made[1]
     assert sha256_file(tmp_path / "1/d/shards/00000.tar") != sha256_file(tmp_path / "2/d/shards/00000.tar")
@@ -55,11 +55,11 @@ def test_a_smaller_subset_needs_its_own_shards_only(tmp_path: Path) -> None:
 
 def test_held_out_by_url_and_the_same_in_every_subset(tmp_path: Path) -> None:
     folder = downloaded(tmp_path, 1)
-    val, train = (places(folder, split, val_share=0.4) for split in ("val", "train"))
+    val, train = (places(folder, split, val_fraction=0.4) for split in ("val", "train"))
     assert sorted(val + train) == ALL and 3 < len(val) < 30
     assert not {n // 2 for n in val} & {n // 2 for n in train}  # captions of one image stay together
-    assert places(folder, "val", val_share=0.4, pairs=15) == [n for n in val if n < 15]
-    assert places(folder, "val") == [] == places(folder, "test", val_share=0.4)
+    assert places(folder, "val", val_fraction=0.4, pairs=15) == [n for n in val if n < 15]
+    assert places(folder, "val") == [] == places(folder, "test", val_fraction=0.4)
 
 
 def test_another_field_may_be_the_caption(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_mirror_is_read_as_it_stands(tmp_path: Path) -> None:
     order = [5, 2, 9, 0]
     (tmp_path / "d/mirror/a.tar").write_bytes(tar_of([file for n in order for file in sample(n)]))
     assert places(tmp_path, **{"from": "mirror"}) == order
-    halves = [places(tmp_path, split, **{"from": "mirror", "val_share": 0.5}) for split in ("train", "val")]
+    halves = [places(tmp_path, split, **{"from": "mirror", "val_fraction": 0.5}) for split in ("train", "val")]
     assert sorted(halves[0] + halves[1]) == sorted(order)
     with pytest.raises(UserError, match="a mirror has none, set it to null"):
         places(tmp_path, **{"from": "mirror", "pairs": 2})

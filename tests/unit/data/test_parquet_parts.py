@@ -43,7 +43,7 @@ def hub_files(folder: Path) -> None:
 
 
 def source(**keys: Any) -> dict[str, Any]:
-    given = {"kind": "parquet", "path": "p", "in_parts": True, **keys}
+    given = {"kind": "parquet", "path": "p", "sharded": True, **keys}
     return ParquetCorpus.model_validate(given).complete()
 
 
@@ -55,7 +55,7 @@ def joined(config: dict[str, Any], data: Path, at: Path, groups: int, processes:
 
 def same_as_whole(config: dict[str, Any], folder: Path) -> None:
     """The corpus in parts has the samples of the one that a single job writes."""
-    write_corpus("c", {**config, "in_parts": False}, folder / "whole", folder, max_skipped=0.5)
+    write_corpus("c", {**config, "sharded": False}, folder / "whole", folder, max_skipped=0.5)
     found = samples_of(folder / "in/corpora/c")
     assert found == samples_of(folder / "whole") and found["train"] and found["val"]
 
@@ -140,6 +140,6 @@ def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
 
 
 def test_a_configuration_without_parts_is_as_it_was() -> None:
-    assert "in_parts" not in ParquetCorpus(kind="parquet", path="p").model_dump(mode="json")
-    with pytest.raises(ValueError, match="in_parts: images that are dealt anew are read by one job"):
-        ParquetCorpus(kind="parquet", path="p", in_parts=True, dealt={"seed": 0, "test": 1})  # type: ignore[arg-type]
+    assert "sharded" not in ParquetCorpus(kind="parquet", path="p").model_dump(mode="json")
+    with pytest.raises(ValueError, match="sharded: images that are dealt anew are read by one job"):
+        ParquetCorpus(kind="parquet", path="p", sharded=True, resplit={"seed": 0, "test": 1})  # type: ignore[arg-type]

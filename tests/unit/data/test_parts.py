@@ -214,7 +214,7 @@ def webdatasets(folder: Path, *shards: list[tuple[str, bytes]]) -> dict[str, Any
     (folder / "w").mkdir()
     for number, members in enumerate(shards):
         (folder / f"w/{number}.tar").write_bytes(tar_of(list(members)))
-    return {"kind": "webdataset", "path": "w", "val_share": 0.0}
+    return {"kind": "webdataset", "path": "w", "val_fraction": 0.0}
 
 
 def test_keys_that_repeat_across_parts_are_told(tmp_path: Path) -> None:

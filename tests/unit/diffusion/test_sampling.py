@@ -1,4 +1,4 @@
-"""Writing by unmasking, with a guide too, against equation 6 taken literally; beams against all captions of a toy vocabulary."""
+"""Decoding by unmasking, with a guide too, against equation 6 taken literally; beams against all captions of a toy vocabulary."""
 
 from __future__ import annotations
 
@@ -274,7 +274,16 @@ class Toy:
 
 
 def search(toy: Toy, width: int, least: int, most: int, penalty: float) -> list[Hypothesis]:
-    return beam_search(toy, toy.images, width=width, start=START, end=END, least=least, most=most, penalty=penalty)
+    return beam_search(
+        toy,
+        toy.images,
+        num_beams=width,
+        start=START,
+        end=END,
+        min_tokens=least,
+        max_tokens=most,
+        length_penalty=penalty,
+    )
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.7, 1.0])

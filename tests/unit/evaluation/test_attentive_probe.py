@@ -94,15 +94,15 @@ def test_it_is_a_plain_module_trained_the_same_way(several: bool, weight_decay: 
         width = tokens.shape[-1]
         weights = peer.attention.in_proj_weight.split(width)
         biases = peer.attention.in_proj_bias.split(width)
-        peers = {
+        translate_peer_failure = {
             **{"gain": peer.norm.weight, "shift": peer.norm.bias, "query": peer.query[0, 0]},
             **dict(zip(("w_query", "w_key", "w_value"), weights, strict=True)),
             **{"b_query": biases[0], "b_value": biases[2]},
             **{"w_out": peer.attention.out_proj.weight, "b_out": peer.attention.out_proj.bias},
             **{"weight": peer.head.weight, "bias": peer.head.bias},
         }
-        assert found.keys() == peers.keys()
-        for name, value in peers.items():
+        assert found.keys() == translate_peer_failure.keys()
+        for name, value in translate_peer_failure.items():
             assert torch.allclose(found[name][n], value, rtol=0, atol=1e-6), name
         assert torch.allclose(scores[n], peer(tokens.double()), rtol=0, atol=1e-6)
     assert not torch.allclose(scores[0], scores[1], atol=1e-2), "the learning rate decides something here"

@@ -109,7 +109,7 @@ def _measured(
         split="test",
         images=len(IMAGES),
         training="c",
-        left_out=[],
+        skip_metrics=[],
         instances="instances.json",
         clip=None,
         open_clip=None,

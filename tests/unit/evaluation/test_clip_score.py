@@ -42,14 +42,14 @@ class Scorer:
         return torch.tensor([[math.cos(angle), math.sin(angle)] for angle in angles])
 
 
-class Pictures(Captioned):
+class DecodedCache(Captioned):
     def image(self, number: int) -> Image.Image:
         return cast(Image.Image, None)
 
 
 def score(references: list[list[str]]) -> ClipScore:
     keys = [str(number) for number in range(len(references))]
-    images = Pictures(cast(Any, None), keys, references, [None] * len(keys), [])
+    images = DecodedCache(cast(Any, None), keys, references, [None] * len(keys), [])
     return ClipScore(Scorer(), images, "", {})
 
 

@@ -94,7 +94,7 @@ def test_scores(name: str, way: str) -> None:
 @DEVICES
 @pytest.mark.parametrize(
     "how",
-    [Unmasking(kind="unmask", lengths=[3, 9]), Beam(kind="beam", width=3, least=2, most=9)],
+    [Unmasking(kind="unmask", lengths=[3, 9]), Beam(kind="beam", num_beams=3, min_tokens=2, max_tokens=9)],
     ids=["unmask", "beam"],
 )
 def test_captions(name: str, how: Unmasking | Beam) -> None:

@@ -56,7 +56,7 @@ def test_they_are_scored_and_write_as_arc(name: str) -> None:
         wanted = sum(float(logits[i, place, batch.tokens[i, place + 1]]) for place in range(n - 1))
         assert found[i].value == pytest.approx(wanted, abs=1e-4)
     writer = RunWriter(run, precision="fp32", device=CPU)
-    policy = Beam(kind="beam", width=2, least=1, most=5)
+    policy = Beam(kind="beam", num_beams=2, min_tokens=1, max_tokens=5)
     assert len(writer.write(writer.look(_images()), policy, ["a", "b", "c"])) == 3
     with pytest.raises(UserError, match=f"{name} writes by .* and cannot fill words in; masked methods can"):
         writer.fill(None, [[0, WORDS.mask_id]], Unmasking(kind="unmask", lengths=[2]), ["a"])

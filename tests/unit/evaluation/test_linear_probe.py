@@ -53,7 +53,7 @@ def problem(count: int, dim: int, classes: int, seed: int = 0) -> tuple[torch.Te
     return centres[targets] + 1.5 * torch.randn(count, dim, generator=draws), targets
 
 
-def peers(peer: ModuleType, features: torch.Tensor, targets: torch.Tensor, recipe: ProbeRecipe, seed: int) -> Any:
+def peers_layer(peer: ModuleType, features: torch.Tensor, targets: torch.Tensor, recipe: ProbeRecipe, seed: int) -> Any:
     """The layer that CLIP-benchmark trains, on what its loader gives it."""
     first = torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed))
     data = peer.FeatureDataset(F.normalize(features, dim=-1)[first], targets[first])
@@ -80,7 +80,7 @@ def test_weights_are_those_of_clip_benchmark_train(
     """To the bit; with the fused kernel, which rounds differently, to a hundred-thousandth."""
     features, targets = problem(count, dim, classes)
     ours = train_linear_probe(features, targets, classes, recipe, seed=seed)
-    theirs = peers(peer, features, targets, recipe, seed)
+    theirs = peers_layer(peer, features, targets, recipe, seed)
     for mine, other in ((ours.weight, theirs.weight), (ours.bias, theirs.bias)):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5 if recipe.fused else 0)
     assert torch.equal(ours.weight, theirs.weight) is not recipe.fused

@@ -34,7 +34,7 @@ def unmasking(*lengths: int, **more: object) -> Unmasking:
 
 
 def beam(width: int, most: int, least: int = 1, penalty: float = 1.0) -> Beam:
-    return Beam(kind="beam", width=width, least=least, most=most, penalty=penalty)
+    return Beam(kind="beam", num_beams=width, min_tokens=least, max_tokens=most, length_penalty=penalty)
 
 
 def writer(method: str, batch_tokens: int = 8192) -> Writer:
@@ -65,7 +65,7 @@ def _equation_6(
 def test_unmasking_is_equation_6_with_a_visible_end(count: int) -> None:
     """… one piece a step, several, or all at once."""
     one = writer("mdc")
-    for image, found in enumerate(one.unmasked(one.look(images()), unmasking(7, per_step=count), KEYS)):
+    for image, found in enumerate(one.unmasked(one.look(images()), unmasking(7, tokens_per_step=count), KEYS)):
         tokens, steps, sure = _equation_6(image, [toy.SOT, *[toy.MASK] * 7, toy.EOT], barred, count)
         assert found.pieces == tuple(tokens[:-1]) and found.step == tuple(steps[:-1])
         assert found.log_prob == pytest.approx(sum(sure), abs=1e-4) == pytest.approx(sum(found.confidence), abs=1e-4)
@@ -119,7 +119,7 @@ def test_a_guide_that_would_read_other_words_is_refused() -> None:
 
 
 def test_a_guide_leaves_no_other_choice() -> None:
-    for more in ({"per_step": 2}, {"threshold": 0.5}, {"temperature": 1.0}, {"ends": True}):
+    for more in ({"tokens_per_step": 2}, {"threshold": 0.5}, {"temperature": 1.0}, {"ends": True}):
         with pytest.raises(ValueError, match=f"guide: .* leave {next(iter(more))} out"):
             unmasking(5, guide={"weight": 1.0}, **more)
     assert "guide" not in unmasking(5).model_dump(mode="json")
@@ -144,7 +144,7 @@ def test_a_searched_captions_probability_is_the_models(width: int, least: int, m
 
 _ANCESTRAL = {"temperature": 1.0, "ancestral": 4}
 _POLICIES = [
-    unmasking(6, **more) for more in ({}, {"per_step": 2}, {"threshold": 0.2}, {"temperature": 1.0}, _ANCESTRAL)
+    unmasking(6, **more) for more in ({}, {"tokens_per_step": 2}, {"threshold": 0.2}, {"temperature": 1.0}, _ANCESTRAL)
 ]
 
 
@@ -180,9 +180,9 @@ def test_one_at_a_time_is_the_papers_and_more_take_fewer_steps() -> None:
     one = writer("mdc")
     memory = one.look(images())
     papers = one.unmasked(memory, unmasking(9), KEYS)
-    assert papers == one.unmasked(memory, unmasking(9, per_step=1), KEYS)
+    assert papers == one.unmasked(memory, unmasking(9, tokens_per_step=1), KEYS)
     assert papers == one.unmasked(memory, unmasking(9, threshold=1.0), KEYS)
-    assert {max(found.step) for found in one.unmasked(memory, unmasking(9, per_step=3), KEYS)} == {3}
+    assert {max(found.step) for found in one.unmasked(memory, unmasking(9, tokens_per_step=3), KEYS)} == {3}
     assert {max(found.step) for found in one.unmasked(memory, unmasking(9, threshold=1e-9), KEYS)} == {1}
 
 
@@ -190,8 +190,8 @@ def test_a_free_length_is_the_best_by_its_own_likelihood() -> None:
     one = writer("mdc")
     memory = one.look(images())
     for penalty in (0.0, 1.0):
-        each = [one.unmasked(memory, unmasking(length, penalty=penalty), KEYS) for length in (3, 5, 8)]
-        free = one.unmasked(memory, unmasking(3, 5, 8, penalty=penalty), KEYS)
+        each = [one.unmasked(memory, unmasking(length, length_penalty=penalty), KEYS) for length in (3, 5, 8)]
+        free = one.unmasked(memory, unmasking(3, 5, 8, length_penalty=penalty), KEYS)
         for image in range(3):
             best = max((found[image] for found in each), key=lambda w: w.log_prob / len(w.pieces) ** penalty)
             assert free[image] == replace(best, calls=3 + 5 + 8)
@@ -207,7 +207,7 @@ def _ending() -> Writer:
     return found
 
 
-@pytest.mark.parametrize("more", [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 1.0}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"tokens_per_step": 3}, {"threshold": 0.5}, {"temperature": 1.0}], ids=str)
 def test_no_word_that_is_given_is_lost_to_an_end(more: dict[str, object]) -> None:
     """… by a model that ends its captions itself, and would end them at the first gap."""
     templates = [[3, toy.MASK, 5, toy.MASK, 6], [toy.MASK, toy.MASK, 7], [1, toy.MASK]]
@@ -252,7 +252,7 @@ def _factorised() -> Writer:
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("more", [{}, {"per_step": 2}, {"threshold": 0.45}, {"ancestral": 3}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"tokens_per_step": 2}, {"threshold": 0.45}, {"ancestral": 3}], ids=str)
 def test_drawn_captions_follow_the_models_distribution(more: dict[str, object], temperature: float) -> None:
     """The places that are shown first must not be those at which a likely piece was drawn (chi-square over all captions)."""
     one, number = _factorised(), 6000
@@ -312,7 +312,7 @@ def test_more_ancestral_steps_than_places_call_the_model_at_most_once_a_place() 
 def test_ancestral_sampling_draws_and_leaves_no_other_choice() -> None:
     with pytest.raises(ValueError, match="ancestral: draws what it shows; give a temperature"):
         unmasking(5, ancestral=15)
-    for more in ({"per_step": 2}, {"threshold": 0.5}):
+    for more in ({"tokens_per_step": 2}, {"threshold": 0.5}):
         with pytest.raises(ValueError, match="ancestral: chance says which places are shown"):
             unmasking(5, ancestral=15, temperature=1.0, **more)
     with pytest.raises(ValueError, match=r"guide: .* leave ancestral out"):
@@ -321,7 +321,7 @@ def test_ancestral_sampling_draws_and_leaves_no_other_choice() -> None:
 
 # --- eight images, learnt by heart ----------------------------------------------------------------------------------------
 
-_WAYS = [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}, {"temperature": 0.3, "ancestral": 100}]
+_WAYS = [{}, {"tokens_per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}, {"temperature": 0.3, "ancestral": 100}]
 
 
 @cache

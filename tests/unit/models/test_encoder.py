@@ -16,7 +16,7 @@ from mdc.evaluation.predictors.folded import hidden_states, read_images
 from mdc.models.captioner import Captioner
 from mdc.models.encoder import build_encoder, pool
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.models.reads import boxed, read
+from mdc.models.visual_context import boxed, read
 from mdc.plan.config.backbones import Backbone, ResNet, TrainedBackbone
 
 
@@ -152,7 +152,7 @@ def patches(side: int) -> torch.Tensor:
 
 
 def backbone(reads: str, **more: int) -> Backbone:
-    return Backbone.model_validate({**toy.BACKBONE.model_dump(mode="json"), "reads": reads, **more})
+    return Backbone.model_validate({**toy.BACKBONE.model_dump(mode="json"), "visual_context": reads, **more})
 
 
 def test_patches_their_mean_and_cls() -> None:
@@ -210,7 +210,7 @@ def test_objects_are_read_of_their_boxes_and_the_whole_image_in_place_of_those_t
     assert not torch.allclose(one, whole, atol=1e-2)
 
 
-@pytest.mark.parametrize("reads", ["patches", "mean", "cls", "grid_2", "objects"])
+@pytest.mark.parametrize("visual_context", ["patches", "mean", "cls", "grid_2", "objects"])
 def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) -> None:
     """Logits of the whole caption and the writer's hidden states come from the same visual tokens."""
     shape = backbone(reads)
@@ -225,11 +225,16 @@ def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) 
         assert torch.allclose(model.head(hidden_states(model, tokens[:, None], memory)[:, 0]), expected, atol=1e-4)
         cls, all_patches = model.encoder(model.encoder.prepared(images))
         pixels = images if reads == "objects" else None
-        assert torch.equal(model.visual(model.encoder.prepared(images)), read(shape.reads, cls, all_patches, pixels))
+        assert torch.equal(
+            model.visual(model.encoder.prepared(images)), read(shape.visual_context, cls, all_patches, pixels)
+        )
     assert all_patches.shape[1] == patches, "what is probed are the patches, whatever the decoder reads"
 
 
 def test_a_configuration_says_what_is_read_and_a_grid_has_no_more_cells_than_patches() -> None:
-    assert toy.BACKBONE.model_dump()["reads"] == "patches" and backbone("cls").model_dump()["reads"] == "cls"
+    assert (
+        toy.BACKBONE.model_dump()["visual_context"] == "patches"
+        and backbone("cls").model_dump()["visual_context"] == "cls"
+    )
     with pytest.raises(ValueError, match="fewer than the grid has cells"):
         backbone("grid_3", image_size=2 * toy.BACKBONE.patch_size)

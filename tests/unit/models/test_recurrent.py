@@ -136,7 +136,7 @@ def test_a_searched_captions_probability_is_the_equations(width: int) -> None:
     with torch.no_grad():  # an end that is often among the likeliest
         one.head.weight[toy.EOT] = one.head.weight[: toy.SOT].topk(4, dim=0).values[-1] * 0.8
     writer = Writer(one, WORDS, "fp32", torch.device("cpu"))
-    found = writer.searched(writer.look(images(5)), Beam(kind="beam", width=width, least=1, most=9))
+    found = writer.searched(writer.look(images(5)), Beam(kind="beam", num_beams=width, min_tokens=1, max_tokens=9))
     assert width == 1 or len({len(caption.pieces) for caption in found}) > 1
     for image, caption in enumerate(found):
         tokens = [toy.SOT, *caption.pieces, toy.EOT]
@@ -155,6 +155,6 @@ def test_the_demo_shows_alpha() -> None:
     one = model()
     writer = Writer(one, WORDS, "fp32", torch.device("cpu"))
     seen = writer.look(images(1))
-    (found,) = writer.searched(seen, Beam(kind="beam", width=1, least=4, most=4))
+    (found,) = writer.searched(seen, Beam(kind="beam", num_beams=1, min_tokens=4, max_tokens=4))
     _, alpha = written_out(one, images(1)[0], [toy.SOT, *found.pieces])
     assert torch.allclose(looked_at(one, writer.vocabulary, seen, found), alpha[:-1], atol=1e-5)

@@ -152,7 +152,7 @@ def test_values_fit_the_number_of_images(count: int, project: Path, capsys: pyte
     scale = _init(*PHOTOS)
     recipe, source = scale.pretrain.recipe, scale.data.corpora["photos"].source
     assert source.kind == "caption_table"
-    val = sum(held_out(name, source.val_share) for name in names)  # as the source itself does it
+    val = sum(held_out(name, source.val_fraction) for name in names)  # as the source itself does it
     train = count - val
     assert recipe.batch_size <= val <= train and (count < 100 or val >= min(64, count // 8))
     steps = recipe.epochs * (train // recipe.batch_size)
@@ -178,7 +178,7 @@ def test_columns_are_found(
     own_data.table(project / "data" / file, rows, header)
     _init("own", "photos", file)
     source = _source("own")
-    assert source.pop("val_share") > 0
+    assert source.pop("val_fraction") > 0
     assert source == {"kind": "caption_table", "path": file, "images": "photos", **expected}
     opened = open_corpus(load("params.yaml", "own").data.corpora["own"].source.complete(), project / "data")
     found = [one for split in ("train", "val") for one in opened.samples(split, Skipped())]
@@ -199,7 +199,7 @@ def test_the_tables_own_splits_are_kept(project: Path, capsys: pytest.CaptureFix
     own_data.table(project / "data/a.csv", rows, ("image", "caption", "split"))
     scale = _init("own", "photos", "a.csv")
     source = _source("own")
-    assert source["splits"] == {"train": "train", "val": "dev", "test": "test"} and "val_share" not in source
+    assert source["splits"] == {"train": "train", "val": "dev", "test": "test"} and "val_fraction" not in source
     assert scale.pretrain.recipe.batch_size <= 6
     assert "30 images to train on, 6 held out (the data's own)" in capsys.readouterr().out
 
@@ -395,7 +395,7 @@ def test_large_photos_are_kept_small(project: Path, capsys: pytest.CaptureFixtur
 def test_values_by_the_number_of_pairs(size: Any) -> None:
     pairs = max(size.pairs, 8000)
     values = choose(Survey({"train": pairs}, about=True), True, None, {})
-    assert values.size == size and values.val_share is not None and values.stored is not None
+    assert values.size == size and values.val_fraction is not None and values.stored is not None
     assert values.stored >= 8 / 7 * size.image_size and not size.image_size % TOWERS[size.tower][0]["patch_size"]
     assert (size.vocabulary == "full") == (pairs >= 20_000)
     assert values.train + values.val == pairs and values.val >= size.batch_size

@@ -128,7 +128,7 @@ def test_a_dataset_is_looked_at_and_pinned(name: str, hub: Hub, capsys: pytest.C
     source = data.corpora["own"].source
     assert (
         (source.image_column, source.caption_field) == ("picture", "text")
-        and source.val_share
+        and source.val_fraction
         and source.image_size == 64
     )
     said = capsys.readouterr().out

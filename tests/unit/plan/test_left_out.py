@@ -223,9 +223,9 @@ def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pyt
 EDITS: list[tuple[str, str, Callable[[dict[str, Any]], bool], str]] = [
     ('"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone, "mini"),
     (
-        'reads: Reads = "patches"',
-        'reads: Reads = "mean"',
-        lambda backbone: backbone.get("reads") == "patches",
+        'visual_context: VisualContext = "patches"',
+        'visual_context: VisualContext = "mean"',
+        lambda backbone: backbone.get("visual_context") == "patches",
         "flickr8k",
     ),
 ]

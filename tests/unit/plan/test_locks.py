@@ -53,7 +53,7 @@ def _hold(context: Any) -> None:
 
 
 #: what takes locks → how it does
-WAYS = {
+DECODINGS = {
     "a run": lambda folder: _hold(locked(folder)),
     "a run that may wait": lambda folder: _hold(locked(folder, wait=True)),
     "a shared folder": lambda folder: _hold(locked(folder, shared=True)),
@@ -66,7 +66,7 @@ WAYS = {
 def test_every_lock_can_be_had_on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(fcntl, "flock", _nfs)
-    for way in WAYS.values():
+    for way in DECODINGS.values():
         way(tmp_path)
     store = Store(tmp_path / "store", 3)
     killed = store.folder / ".users/1-killed"
@@ -80,7 +80,7 @@ def test_every_lock_can_be_had_on_nfs(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_without_locks_one_line_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(fcntl, "flock", _without(number))
-    for name, way in WAYS.items():
+    for name, way in DECODINGS.items():
         with pytest.raises(UserError, match="keeps no locks") as error:
             way(tmp_path)
         assert str(tmp_path) in str(error.value) and os.strerror(number) in str(error.value), name

@@ -84,9 +84,9 @@ def test_weights_are_named_that_a_job_reads() -> None:
 @pytest.mark.parametrize(
     ("section", "source", "there", "watched"),
     [
-        ("corpora", {"kind": "caption_table", "path": "t.csv", "val_share": 0.1}, "t.csv a.png", "t.csv"),
+        ("corpora", {"kind": "caption_table", "path": "t.csv", "val_fraction": 0.1}, "t.csv a.png", "t.csv"),
         ("corpora", {"kind": "parquet", "path": "p"}, "p/1.parquet p/b/2.parquet p/c.txt", "p/1.parquet p/b/2.parquet"),
-        ("corpora", {"kind": "webdataset", "path": "w", "val_share": 0.1}, "w/a/0.tar w/a/0.json", "w/a/0.tar"),
+        ("corpora", {"kind": "webdataset", "path": "w", "val_fraction": 0.1}, "w/a/0.tar w/a/0.json", "w/a/0.tar"),
         (
             "probes",
             {"kind": "class_folder", "path": "f"},

@@ -12,7 +12,7 @@ from scale_files import scale_values
 from scale_plans import changed_plan, plan_of
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Average
 from mdc.plan.config.read import validate
 from mdc.plan.config.tokenizers import GumbelVqgan
@@ -110,7 +110,7 @@ def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> N
     codes_run = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).recipe
     assert matched == codes_run.model_copy(update={"auxiliary": matched.auxiliary}), "MDC beside it is trained alike"
     codes = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).backbone
-    assert isinstance(codes, OnTokens) and (codes.frozen.tokens, codes.frozen.image_size) == (32 * 32, 256)
+    assert isinstance(codes, FrozenEncoderBackbone) and (codes.frozen.tokens, codes.frozen.image_size) == (32 * 32, 256)
     assert codes.words is not None
     for name, rate in (("mcd_cfg", None), ("mcd_mcs", 0.1)):
         guidance = paper.params.methods[name].guidance
@@ -253,7 +253,7 @@ def test_scale_paper_fetches_no_image_of_mscoco_that_it_has(paper: Plan) -> None
 
 def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan) -> None:
     job: Any = paper.jobs["table1"]
-    assert job.primary_column == "average" and job.reported_separately == ["stl10", "flowers102", "voc2007"]
+    assert job.primary_metric == "average" and job.reported_separately == ["stl10", "flowers102", "voc2007"]
     assert all("probes/voc2007" in str(paper.jobs[name].inputs) for name in job.expected)
     assert any("VOC2007" in note for note in job.notes)
 
@@ -373,7 +373,7 @@ def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
     name: str, probes: list[str], primary_probe: str, column: str
 ) -> None:
     plan = changed_plan((("tables", name, "probes"), probes), (("data", "primary_probe"), primary_probe))
-    assert plan.jobs[name].primary_column == column
+    assert plan.jobs[name].primary_metric == column
 
 
 def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:

@@ -24,7 +24,7 @@ from mdc.app.cli import main
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
-from mdc.plan.processes.group import ALONE
+from mdc.plan.processes.group import SINGLE_PROCESS
 from mdc.plan.records import json_text, read_json_lines
 from mdc.plan.verbs import verb_of
 from mdc.training import launch
@@ -38,7 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     for name, stop_at in (("resumed", 12), ("there and back", 7)):  # one process stops; two resume from its state
         with pytest.raises(run_cases.Stopped):
-            run_cases.run_case("mdc", ALONE, folder / "two" / name, stop_at=stop_at)
+            run_cases.run_case("mdc", SINGLE_PROCESS, folder / "two" / name, stop_at=stop_at)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -47,13 +47,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, run_cases.__file__, str(folder / "two"), "2"]
     both = [subprocess.Popen(command, env={**common, "RANK": rank}, stderr=subprocess.PIPE, text=True) for rank in "01"]
     for name in CASES:
-        torch.save(run_cases.run_case(name, ALONE, folder / "one" / name), folder / "one" / name / "weights.pt")
+        torch.save(
+            run_cases.run_case(name, SINGLE_PROCESS, folder / "one" / name), folder / "one" / name / "weights.pt"
+        )
     for process in both:
         said = process.communicate(timeout=900)[1]
         assert process.returncode == 0, said
     back = folder / "two/there and back"  # two have stopped; one resumes from their state
     segments: list[Segment] = []
-    torch.save(run_cases.run_case("mdc", ALONE, back, segments=segments), back / "weights.pt")
+    torch.save(run_cases.run_case("mdc", SINGLE_PROCESS, back, segments=segments), back / "weights.pt")
     (back / "segments.json").write_text(json.dumps(segments))
     return folder
 

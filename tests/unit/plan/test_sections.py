@@ -46,9 +46,9 @@ def test_paper_scores_by_1024_masks_and_eight_other_images() -> None:
     )
     assert [column.sets for column in papers if column not in shared] == [["coco_order"], ["flickr30k_order"]]
     relation, attribute = job.columns[:2]
-    assert relation.parts == attribute.parts == "groups" and attribute.least == 25
-    assert {"next to", "near", "with", "beside"} <= set(relation.leave_out), "relations without a direction"
-    assert not {"to the left of", "on", "under"} & set(relation.leave_out)
+    assert relation.parts == attribute.parts == "groups" and attribute.min_items == 25
+    assert {"next to", "near", "with", "beside"} <= set(relation.omit), "relations without a direction"
+    assert not {"to the left of", "on", "under"} & set(relation.omit)
 
 
 def test_flickr8k_long_is_what_was_fixed_beforehand() -> None:
@@ -169,16 +169,20 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
     assert next(iter(contests)) == "paper" and contests["paper"].systems == list(CONTEST)
     assert [set(one.systems) for one in list(contests.values())[1:]] == [{*CONTEST, "mdc_free", *table.coca}]
     for name, lengths in CONTEST.items():
-        way = systems[name].write
+        way = systems[name].decode
         if lengths is None:  # beam search that is free to end
-            assert systems[name].method == "arc" and way.kind == "beam" and (way.width, way.least) == (6, 1)
+            assert systems[name].method == "arc" and way.kind == "beam" and (way.num_beams, way.min_tokens) == (6, 1)
             continue
         assert systems[name].method == "mdc" and way.kind == "unmask" and way.lengths == lengths
         # one piece a step, the likeliest
-        assert (way.per_step, way.threshold, way.temperature, way.ends) == (1, None, None, False)
-        control = systems[f"arc_{lengths[0]}"].write
-        assert control.kind == "beam" and control.width == 6 and (control.least, control.most) == (*lengths, *lengths)
-    assert systems["mdc_free"].write.ends and systems["mdc_15_3"].write.per_step == 3
+        assert (way.tokens_per_step, way.threshold, way.temperature, way.ends) == (1, None, None, False)
+        control = systems[f"arc_{lengths[0]}"].decode
+        assert (
+            control.kind == "beam"
+            and control.num_beams == 6
+            and (control.min_tokens, control.max_tokens) == (*lengths, *lengths)
+        )
+    assert systems["mdc_free"].decode.ends and systems["mdc_15_3"].decode.tokens_per_step == 3
     assert {one.method for one in systems.values() if one.images == "other"} == {"arc", "mdc"}
     assert bool(table.coca) == (scale == "paper")
     by = table.judge.by
@@ -232,13 +236,13 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
         return changed_plan(((*place, "primary"), pairs), ((*place, key), value), scale="flickr8k-long")
 
     for key, value, said in (
-        ("claimed", None, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
-        ("claimed", ["noise", "jpeg", "blur"], "3 pairs on 3 kinds are 9 claims, allowed: 6"),
+        ("primary_kinds", None, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
+        ("primary_kinds", ["noise", "jpeg", "blur"], "3 pairs on 3 kinds are 9 claims, allowed: 6"),
         ("kinds", ["noise"], r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
     ):
         with pytest.raises(UserError, match=said):
             with_pairs(key, value)
-    job: Any = with_pairs("claimed", []).jobs["figure_robustness"]
+    job: Any = with_pairs("primary_kinds", []).jobs["figure_robustness"]
     assert job.claimed == [] and len(job.between) == 3
 
 
@@ -257,8 +261,18 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
             2,
             "decoder.layers = 1; allowed: an even number",
         ),
-        ("mdc_dropped", {"reads": "mean"}, 2, "mdc_dropped is of patch tokens, and .*reads = mean; allowed: patches"),
-        ("superclass", {"reads": "cls"}, 2, "superclass is of patch tokens, and .*reads = cls; allowed: patches"),
+        (
+            "mdc_dropped",
+            {"visual_context": "mean"},
+            2,
+            "mdc_dropped is of patch tokens, and .*visual_context = mean; allowed: patches",
+        ),
+        (
+            "superclass",
+            {"visual_context": "cls"},
+            2,
+            "superclass is of patch tokens, and .*visual_context = cls; allowed: patches",
+        ),
         (
             "mdc_complementary_half",
             {},
@@ -298,9 +312,9 @@ def _neighbours(method: str, backbone: dict[str, Any], epochs: int) -> Plan:
 
 def test_objects_are_read_of_rendered_scenes_alone() -> None:
     """A scale may have such a backbone beside corpora of photos, as long as no run puts both together."""
-    plan = changed_plan((("pretrain", "backbones", "ViT-T-8-mean", "reads"), "objects"), scale="flickr8k-long")
+    plan = changed_plan((("pretrain", "backbones", "ViT-T-8-mean", "visual_context"), "objects"), scale="flickr8k-long")
     said = (
-        r"scales/flickr8k-long.yaml: run single/ViT-T-8-mean/mdc/s1: pretrain.backbones.ViT-T-8-mean.reads = objects: "
+        r"scales/flickr8k-long.yaml: run single/ViT-T-8-mean/mdc/s1: pretrain.backbones.ViT-T-8-mean.visual_context = objects: "
         "objects are found in rendered scenes alone, and the corpus single has none; allowed here: patches"
     )
     with pytest.raises(UserError, match=said):
@@ -320,10 +334,10 @@ def test_systems_of_the_first_seed_ask_for_no_other() -> None:
 def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions() -> None:
     job = "captions/described/on-codes/mcd/s0/best/codes"
 
-    own, tables = ("mc_diffusion", "systems", "mcd_first", "write", "steps"), ("mc_diffusion", "steps")
+    own, tables = ("mc_diffusion", "systems", "mcd_first", "decode", "steps"), ("mc_diffusion", "steps")
     for changes, expected in (([], 25), ([(tables, None)], None)):
         policies = changed_plan((own, 7), *changes).jobs[job].policies  # type: ignore[attr-defined]
-        assert policies["mcd"].write.steps == expected and policies["mcd_first"].write.steps == 7
+        assert policies["mcd"].decode.steps == expected and policies["mcd_first"].decode.steps == 7
 
 
 # sizes of the scales' vocabularies, with SOT, EOT and [MASK]

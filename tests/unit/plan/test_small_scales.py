@@ -76,14 +76,14 @@ UNTRAINED = [f"probe/untrained/ViT-T-12/{pooling}/s0" for pooling in ("cls", "pa
 TRAINED = [f"runs/own/ViT-T-12/{method}/s0" for method in METHODS]
 
 
-ALONE = ["data/corpora/own", "data/vocabularies/words", *TRAINED]
+SINGLE_PROCESS = ["data/corpora/own", "data/vocabularies/words", *TRAINED]
 PROBED = [*(run.replace("runs", "probe", 1) for run in TRAINED), *UNTRAINED]
 
 
 @pytest.mark.parametrize(
     ("scale", "jobs"),
     [
-        (ONE_TABLE, [*ALONE, *PROBED, "data/probes/shape", "table1"]),
+        (ONE_TABLE, [*SINGLE_PROCESS, *PROBED, "data/probes/shape", "table1"]),
         (NO_PROBE, ["data/corpora/own", "data/vocabularies/clip", *TRAINED, "figure3", "figure_loss"]),
     ],
     ids=["one table", "no probe"],
@@ -133,5 +133,5 @@ def test_what_cannot_do_without(name: str, scale: dict[str, Any]) -> None:
 def test_a_table_of_probes_may_claim_of_one_alone() -> None:
     """… or of their mean; the built-in world's table of relations claims of the probe in which one object tells nothing."""
     plan = Plan(load("params.yaml", "scenes"))
-    assert plan.jobs["table_relations"].primary_column == "cyclic"  # type: ignore[union-attr]
-    assert plan.jobs["figure_repetition"].primary_column == "average"  # type: ignore[union-attr]
+    assert plan.jobs["table_relations"].primary_metric == "cyclic"  # type: ignore[union-attr]
+    assert plan.jobs["figure_repetition"].primary_metric == "average"  # type: ignore[union-attr]

@@ -22,7 +22,7 @@ DIFFUSE, UNMASK = {"kind": "diffuse"}, {"kind": "unmask", "lengths": [6]}
 
 
 def _written_out(**entries: dict[str, Any]) -> Systems:
-    whole = {"method": "m", "write": UNMASK}
+    whole = {"method": "m", "decode": UNMASK}
     return written_out(
         {key: AskedSystem.model_validate({"label": key, **whole, **one}) for key, one in entries.items()}
     )
@@ -33,10 +33,10 @@ def _written_out(**entries: dict[str, Any]) -> Systems:
 
 def test_a_list_of_scales_or_weights_is_a_system_for_each() -> None:
     found = _written_out(
-        cfg={"label": "CFG", "write": {**DIFFUSE, "guidance": [1.0, 2.5], "steps": 7}},
-        guided={"label": "by", "write": {**UNMASK, "guide": {"weight": [10, 30], "candidates": 3}}},
-        plain={"write": {**DIFFUSE, "guidance": 2.0}},
-        alone={"write": {**DIFFUSE, "guidance": [2.0]}},
+        cfg={"label": "CFG", "decode": {**DIFFUSE, "guidance": [1.0, 2.5], "steps": 7}},
+        guided={"label": "by", "decode": {**UNMASK, "guide": {"weight": [10, 30], "candidates": 3}}},
+        plain={"decode": {**DIFFUSE, "guidance": 2.0}},
+        alone={"decode": {**DIFFUSE, "guidance": [2.0]}},
     )
     systems: dict[str, Any] = found.all
     assert {key: one.label for key, one in systems.items()} == {
@@ -47,13 +47,13 @@ def test_a_list_of_scales_or_weights_is_a_system_for_each() -> None:
         (1, 7),
         (2.5, 7),
     ]
-    guides = [systems[key].write.guide for key in ("guided_10", "guided_30")]
+    guides = [systems[key].decode.guide for key in ("guided_10", "guided_30")]
     assert [(one.weight, one.candidates) for one in guides] == [(10, 3), (30, 3)]
     assert found.members["cfg"] == ["cfg_1", "cfg_2_5"] and found.members["plain"] == ["plain"]
 
 
 def test_a_mismatched_system_has_a_control_behind_all_others() -> None:
-    sweep = {"write": {**DIFFUSE, "guidance": [1.0, 3.0]}}
+    sweep = {"decode": {**DIFFUSE, "guidance": [1.0, 3.0]}}
     found = _written_out(
         x={"mismatched": True, "label": "X"}, some={**sweep, "mismatched": [3.0]}, all={**sweep, "mismatched": True}
     )
@@ -88,9 +88,9 @@ def test_two_systems_of_one_name_are_refused(entries: dict[str, Any], said: str)
         _written_out(**entries)
 
 
-@pytest.mark.parametrize(("write", "length"), read_table(__file__, "lengths"), ids=str)
+@pytest.mark.parametrize(("decode", "length"), read_table(__file__, "lengths"), ids=str)
 def test_the_column_of_lengths_follows_from_how_a_system_decodes(write: dict[str, Any], length: str) -> None:
-    assert _written_out(x={"write": write}).all["x"].length == length
+    assert _written_out(x={"decode": write}).all["x"].length == length
 
 
 def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
@@ -182,8 +182,8 @@ def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
     relation, attribute = {**aro, "task": "relation"}, {**aro, "task": "attribution"}
     other = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "task": "add_att"}
     scenes = {"kind": "scenes", "items": 8, "seed": 0, "pixels": 48}
-    assert of(relation) == Parts(parts="groups", leave_out=list(ARO_SYMMETRIC))
-    assert of(attribute) == Parts(parts="groups", least=25)
+    assert of(relation) == Parts(parts="groups", omit=list(ARO_SYMMETRIC))
+    assert of(attribute) == Parts(parts="groups", min_items=25)
     assert of({**scenes, "question": "relation"}) == Parts(parts="groups")
     assert (
         of(other)

@@ -183,5 +183,5 @@ def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:
     made = world()
     made.records["probe/d2000/B/mdc/s0"]["training"] = None
     refused("the record of probe/d2000/B/mdc/s0 does not tell its pairs", made)
-    made = world(probes=("shape", "shape2"), primary_column="average")
-    refused("figure 5: it has no average; primary_column must be one of shape, shape2", made)
+    made = world(probes=("shape", "shape2"), primary_metric="average")
+    refused("figure 5: it has no average; primary_metric must be one of shape, shape2", made)

@@ -21,7 +21,7 @@ BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "md
 
 def world(corpora: Mapping[str, Sequence[str]] = BOTH, **given: Any) -> ProbingWorld:
     values: dict[str, Any] = {"artefact": "table4", "probes": ("imagenet1k",), "contrasts": (("mdc", "arc"),)}
-    values |= {"cls": (), "backbones": {"B": "ViT-T/12"}, "primary_column": "imagenet1k"}
+    values |= {"cls": (), "backbones": {"B": "ViT-T/12"}, "primary_metric": "imagenet1k"}
     return test_report.world(corpora=corpora, **{**values, **given})
 
 
@@ -52,7 +52,7 @@ def test_a_row_a_method_and_a_column_a_corpus(tmp_path: Path, seeds: tuple[int, 
 
 
 def test_several_probes_stand_side_by_side_with_their_average(tmp_path: Path) -> None:
-    out = world(probes=("imagenet1k", "pets"), primary_column="average").make(tmp_path)
+    out = world(probes=("imagenet1k", "pets"), primary_metric="average").make(tmp_path)
     (arc, mdc) = [row for row in read_rows(out / "table4.csv") if row["method"] in ("ARC", "MDC")]
     columns = ["Dense_2, ImageNet-1K", "Dense_2, Pets", "Dense_2, Average"]
     assert float(mdc[columns[2]]) == pytest.approx((float(mdc[columns[0]]) + float(mdc[columns[1]])) / 2, abs=0.11)

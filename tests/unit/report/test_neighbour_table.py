@@ -22,7 +22,7 @@ def world(probes: tuple[str, ...] = ("shape", "colour"), heads: tuple[str, ...] 
         return SKILL[method] + 0.1 * (now["head"] == "attentive") + 0.05 * (probe == "colour")
 
     primary = [["alt/B/mdc/attentive", "alt/B/arc/attentive"], ["alt/B/mdc/linear", "alt/B/arc/linear"]]
-    fields: dict[str, Any] = {"primary": primary, "primary_column": "average" if len(probes) > 1 else probes[0]}
+    fields: dict[str, Any] = {"primary": primary, "primary_metric": "average" if len(probes) > 1 else probes[0]}
     made = ProbingWorld({}, skill, probes=probes, artefact="table_neighbours", backbones={}, **fields)
     made.contrasts = [[f"alt/B/mdc/{head}", f"alt/B/arc/{head}"] for head in heads]
     for head in heads:

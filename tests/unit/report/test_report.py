@@ -55,7 +55,7 @@ def world(**given: Any) -> ProbingWorld:
         "cls": ("clip", "clip_lb"),
         "unranked": ("clip_lb",),
         "contrasts": (("mdc", "arc"), ("mdc", "clip")),
-        "primary_column": "average",
+        "primary_metric": "average",
     }
     corpora = given.pop("corpora", CORPORA)
     made = ProbingWorld(corpora, skill, **{**values, **given, "labels": LABELS | given.get("labels", {})})
@@ -136,7 +136,7 @@ def test_a_probe_reported_separately_is_no_part_of_the_average(tmp_path: Path) -
     text = (out / "table1.md").read_text()
     assert "VOC: another metric." in text and "the plain mean of the columns without VOC" in text
     alone = world(
-        **{**apart, "primary_column": "imagenet1k"}, probes=("imagenet1k", "voc"), multi=("voc",), backbones=ONE
+        **{**apart, "primary_metric": "imagenet1k"}, probes=("imagenet1k", "voc"), multi=("voc",), backbones=ONE
     )
     assert Results(alone.job, alone.write(tmp_path / "alone")).measures == ["imagenet1k", "voc"]
 
@@ -329,7 +329,7 @@ def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
 def test_a_row_is_a_system_and_no_id_is_taken_apart(tmp_path: Path, artefact: str) -> None:
     """A run by two estimators, an id of five parts, and a control that is itself trained."""
     corpora, column = {"alt": ["mdc"], "dense": ["mdc"]}, "imagenet1k" if artefact == "figure4" else "average"
-    made = world(artefact=artefact, corpora=corpora, backbones=ONE, contrasts=(), primary_column=column)
+    made = world(artefact=artefact, corpora=corpora, backbones=ONE, contrasts=(), primary_metric=column)
     place = {"backbone": {"key": "B", "label": "ViT-B/32"}, "training": {"pairs": 800, "steps": 9, "samples_seen": 72}}
     other: dict[str, Any] = {"runs": ["alt/B/mdc/s0"], "suffix": "/heuristic", "estimator": "heuristic", **place}
     made.add("alt/B/mdc/heuristic", "alt", "mdc_heuristic", **other)
@@ -361,7 +361,7 @@ def test_a_row_is_a_system_and_no_id_is_taken_apart(tmp_path: Path, artefact: st
 
 def test_a_job_that_contradicts_itself_is_refused() -> None:
     for change, said in (
-        ({"primary_column": "shapes"}, "primary_column: shapes is none of the columns"),
+        ({"primary_metric": "shapes"}, "primary_metric: shapes is none of the columns"),
         ({"seeds": [0, 1]}, "needs a run and a record for each of 2 seeds"),
         ({"expected": {}}, "which expected lacks"),
         ({"primary": [["alt/B/mdc", "dense/B/arc"]]}, "primary: each is one of contrasts"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdc.report.held_out import blind_scores, less_blind, recall
+from mdc.report.held_out import blind_scores, prior_subtracted, recall
 from mdc.report.scored_sets import log_mean_exp, right_share, scores_of
 from mdc.report.statistics.replicates import Items, drawn
 
@@ -82,7 +82,7 @@ def test_blind_scores_leave_out_the_image_that_is_asked_about() -> None:
         top = max(others)
         expected = top + np.log(np.mean([np.exp(other - top) for other in others]))
         assert blind_scores(scores)[image, caption] == pytest.approx(expected, rel=1e-12)
-        assert less_blind(scores, 0.5)[image, caption] == pytest.approx(scores[image, caption] - 0.5 * expected)
+        assert prior_subtracted(scores, 0.5)[image, caption] == pytest.approx(scores[image, caption] - 0.5 * expected)
 
 
 def test_blind_scores_of_some_images_are_of_as_many_others() -> None:

@@ -18,7 +18,7 @@ from mdc.report.scores import Choices, Retrieval, kept_items, shown_errors, show
 from mdc.report.tables.table2 import _errors
 
 ITEMS, OPTIONS, OTHERS = 40, 3, 4
-SHOWN = ("own", "constant", "mismatched", "mismatched_mean", "shorter", "less_blind")
+SHOWN = ("own", "constant", "mismatched", "mismatched_mean", "shorter", "prior_subtracted")
 
 
 def scored_set(seed: int = 0, groups: tuple[str, ...] = ("a", "b"), images: int = 8) -> ScoredSet:
@@ -66,7 +66,7 @@ def _brute(one: ScoredSet, shown: str, estimator: str, per_token: bool, alpha: f
         "constant": float(scored.constant[n, k]),
         "mismatched": blind,
         "mismatched_mean": mean,
-        "less_blind": float(scored.own[n, k]) - alpha * blind,
+        "prior_subtracted": float(scored.own[n, k]) - alpha * blind,
     }[shown]
     return found / (pieces + 1) if per_token else found
 
@@ -103,7 +103,7 @@ def test_each_row_has_the_error_of_its_own_score(shown: str, per_token: bool) ->
             "mismatched": blind,
             "mismatched_mean": scored.mismatched_mean_error[n, k],
             "shorter": 0.0,
-            "less_blind": math.sqrt(own * own + alpha * alpha * blind * blind - 2 * alpha * shared),
+            "prior_subtracted": math.sqrt(own * own + alpha * alpha * blind * blind - 2 * alpha * shared),
         }[shown]
         tokens = one.pieces[n, k] + 1 if per_token and shown != "shorter" else 1
         assert found[n, k] == pytest.approx(expected / tokens)
@@ -137,7 +137,7 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     least = sorted(sizes.values())[1]
     out = next(name for name, size in sizes.items() if size == max(sizes.values()))
     column: Any = SimpleNamespace(
-        key="column", sets=["set"], parts="groups", least=least, leave_out=[out], ties="shared", score=None
+        key="column", sets=["set"], parts="groups", min_items=least, omit=[out], ties="shared", score=None
     )
     wanted = [
         n
@@ -207,7 +207,7 @@ def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
         for shown in SHOWN
         for per_token in (False, True)
     ]
-    alphas = {"monte_carlo/less_blind": [0.25, 1.0], "likelihood/less_blind": [0.5, 0.5]}
+    alphas = {"monte_carlo/prior_subtracted": [0.25, 1.0], "likelihood/prior_subtracted": [0.5, 0.5]}
     job = SimpleNamespace(systems=rows, scale="s", artefact="table2")
     alpha = {row.key: alphas.get(row.key, [None, None]) for row in rows}
     choices: Any = SimpleNamespace(job=job, store=store, alpha=alpha)
@@ -216,7 +216,7 @@ def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
     for (estimator, shown), one in found.items():
         scores, squares, tokens = [], [], []
         for seed, scored in enumerate(sets):
-            taken_off = alphas[f"{estimator}/less_blind"][seed]
+            taken_off = alphas[f"{estimator}/prior_subtracted"][seed]
             errors = shown_errors(system(shown, estimator), scored, taken_off)
             for n in range(ITEMS):
                 scores.append(_brute(scored, shown, estimator, False, taken_off, n, 0))
@@ -248,7 +248,7 @@ def test_recall_both_ways_is_what_sorting_gives(alpha: float | None, per_token: 
     keys = [f"{way}_{k}" for way in ("text", "image") for k in (1, 5, 10)]
     table = Retrieval.__new__(Retrieval)
     table.job = SimpleNamespace(columns=[SimpleNamespace(key=key) for key in keys])  # type: ignore[assignment]
-    found = table._queries(system("less_blind", per_token=per_token), matrix, alpha)
+    found = table._queries(system("prior_subtracted", per_token=per_token), matrix, alpha)
     taken = scores.copy()
     for image in range(count):
         for caption in range(count):

@@ -18,7 +18,7 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import cross_entropy
 from mdc.models.recomputing import compile_layers, recompute_layers
-from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.plan.records import read_json_lines
 from mdc.training.metrics import MAX_LAG, DeferredMetrics
 from mdc.training.objectives.micro_batches import each_tensor
@@ -141,7 +141,7 @@ def test_no_steady_step_waits_for_the_gpu(method: str, precision: str) -> None:
     """PyTorch raises wherever it would wait, from the copy of a batch to what the step measured, which nobody reads yet."""
     model, objective = made(method, CUDA, precision)
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
-    metrics = DeferredMetrics(CUDA, ALONE)
+    metrics = DeferredMetrics(CUDA, SINGLE_PROCESS)
     batches = prefetch_to_device((batch(seed) for seed in range(MAX_LAG)), lambda one: objective.prepare(one, 2), CUDA)
 
     def step(number: int) -> None:
@@ -222,12 +222,12 @@ def test_nccl_sums_and_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     try:
         losses, found = [], []
-        for group in (ALONE, Group(0, 1)):
+        for group in (SINGLE_PROCESS, Group(0, 1)):
             model = toy.model("clip").to(CUDA)
-            monkeypatch.setattr(Group, "alone", group is ALONE)
+            monkeypatch.setattr(Group, "alone", group is SINGLE_PROCESS)
             objective = toy.build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0, group)
             losses.append(float(toy.backward(objective, toy.batch(8), 2, CUDA)["loss"]))
-            if group is not ALONE:
+            if group is not SINGLE_PROCESS:
                 assert group.gather_objects("key") == ["key"]
             found.append(gradients(model))
         assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -18,7 +18,7 @@ from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
 from mdc.data.formats.images import center_resize, decode
-from mdc.data.loader import central, labelled
+from mdc.data.loader import center_crops, labelled
 from mdc.data.loader.batch import LabelledBatch
 from mdc.data.loader.labelled import Crops, Kept, labelled_batches
 from mdc.data.loader.workers import ahead
@@ -129,7 +129,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from mdc.evaluation.features import FeatureCache
-from mdc.data.loader import labelled
+from mdc.data.loader import center_crops, labelled
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.data.shards.index import read_index
@@ -189,7 +189,7 @@ def _is_alive(process: psutil.Process) -> bool:
 def decodings(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry an image that was decoded."""
     made: list[int] = []
-    monkeypatch.setattr(central, "decode", lambda data: made.append(len(data)) or decode(data))
+    monkeypatch.setattr(center_crops, "decode", lambda data: made.append(len(data)) or decode(data))
     return made
 
 

@@ -31,7 +31,7 @@ from mdc.models.initial import count_parameters
 from mdc.models.logits import sum_over_logits
 from mdc.models.text import Vocabulary
 from mdc.models.words import read_words
-from mdc.plan.config.backbones import FrozenWords, OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone, FrozenWords
 from mdc.plan.config.pretrain import Method, Recipe
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
@@ -49,9 +49,9 @@ from mdc.training.precompute import import_words
 VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
 
 
-def backbone(size: int, tokens: int, of: int, **decoder: int) -> OnTokens:
+def backbone(size: int, tokens: int, of: int, **decoder: int) -> FrozenEncoderBackbone:
     frozen = {"job": "encoders/vq", "config_sha256": "0", "image_size": size, "tokens": tokens, "width": of}
-    return OnTokens.model_validate({"label": "", "image_size": size, "frozen": frozen, "decoder": decoder})
+    return FrozenEncoderBackbone.model_validate({"label": "", "image_size": size, "frozen": frozen, "decoder": decoder})
 
 
 BACKBONE = backbone(8, VECTORS, 6, width=16, layers=2, heads=2)
@@ -338,7 +338,7 @@ def test_they_are_not_trained() -> None:
     model = toy.build_model(method(), BACKBONE, None, 12, 20, 0)  # type: ignore[arg-type]
     before = count_parameters(model)
     words = torch.randn(11, 16, generator=torch.Generator().manual_seed(0))
-    model.text.stand_on(words)
+    model.text.use_pretrained_embeddings(words)
     assert torch.equal(model.text.token_embedding.weight[:11], words)
     assert before - count_parameters(model) == 12 * 16, "[MASK]'s too"
     objective = build_objective(model, Setup(method(), None, 12, 6, "fp32"), length=8)  # type: ignore[arg-type]

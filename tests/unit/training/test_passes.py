@@ -14,7 +14,7 @@ import toy
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.plan.processes.group import ALONE, Group, process_group
+from mdc.plan.processes.group import SINGLE_PROCESS, Group, process_group
 from mdc.training.passes import Passes
 
 CASES = [(method, parts, low) for method in sorted(toy.ALL_METHODS) for parts in (1, 2) for low in (False, True)]
@@ -77,7 +77,7 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Tens
 @pytest.mark.parametrize("number", range(len(CASES) + 1))
 def test_gradients_are_the_whole_batchs(of_two: Any, number: int) -> None:
     case, nothing_masked = ([*CASES, UNMASKED])[number], number == len(CASES)
-    right = gradients((case[0], 1, False), batch_of(case, nothing_masked), ALONE)
+    right = gradients((case[0], 1, False), batch_of(case, nothing_masked), SINGLE_PROCESS)
     for found in (of_two[0][number], of_two[1][number]):
         assert found.keys() == right.keys()
         for name, value in right.items():
@@ -89,4 +89,4 @@ def test_gradients_are_the_whole_batchs(of_two: Any, number: int) -> None:
 
 def test_a_model_that_nobody_trains_needs_no_sums() -> None:
     model = toy.model("arc").requires_grad_(False)
-    assert Passes(model, lambda part: part + 1, ALONE)(1) == 2
+    assert Passes(model, lambda part: part + 1, SINGLE_PROCESS)(1) == 2

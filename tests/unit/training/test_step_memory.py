@@ -48,7 +48,7 @@ def real(job: PretrainJob) -> tuple[Any, Any]:
     """The run's model and objective, with numbers."""
     model = toy.model(job.method)
     objective = toy.objective(job.method, model, job.recipe.precision)
-    if job.recipe.recompute:
+    if job.recipe.activation_checkpointing:
         recompute_layers(model)
     return model, objective
 
@@ -79,7 +79,7 @@ def test_weights_gradients_and_optimiser_are_exact(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_activations_and_the_most_at_a_time_are_those_of_a_real_step(method: str) -> None:
     """Within 15 %: a real batch's captions differ in length, and a mean is all that is known beforehand."""
-    jobs = asked(method), asked(method, precision="bf16", recompute=True)
+    jobs = asked(method), asked(method, precision="bf16", activation_checkpointing=True)
     whole, less = (held(job, Captions(WORDS, tokens_of(method, 12), "")) for job in jobs)
     for job, told in zip(jobs, (whole, less), strict=True):
         model, objective = real(job)
@@ -104,7 +104,12 @@ def test_operations_are_those_of_a_real_step(method: str) -> None:
         objective.backward(objective.prepare(whole))
     told = operations(job, Captions(WORDS, tokens_of(method, 4), ""))
     assert told == pytest.approx(counter.get_total_flops(), rel=0.05)
-    assert operations(asked(method, recompute=True, accumulation=2), Captions(WORDS, tokens_of(method, 4), "")) == told
+    assert (
+        operations(
+            asked(method, activation_checkpointing=True, accumulation=2), Captions(WORDS, tokens_of(method, 4), "")
+        )
+        == told
+    )
     half = operations(asked(method, processes=2), Captions(WORDS, tokens_of(method, 4), ""))
     assert half == pytest.approx(told / 2, rel=0.02)
 

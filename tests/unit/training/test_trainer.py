@@ -124,7 +124,7 @@ def test_a_state_that_cannot_be_read_at_this_moment_is_neither_lost_nor_passed_o
         ("threads", 2, False),
         ("device", "auto", True),
         ("compile", True, True),  # likewise: the models are compiled before the loop
-        ("recompute", True, True),
+        ("activation_checkpointing", True, True),
     ],
 )
 def test_a_run_resumes_whatever_changes_but_its_tempo(

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.plan.config.pretrain import Average
-from mdc.plan.processes.group import ALONE
+from mdc.plan.processes.group import SINGLE_PROCESS
 from mdc.plan.records import UserError
 from mdc.training import metrics
 from mdc.training.average import AveragedWeights
@@ -89,7 +89,7 @@ def values(loss: float, norm: float = 1.0) -> dict[str, torch.Tensor]:
 
 
 def test_numbers_are_read_in_their_order_some_steps_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = DeferredMetrics(torch.device("cpu"), ALONE)
+    late = DeferredMetrics(torch.device("cpu"), SINGLE_PROCESS)
     monkeypatch.setattr(late, "_lag", metrics.MAX_LAG)
     found = [[one.step for one in late.add(step, values(step), ["key"])] for step in range(7)]
     assert found == [[]] * metrics.MAX_LAG + [[0], [1], [2]]
@@ -103,7 +103,7 @@ def test_numbers_are_read_in_their_order_some_steps_later(monkeypatch: pytest.Mo
 def test_what_is_not_finite_stops_the_run_before_anything_is_kept(
     monkeypatch: pytest.MonkeyPatch, loss: float, norm: float, what: str
 ) -> None:
-    late = DeferredMetrics(torch.device("cpu"), ALONE)
+    late = DeferredMetrics(torch.device("cpu"), SINGLE_PROCESS)
     monkeypatch.setattr(late, "_lag", metrics.MAX_LAG)
     late.add(0, values(1.0), ["a"])
     late.add(1, values(loss, norm), ["b", "c"])

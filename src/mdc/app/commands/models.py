@@ -116,7 +116,9 @@ def _caption_verbs(verbs: Any) -> None:
         "--policy", choices=["unmask", "beam", "posterior", "best_first"], help="default: what the run's method has"
     )
     sub.add_argument("--length", type=int, metavar="N", help="tokens of the caption")
-    sub.add_argument("--per-step", type=int, metavar="K", help="tokens revealed per step; default: 1, as in the paper")
+    sub.add_argument(
+        "--tokens-per-step", type=int, metavar="K", help="tokens revealed per step; default: 1, as in the paper"
+    )
     sub.add_argument(
         "--threshold", type=float, metavar="P", help="at each step reveal all tokens of at least this probability"
     )

@@ -72,7 +72,7 @@ class Demo:
         """Whether a word chooses between places of the image. One that is written many times, as a diffusion with replacement
         does, looks many times; a decoder that reads one vector, or objects, has no places."""
         backbone = self.job.backbone
-        reads = getattr(backbone, "reads", "patches")
+        reads = getattr(backbone, "visual_context", "patches")
         return self.family in ("masked", "autoregressive", "recurrent") and reads not in ("mean", "cls", "objects")
 
     @property

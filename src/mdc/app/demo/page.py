@@ -172,7 +172,7 @@ def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
         if demo.family == "masked":
             return {
                 "length": number(label="tokens", info="0: the run's default", value=0, precision=0),
-                "per_step": number(label="tokens per step", info="0: 1, as in the paper", value=0, precision=0),
+                "tokens_per_step": number(label="tokens per step", info="0: 1, as in the paper", value=0, precision=0),
                 "threshold": number(label="or all of at least this probability", info="0: no", value=0),
                 "temperature": number(label="temperature", info="0: the most likely", value=0),
             }

@@ -21,7 +21,7 @@ from mdc.app.find_run import run_folder
 from mdc.models.runs import WEIGHTS as RUN_WEIGHTS
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
 from mdc.models.weights import saving
-from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> None:
 
 def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str, Any], weights: str) -> None:
     """Fill an empty ``folder`` with a run, whose own folder is ``source``."""
-    if isinstance(run.job.backbone, OnTokens):
+    if isinstance(run.job.backbone, FrozenEncoderBackbone):
         raise UserError(
             f"{run.job.job}: uses the frozen encoder {run.job.backbone.frozen.job} and has none of its own to export; "
             "allowed: runs that train their encoder"

@@ -119,7 +119,7 @@ def _lines(corpus: Corpus, found: Survey, classes: Classes | None, values: Value
         )
     else:
         yield f"sizes:    not looked at; images are kept at {values.stored} pixels at most"
-    how = "the data's own" if values.val_share is None else f"{100 * values.val_share:g} % by a hash of the names"
+    how = "the data's own" if values.val_fraction is None else f"{100 * values.val_fraction:g} % by a hash of the names"
     yield f"splits:   {about}{values.train:,} images to train on, {values.val:,} held out ({how})"
     left_out = [str(found.left_out)] if found.left_out.counts else []
     left_out += [f"images that nothing captions: {found.unused:,}"] if found.unused else []

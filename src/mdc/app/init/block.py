@@ -30,8 +30,8 @@ def scale_text(
     """Scale ``name`` as YAML. Paths are relative to MDC_DATA; without ``probe`` nothing is probed."""
     key = _yaml(name)
     source = dict(corpus.source)
-    if values.val_share:
-        source["val_share"] = values.val_share
+    if values.val_fraction:
+        source["val_fraction"] = values.val_fraction
     if values.stored is not None:
         source["image_size"] = values.stored
     size = values.size
@@ -120,10 +120,11 @@ def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) ->
         {{label: {key}, corpus: {key}, split: {split}, images: {min(images, _CAPTIONED)}, pretrained: {key}, training: {key}}}
     systems:
       _: {{label: MDC, method: mdc, weights: last}}
-      arc: {{label: ARC, method: arc, write: {{kind: beam, width: 6, most: 60}}, mismatched: true}}
-      arc_equal: {{label: ARC greedy, method: arc, write: {{kind: beam, width: 1, least: {middle}, most: {middle}}}}}
-      mdc: {{write: {{kind: unmask, lengths: [{middle}]}}, mismatched: true}}
-      mdc_best: {{write: {{kind: unmask, lengths: {lengths}}}}}
+      arc: {{label: ARC, method: arc, decode: {{kind: beam, num_beams: 6, max_tokens: 60}}, mismatched: true}}
+      arc_equal:
+        {{label: ARC greedy, method: arc, decode: {{kind: beam, num_beams: 1, min_tokens: {middle}, max_tokens: {middle}}}}}
+      mdc: {{decode: {{kind: unmask, lengths: [{middle}]}}, mismatched: true}}
+      mdc_best: {{decode: {{kind: unmask, lengths: {lengths}}}}}
     clip_score: {{kind: run, method: clip}}
     primary: [[{side["mdc"]}, {side["arc_equal"]}], [{side["mdc"]}, {side["mdc_other"]}]]
   figure6: {{}}

@@ -24,8 +24,8 @@ _TAKEN = "a table (.csv, .tsv, .jsonl, .json, also .gz), a .txt beside each imag
 
 @dataclass(frozen=True)
 class Corpus:
-    """A source of captioned images as a scale has it, without ``val_share``. ``holds_out``: whether a share of the images is to
-    be held out, because nothing tells splits. ``images``: where they lie; ``captions``: where theirs are, for a person."""
+    """A source of captioned images as a scale has it, without ``val_fraction``. ``holds_out``: whether a share of the images is
+    to be held out, because nothing tells splits. ``images``: where they lie; ``captions``: where theirs are, for a person."""
 
     source: dict[str, Any]
     holds_out: bool
@@ -152,7 +152,7 @@ def _webdataset(root: Path, path: str) -> Corpus:
     from mdc.data.sources.corpora.webdataset import Webdataset
 
     source = {"kind": "webdataset", "path": path}
-    opened = Webdataset({**source, "val_share": 0.0, "caption_field": None}, root, path, None)
+    opened = Webdataset({**source, "val_fraction": 0.0, "caption_field": None}, root, path, None)
     named = {split for split, _ in opened.shards}
     return Corpus(source, None in named, path, "the tars")
 
@@ -179,7 +179,7 @@ def _parquet(root: Path, path: str) -> Corpus:
             source["splits"] = {"train": "train", "val": "val", "test": "test"}
             splits = ("train", "val", "test")
         holds_out = not named & {"val", "test"}
-    source |= {"in_parts": True} if len(files) > 1 else {}
+    source |= {"sharded": True} if len(files) > 1 else {}
     return Corpus(source, holds_out, path, f"{path}", splits)
 
 

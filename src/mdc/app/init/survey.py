@@ -65,7 +65,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     from mdc.plan.config.sources import CorpusSource
 
     complete = TypeAdapter(CorpusSource).validate_python(corpus.source).complete()
-    source: Any = open_corpus({**complete, "val_share": complete.get("val_share") or 0.0}, root)
+    source: Any = open_corpus({**complete, "val_fraction": complete.get("val_fraction") or 0.0}, root)
     found = Survey({})
     whole = corpus.source["kind"] in ("caption_table", "caption_files")
     there = set(map(_normal, images_within(root / corpus.images))) if whole else set()

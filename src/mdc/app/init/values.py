@@ -58,12 +58,12 @@ TOWERS: dict[str, tuple[dict[str, Any], float]] = {
 
 @dataclass(frozen=True)
 class Values:
-    """``train`` and ``val`` count images; ``val_share`` is None where the source's own splits say what is held out. ``stored``:
-    the shorter side that images keep in the shards, None: they are small enough already."""
+    """``train`` and ``val`` count images; ``val_fraction`` is None where the source's own splits say what is held out.
+    ``stored``: the shorter side that images keep in the shards, None: they are small enough already."""
 
     train: int
     val: int
-    val_share: float | None
+    val_fraction: float | None
     size: Size
     stored: int | None
     warmup_steps: int
@@ -107,7 +107,7 @@ def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mappi
     return Values(
         train=train,
         val=val,
-        val_share=share,
+        val_fraction=share,
         size=size,
         stored=stored if not found.sizes or found.shorter > stored else None,
         warmup_steps=min(steps // 10, 10_000),

@@ -18,11 +18,11 @@ import torch
 from mdc.data.formats.pixels import CROP_DRAWS, random_resized_crop
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.blocks import BlockOrder
-from mdc.data.loader.central import central
+from mdc.data.loader.center_crops import center_crops
+from mdc.data.loader.decoded_cache import KEPT, DecodedCache
 from mdc.data.loader.draws import VALIDATION, FewMasks, MoreDraws, sample_rng
-from mdc.data.loader.pictures import KEPT, Pictures
+from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.loader.shuffle import shuffled
-from mdc.data.loader.stored import Stored
 from mdc.data.loader.workers import ahead, room_for
 from mdc.data.shards.index import ShardReader, token_hash
 from mdc.models.text import Vocabulary
@@ -68,7 +68,7 @@ class CaptionBatches:
         world: int = 1,
         workers: int = 0,
         least_tokens: int = 0,
-        tokens: Stored | None = None,
+        tokens: PrecomputedTokens | None = None,
         more: MoreDraws | FewMasks | None = None,
         buffer: int | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class CaptionBatches:
         self._texts = _Texts(vocabulary, context_length, least_tokens, kept)
         # of several workers each meets a sample seldom again
         again = workers == 0 and steps - start_step > self.steps_per_epoch
-        self._pictures = Pictures(self.reader, KEPT if again else 0)
+        self._pictures = DecodedCache(self.reader, KEPT if again else 0)
         self._tokens, self._more = tokens, more
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ def validation_batches(
     rank: int = 0,
     world: int = 1,
     least_tokens: int = 0,
-    tokens: Stored | None = None,
+    tokens: PrecomputedTokens | None = None,
     more: MoreDraws | FewMasks | None = None,
     workers: int = 0,
 ) -> Iterator[CaptionBatch]:
@@ -172,12 +172,12 @@ def _held_out(
     reader: ShardReader,
     texts: _Texts,
     image_size: int,
-    tokens: Stored | None,
+    tokens: PrecomputedTokens | None,
     more: MoreDraws | FewMasks | None,
     indices: range,
 ) -> CaptionBatch:
     if tokens is None:
-        images, read = central(reader, indices, image_size)
+        images, read = center_crops(reader, indices, image_size)
     else:
         images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
     draws = texts.draws(sample_rng(0, 0, index, VALIDATION) for index in indices)

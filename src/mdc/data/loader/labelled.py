@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from mdc.data.loader.batch import LabelledBatch
-from mdc.data.loader.central import central
+from mdc.data.loader.center_crops import center_crops
 from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader
 from mdc.plan.processes.store import Store
@@ -105,7 +105,7 @@ class Crops:
         return found
 
     def _decoded(self, numbers: range) -> LabelledBatch:
-        images, read = central(self.reader, numbers, self.image_size)
+        images, read = center_crops(self.reader, numbers, self.image_size)
         if "label" in read[0][1]:
             labels = torch.tensor([record["label"] for _, record in read], dtype=torch.int64)
         else:

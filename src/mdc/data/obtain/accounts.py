@@ -29,7 +29,7 @@ class Incomplete(Exception):
     """A shard is not whole; the message says why."""
 
 
-class Silence(Incomplete):
+class NetworkDown(Incomplete):
     """Hardly any row of a shard met a server: more likely this machine's connection than the end of the web."""
 
 
@@ -60,12 +60,17 @@ def read_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str,
 
 
 def take_account(
-    folder: Path, shard: int, part: Mapping[str, Any], planned: Any, images: Mapping[str, str], believe: bool = False
+    folder: Path,
+    shard: int,
+    part: Mapping[str, Any],
+    planned: Any,
+    images: Mapping[str, str],
+    trust_network_errors: bool = False,
 ) -> dict[str, Any]:
     """Check a shard that was just written, and write its account. Incomplete if it is not whole, or not of this plan.
 
-    ``planned``: the part's rows; ``images``: the sha256 of each image in the tar, by key. Silence if nine rows in ten met no
-    server, unless others did just now (``believe``).
+    ``planned``: the part's rows; ``images``: the sha256 of each image in the tar, by key. NetworkDown if nine rows in ten met no
+    server, unless others did just now (``trust_network_errors``).
     """
     columns = planned.column_names
     parquet, stats = shard_files(folder, shard)[1], read_json(shard_files(folder, shard)[2])
@@ -87,8 +92,8 @@ def take_account(
     if (stats["count"], stats["successes"]) != (rows.num_rows, told[""]) or len(images) != told[""]:
         raise Incomplete("its rows, its stats and its tar tell different numbers")
     silent = sum(count for reason, count in told.items() if reason in SILENCE)
-    if not believe and part["rows"] >= _FEW and silent > _NEARLY_ALL * part["rows"]:
-        raise Silence(f"{silent} of {part['rows']} rows got no response from any host; check your network")
+    if not trust_network_errors and part["rows"] >= _FEW and silent > _NEARLY_ALL * part["rows"]:
+        raise NetworkDown(f"{silent} of {part['rows']} rows got no response from any host; check your network")
     account = {
         "shard": shard,
         "part": part["sha256"],

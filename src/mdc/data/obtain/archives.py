@@ -43,7 +43,7 @@ _Member = tuple[str, int, IO[bytes] | str | None]
 _OURS = frozenset({"archives", "lock"})  # beside what is unpacked: an archive must not write notes about another
 
 
-def noted(file: RemoteFile, folder: Path) -> dict[str, Any] | None:
+def load_unpack_record(file: RemoteFile, folder: Path) -> dict[str, Any] | None:
     """What the record says of an archive that was unpacked into ``folder``, None if it was not or files are missing."""
     try:
         note = read_json(_note(file, folder))

@@ -85,7 +85,7 @@ def _json_items(check: Check, path: Path) -> Finding:
     return Finding(check, len(value))
 
 
-def demand(name: str, folder: Path, findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def require(name: str, folder: Path, findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """The findings as a record names them. UserError naming the first that is not good."""
     bad = [finding for finding in findings if not finding.good]
     if bad:

@@ -25,7 +25,7 @@ import pyarrow
 from img2dataset.downloader import Downloader
 from img2dataset.writer import WebDatasetSampleWriter
 
-from mdc.data.obtain.accounts import Incomplete, Silence, remove_shard, take_account
+from mdc.data.obtain.accounts import Incomplete, NetworkDown, remove_shard, take_account
 from mdc.data.obtain.orders import DISK, NETWORK, Answer, Order, present
 from mdc.data.obtain.plan import read_part
 from mdc.data.obtain.resize import Resize
@@ -65,7 +65,7 @@ class Writer(WebDatasetSampleWriter):
 
 
 class ShardDownloader(Downloader):
-    """``settings``: the data set's ``folder``, the one whose lock the ``crew`` holds, and the keys of ``download``."""
+    """``settings``: the data set's ``folder``, the one whose lock the workers holds, and the keys of ``download``."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings, self._folder = dict(settings), Path(settings["folder"])
@@ -108,7 +108,7 @@ class ShardDownloader(Downloader):
         """As img2dataset's, of the plan's part; Incomplete if its files do not hold what they should."""
         rows = self._folder / "shards" / f".rows-{row.shard:05d}.arrow"
         with ExitStack() as locks:
-            for folder in {self._folder, Path(self._settings["crew"])}:
+            for folder in {self._folder, Path(self._settings["lock_folder"])}:
                 locks.enter_context(present(folder, fcntl.LOCK_SH))
             remove_shard(self._folder, row.shard)
             locks.callback(rows.unlink, missing_ok=True)
@@ -119,7 +119,7 @@ class ShardDownloader(Downloader):
             self.column_list, self.sample_writer_class = table.column_names, partial(Writer, images)
             guard(self._settings)
             super().download_shard((row.shard, str(rows)))
-            take_account(self._folder, row.shard, row.part, table, images, row.believe)
+            take_account(self._folder, row.shard, row.part, table, images, row.trust_network_errors)
 
 
 def guard(settings: Mapping[str, Any]) -> None:
@@ -135,4 +135,4 @@ def guard(settings: Mapping[str, Any]) -> None:
 def _trouble(error: BaseException) -> tuple[str, str]:
     number = getattr(error, "errno", None)
     text = os.strerror(number) if number else str(error) or type(error).__name__
-    return text[:500], NETWORK if isinstance(error, Silence) else DISK if number in FATAL else ""
+    return text[:500], NETWORK if isinstance(error, NetworkDown) else DISK if number in FATAL else ""

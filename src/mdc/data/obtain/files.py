@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mdc.data.obtain.archives import noted, unpack_beside
+from mdc.data.obtain.archives import load_unpack_record, unpack_beside
 from mdc.data.obtain.transfers.http import BrokenOff, Part, fetch_part
 from mdc.plan.records import UserError, sha256_file
 from mdc.plan.registry.entry import RegistryEntry, RemoteFile
@@ -44,7 +44,7 @@ def obtain_file(file: RemoteFile, folder: Path) -> dict[str, Any]:
         place = f"{file.into}/{file.name}" if file.into else file.name
         return {"file": place, **fetch(file, folder / place)}
     place = f"{ARCHIVES}/{file.name}"
-    record = noted(file, folder)
+    record = load_unpack_record(file, folder)
     if record is None:
         record = unpack_beside(file, folder / place, folder, fetch(file, folder / place))
     return {"file": place, **record}

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdc.data.obtain.checks import Finding, demand, run_checks
+from mdc.data.obtain.checks import Finding, require, run_checks
 from mdc.data.obtain.seals import known_seal, sealed
 from mdc.data.obtain.transfers.http import need_room
 from mdc.plan.processes.lock import locked
@@ -47,7 +47,7 @@ def from_mirror(config: Mapping[str, Any], entry: RegistryEntry | None, folder: 
     checks: list[Finding] = [] if entry is None or own else run_checks(entry, folder, "mirror")
     return {
         "files": files,
-        "checks": demand(config["name"], folder, checks),
+        "checks": require(config["name"], folder, checks),
         "mirror": described(mirror, asked.revision),
     }
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mdc.data.obtain.checks import demand, run_checks
+from mdc.data.obtain.checks import require, run_checks
 from mdc.plan.config.data import Dataset, DownloadRuntime, check_obtainable, origin_of
 from mdc.plan.config.problems import checked
 from mdc.plan.data_folder import data_folder
@@ -98,7 +98,7 @@ def with_list(
             mirror = resolved(replace(entry.list_mirror, revision=asked), folder)
             entry, found["list_mirror"] = replace(entry, list_mirror=mirror), described(mirror, asked)
         found["files"] = fetch_list(entry, folder)
-    found["checks"] = demand(entry.name, folder, run_checks(entry, folder, "urls"))
+    found["checks"] = require(entry.name, folder, run_checks(entry, folder, "urls"))
     return {**config, "dataset": {**config["dataset"], "list": None}}, found
 
 
@@ -122,7 +122,7 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
         with locked(folder, doing=_DOING):
             files = [obtain_file(file, folder) for file in wanted]
-    return {"files": files, "checks": demand(entry.name, folder, run_checks(entry, folder, "files", parts))}
+    return {"files": files, "checks": require(entry.name, folder, run_checks(entry, folder, "files", parts))}
 
 
 def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str, ...]:

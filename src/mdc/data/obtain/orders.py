@@ -13,11 +13,12 @@ DISK, NETWORK = "disk", "network"  # kinds of trouble that the next shard would 
 
 
 class Order(NamedTuple):
-    """A shard to download: its part of the plan; ``believe``: if its rows met no server, that is what became of them."""
+    """A shard to download: its part of the plan; ``trust_network_errors``: if no host answered its rows, that is their
+    outcome."""
 
     shard: int
     part: Mapping[str, Any]
-    believe: bool
+    trust_network_errors: bool
 
 
 class Answer(NamedTuple):

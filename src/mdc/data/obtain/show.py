@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.sizes import size
-from mdc.data.obtain.checks import Finding, checks_of, demand, run_checks
+from mdc.data.obtain.checks import Finding, checks_of, require, run_checks
 from mdc.data.obtain.job import chosen_parts, own_copy, way
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError
@@ -107,7 +107,7 @@ def main_check(args: argparse.Namespace) -> None:
     else:
         lines = [("good" if f.good else "BAD", f.check.title, _told(f)) for f in findings]
         print("\n".join(f"  {line}" for line in aligned(lines)) or "  nothing is checked of a list of your own")
-    demand(entry.name, folder, findings)
+    require(entry.name, folder, findings)
 
 
 def _own(dataset: Mapping[str, Any], chosen: str) -> bool:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.obtain.accounts import account_file, read_account, remove_shard, repeated_images, summary
-from mdc.data.obtain.crew import download
 from mdc.data.obtain.orders import DISK, NETWORK, present
 from mdc.data.obtain.plan import PLAN, make_plan
 from mdc.data.obtain.reasons import NOT_CHOSEN, OBTAINED
 from mdc.data.obtain.url_list import Columns, columns_of, list_files
+from mdc.data.obtain.workers import download
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
@@ -132,14 +132,14 @@ def _published(files: list[Path], place: Path, entry: RegistryEntry) -> list[Pat
 
 
 def _shards(
-    folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range, crew: Path
+    folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range, lock_folder: Path
 ) -> list[dict[str, Any]]:
-    """The accounts of these shards, those downloaded that are not there. ``crew``: the folder whose lock the workers hold."""
-    settings = {**settings, "folder": str(folder.resolve()), "crew": str(crew.resolve())}
+    """The accounts of these shards, those downloaded that are not there. ``lock_folder``: whose lock the workers hold."""
+    settings = {**settings, "folder": str(folder.resolve()), "lock_folder": str(lock_folder.resolve())}
     parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
     accounts: dict[int, dict[str, Any]] = {}
     try:
-        with present(crew, fcntl.LOCK_EX):
+        with present(lock_folder, fcntl.LOCK_EX):
             pass  # the workers of a run that was killed are gone
         (folder / "shards").mkdir(parents=True, exist_ok=True)
         for shard, part in parts.items():
@@ -175,7 +175,7 @@ def _download(
         connected, silent = any(account["reasons"].get("") for account in accounts.values()), 0
         for _ in range(_ROUNDS):
             orders = [(shard, part) for shard, part in parts.items() if shard not in accounts]
-            for answer in download(settings, orders, believe=connected):
+            for answer in download(settings, orders, trust_network_errors=connected):
                 done = f"{len(accounts)} of {len(parts)} shards are complete and will be kept"
                 if answer.kind == DISK:
                     raise UserError(_cannot_write(folder, answer.trouble, done))

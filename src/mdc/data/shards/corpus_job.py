@@ -61,7 +61,7 @@ def join_parts(
     shards: dict[str, list[dict[str, Any]]] = {split: [] for split in splits}
     with skipped_list(out_dir / SKIPPED) as skipped:
         for part in range(source.parts):
-            if source.is_cut(part):
+            if source.is_partial(part):
                 folder, prefix = out_dir, ""
                 entry = write_part(source, part, splits, out_dir, context_length)
             elif part in there:

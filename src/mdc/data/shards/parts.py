@@ -75,7 +75,7 @@ def write_parts(
     whole. UserError for a source that cannot be read; what was whole before stays whole.
     """
     digest = sha256_json(dict(asked))
-    numbers = [number for number in group.numbers(source.parts) if not source.is_cut(number)]
+    numbers = [number for number in group.numbers(source.parts) if not source.is_partial(number)]
     memory = _Memory(folder, state, digest)
     seals = {number: [source.seal(number), tar_name(source, number)] for number in numbers}
     done = {number: entry for number in numbers if (entry := memory.whole(number, seals[number])) is not None}

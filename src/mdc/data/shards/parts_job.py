@@ -25,7 +25,7 @@ def main(call: Call) -> None:
     source = open_corpus(source_of(call), data_folder())
     if not isinstance(source, InParts):
         raise UserError(
-            f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset, parquet with in_parts"
+            f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset, parquet with sharded"
         )
     told = DataRuntime() if call.runtime is None else checked(DataRuntime, read_json(call.runtime), call.runtime)
     processes = told.processes

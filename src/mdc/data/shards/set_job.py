@@ -25,8 +25,8 @@ def splits_of(source: Mapping[str, Any]) -> tuple[str, ...]:
 
     Training sees "train" alone; "test" is there to be scored, so its words are in the vocabulary.
     """
-    if source.get("dealt"):
-        return ("train", *(["val"] if source["dealt"]["val"] else []), "test")
+    if source.get("resplit"):
+        return ("train", *(["val"] if source["resplit"]["val"] else []), "test")
     return tuple(source.get("splits") or ("train", "val", *(["test"] if source.get("test") else [])))
 
 

@@ -90,7 +90,7 @@ class InParts(CaptionedImages):
         assert tar is not None
         return sha256_file(tar)
 
-    def is_cut(self, part: int) -> bool:
+    def is_partial(self, part: int) -> bool:
         """Whether this corpus takes the beginning of the part alone."""
         return False
 

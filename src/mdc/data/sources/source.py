@@ -18,7 +18,7 @@ from mdc.plan import parts
 
 Sample = TypeVar("Sample", covariant=True)
 #: keys that came later: an index says nothing of those that are not given, as before
-_LATER = frozenset({"image_size", "delimiter", "val_share", "image_column"})
+_LATER = frozenset({"image_size", "delimiter", "val_fraction", "image_column"})
 
 
 class Source(ABC, Generic[Sample]):

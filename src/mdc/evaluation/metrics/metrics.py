@@ -82,14 +82,14 @@ def tokens(
 
 
 def measure_all(
-    given: Tokenized | None, program: Path | None, left_out: Sequence[str] = ()
+    given: Tokenized | None, program: Path | None, skip_metrics: Sequence[str] = ()
 ) -> Mapping[str, dict[str, Measured]]:
-    """All metrics of each system but those ``left_out``; without Java, of any system that none is available."""
+    """All metrics of each system but those ``skip_metrics``; without Java, of any system that none is available."""
     if given is None or program is None:
         told = {"SPICE": _NO_JAVA_FOR_SPICE}
         return defaultdict(lambda: {name: Measured(None, None, told.get(name, _NO_JAVA)) for name in METRICS})
     theirs = given.references
-    with java_first(program), _meteor() if "METEOR" not in left_out else contextlib.nullcontext() as aligner:
+    with java_first(program), _meteor() if "METEOR" not in skip_metrics else contextlib.nullcontext() as aligner:
         how: dict[str, Callable[[Texts], Measured]] = {
             "METEOR": lambda ours: _aligned(aligner, theirs, ours),
             "ROUGE-L": lambda ours: _scored("rouge.rouge", "Rouge", theirs, ours),
@@ -99,7 +99,7 @@ def measure_all(
         skipped = Measured(None, None, "not available: the scale leaves it out")
         return {
             name: _bleu(theirs, ours)
-            | {metric: skipped if metric in left_out else one(ours) for metric, one in how.items()}
+            | {metric: skipped if metric in skip_metrics else one(ours) for metric, one in how.items()}
             for name, ours in given.systems.items()
         }
 

@@ -15,7 +15,7 @@ from mdc.evaluation.predictors.diffusing import DiffusionWriter, Seen
 from mdc.evaluation.predictors.writing import Guiding, Writer, Written
 from mdc.models.memory import Memory
 from mdc.models.runs import RunModel
-from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.config.caption import DECODING_OF, DECODINGS, Beam, Diffusing, Unmasking
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
@@ -26,7 +26,7 @@ class RunWriter:
     def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
         self.name, self.family = run.job.method_name, family_of(self.method.objective)
-        if self.family not in WRITES:
+        if self.family not in DECODING_OF:
             raise UserError(f"{run.checkpoint}: a method with the objective {self.method.objective} writes no captions")
         self.image_size = run.job.backbone.image_size
         model, more = run.load(), (run.vocabulary, precision, device, batch_tokens)
@@ -72,7 +72,7 @@ class RunWriter:
         """The template of each image with its masks filled in; only masked models can."""
         if self.family != "masked":
             raise UserError(
-                f"{self.name} writes by {WAYS[WRITES[self.family]]} and cannot fill words in; masked methods can"
+                f"{self.name} writes by {DECODINGS[DECODING_OF[self.family]]} and cannot fill words in; masked methods can"
             )
         for template in templates:
             if len(template) > self.context_length - 2:
@@ -94,9 +94,9 @@ class RunWriter:
         return self.vocabulary.decode([token])
 
     def _check(self, how: Unmasking | Beam | Diffusing) -> None:
-        writes = WRITES[self.family]
+        writes = DECODING_OF[self.family]
         if how.kind != writes:
-            raise UserError(f"{self.name} writes by {WAYS[writes]}, not by {WAYS[how.kind]}")
+            raise UserError(f"{self.name} writes by {DECODINGS[writes]}, not by {DECODINGS[how.kind]}")
         if isinstance(how, Diffusing):
             assert self.method.diffusion_steps is not None
             if how.steps is not None and how.steps > self.method.diffusion_steps:
@@ -104,7 +104,7 @@ class RunWriter:
             if as_cfg(how.guidance, how.orientation) != 1 and self.method.guidance is None:
                 raise UserError(f"{self.name} is not trained for guidance; only the scale 1 is possible")
             return
-        most = how.lengths[-1] if isinstance(how, Unmasking) else how.most
+        most = how.lengths[-1] if isinstance(how, Unmasking) else how.max_tokens
         room = self.context_length - (1 if isinstance(how, Unmasking) and how.ends else 2)
         if most > room:
             raise UserError(f"captions of {most} BPE tokens are too long; at most {room} fit the context")

@@ -56,13 +56,13 @@ class TooLong(UserError):
     """A caption that is longer than the context."""
 
 
-def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, leave_out: bool = False) -> list[int]:
-    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`. With ``leave_out`` without its pieces that the vocabulary
-    does not have (a person's own caption; a benchmark's is scored whole or not at all)."""
+def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, drop_unknown: bool = False) -> list[int]:
+    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`. With ``drop_unknown`` without its tokens that the
+    vocabulary does not have (a person's own caption; a benchmark's is scored whole or not at all)."""
     pieces = clip_pieces(caption)
-    pieces = vocabulary.known(pieces) if leave_out else pieces
+    pieces = vocabulary.known(pieces) if drop_unknown else pieces
     if not pieces:
-        known = " that this model's vocabulary has" * leave_out
+        known = " that this model's vocabulary has" * drop_unknown
         raise UserError(f"the caption {caption!r} has no word{known}; nothing can be scored")
     if len(pieces) > context_length - 2:
         raise TooLong(

@@ -98,7 +98,7 @@ class Writer:
         ]
         found = []
         for of_image in zip(*tried, strict=True):
-            scores = [one.log_prob / n**policy.penalty for one, n in zip(of_image, policy.lengths, strict=True)]
+            scores = [one.log_prob / n**policy.length_penalty for one, n in zip(of_image, policy.lengths, strict=True)]
             best = of_image[scores.index(max(scores))]
             found.append(replace(best, calls=sum(one.calls for one in of_image)))
         return found
@@ -212,11 +212,11 @@ class Writer:
 
     def searched(self, memory: Memory, policy: Beam, reverse: bool = False) -> list[Written]:
         """A caption of each image of ``memory``; ``reverse``: by a model that writes the pieces from the last to the first."""
-        size = max(self.batch_tokens // (policy.width * (policy.most + 2)), 1)
+        size = max(self.batch_tokens // (policy.num_beams * (policy.max_tokens + 2)), 1)
         found = []
         for start in range(0, len(memory), size):
             part = memory.of(range(start, min(start + size, len(memory))))
-            following = stepwise(self.model, part, policy.most + 1, self.precision)
+            following = stepwise(self.model, part, policy.max_tokens + 1, self.precision)
             calls = torch.zeros(len(part), dtype=torch.int64, device=self.device)
 
             def counted(
@@ -228,12 +228,12 @@ class Writer:
             searched = beam_search(
                 counted,
                 len(part),
-                width=policy.width,
+                num_beams=policy.num_beams,
                 start=self.vocabulary.sot,
                 end=self.vocabulary.eot,
-                least=policy.least,
-                most=policy.most,
-                penalty=policy.penalty,
+                min_tokens=policy.min_tokens,
+                max_tokens=policy.max_tokens,
+                length_penalty=policy.length_penalty,
                 device=self.device,
             )
             for one, count in zip(searched, calls.tolist(), strict=True):
@@ -251,7 +251,7 @@ def _policy(policy: Unmasking) -> Policy:
     if policy.threshold is not None:
         least = policy.threshold
         return lambda confidence, where: confident_enough(confidence, where, least)
-    return lambda confidence, where: most_confident(confidence, where, policy.per_step)
+    return lambda confidence, where: most_confident(confidence, where, policy.tokens_per_step)
 
 
 class _Noise:

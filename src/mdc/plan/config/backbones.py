@@ -26,12 +26,12 @@ class Decoder(Strict):
 
 #: what of an image a decoder reads: its patch tokens, their mean, [CLS], the means of a grid of regions, or of the objects of a
 #: rendered scene
-Reads = Literal["patches", "mean", "cls", "grid_2", "grid_3", "objects"]
+VisualContext = Literal["patches", "mean", "cls", "grid_2", "grid_3", "objects"]
 
 
 class Backbone(Strict):
-    """A vision transformer and the decoder that goes with it (paper, section 4.1). ``reads``: what of an image the decoder reads
-    (:mod:`mdc.models.reads`); the paper's reads every patch."""
+    """A vision transformer and the decoder that goes with it (paper, section 4.1). ``visual_context``: what of an image the
+    decoder reads (:mod:`mdc.models.visual_context`); the paper's reads every patch."""
 
     label: str
     image_size: Positive
@@ -41,7 +41,7 @@ class Backbone(Strict):
     heads: Positive
     embed_dim: Positive
     decoder: Decoder
-    reads: Reads = "patches"
+    visual_context: VisualContext = "patches"
 
     @model_validator(mode="after")
     def _shape(self) -> Self:
@@ -50,8 +50,10 @@ class Backbone(Strict):
         if self.image_size % self.patch_size:
             raise ValueError(f"image_size {self.image_size} must be a multiple of patch_size {self.patch_size}")
         side = self.image_size // self.patch_size
-        if self.reads.startswith("grid") and side < int(self.reads[-1]):
-            raise ValueError(f"reads {self.reads}: there are {side} patches a side, fewer than the grid has cells")
+        if self.visual_context.startswith("grid") and side < int(self.visual_context[-1]):
+            raise ValueError(
+                f"visual_context {self.visual_context}: there are {side} patches per side, fewer than the grid has cells"
+            )
         return self
 
 
@@ -128,7 +130,7 @@ AnyBackbone = Annotated[
 ]
 
 
-class OnTokens(Strict):
+class FrozenEncoderBackbone(Strict):
     """The same, as a job has it: with what is to be known of the encoder, whose ``image_size`` it has."""
 
     label: str
@@ -138,11 +140,13 @@ class OnTokens(Strict):
     words: FrozenWords | None = None
 
 
-_OnFrozen = FrozenBackbone | OnTokens | FrozenTokens
+_OnFrozen = FrozenBackbone | FrozenEncoderBackbone | FrozenTokens
 
 #: a backbone as a run's job has it, and one that may be no run's
 JobBackbone = Annotated[
-    Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")] | Annotated[OnTokens, Tag("frozen")],
+    Annotated[Backbone, Tag("vit")]
+    | Annotated[ResNet, Tag("resnet")]
+    | Annotated[FrozenEncoderBackbone, Tag("frozen")],
     Discriminator(_which),
 ]
 TrainedBackbone = Annotated[Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")], Discriminator(_which)]

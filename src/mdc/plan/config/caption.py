@@ -11,9 +11,9 @@ from mdc.plan.config.references import CorpusName
 from mdc.plan.config.types import NonNegative, Positive, Strict, Threads, increasing
 
 #: family of objectives → the kind of writing that its models have; those of other families write no captions
-WRITES = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
+DECODING_OF = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
 #: kind of writing → what messages call it
-WAYS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
+DECODINGS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
 
 
 class Finetune(Strict):
@@ -53,37 +53,39 @@ class Unmasking(Strict):
     """A masked diffusion model writes from a fully masked caption (paper, section 3.2; docs/captioning.md).
 
     ``lengths`` in BPE tokens, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
-    length^``penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that one
-    length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose likeliest token has
-    at least the probability ``threshold``. ``temperature`` None is greedy; with one, the token of a place that is shown is
-    drawn, with ``seed``. ``ancestral``: MDLM's ancestral sampling in so many steps, which draws when each place is shown
-    too. With a ``guide`` one place is shown at a step, greedily.
+    length^``length_penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that
+    one length; it has to be finetuned with a canvas. At a step ``tokens_per_step`` places are shown, or all whose likeliest token
+    has at least the probability ``threshold``. ``temperature`` None is greedy; with one, the token of a place that is shown is
+    drawn, with ``seed``. ``ancestral``: MDLM's ancestral sampling in so many steps, which draws when each place is shown too.
+    With a ``guide`` one place is shown at a step, greedily.
     """
 
     kind: Literal["unmask"]
     lengths: Annotated[list[Positive], Field(min_length=1), AfterValidator(increasing)]
     ends: bool = False
-    per_step: Positive = 1
+    tokens_per_step: Positive = 1
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     temperature: Annotated[float, Field(gt=0, le=100)] | None = None
     ancestral: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     seed: NonNegative = 0
     guide: Guide | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if self.threshold is not None and self.per_step != 1:
-            raise ValueError("per_step and threshold are two ways to show several places at a step; give one of them")
-        if self.ancestral is not None and (self.threshold is not None or self.per_step != 1):
+        if self.threshold is not None and self.tokens_per_step != 1:
             raise ValueError(
-                "ancestral: chance says which places are shown at a step; leave per_step and threshold out"
+                "tokens_per_step and threshold are two ways to show several places at a step; give one of them"
+            )
+        if self.ancestral is not None and (self.threshold is not None or self.tokens_per_step != 1):
+            raise ValueError(
+                "ancestral: chance says which places are shown at a step; leave tokens_per_step and threshold out"
             )
         if self.ancestral is not None and self.temperature is None:
             raise ValueError("ancestral: draws what it shows; give a temperature, as MDLM's is temperature: 1.0")
         if self.ends and len(self.lengths) > 1:
             raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
-        others = {"per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
+        others = {"tokens_per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
         for key, plain in others.items():
             if self.guide is not None and getattr(self, key) != plain:
                 raise ValueError(
@@ -93,30 +95,31 @@ class Unmasking(Strict):
 
 
 class Beam(Strict):
-    """An autoregressive model searches with ``width`` beams, 1 is greedy, for captions of ``least`` to ``most`` BPE tokens.
+    """An autoregressive model searches with ``num_beams`` beams, 1 is greedy, for captions of ``min_tokens`` to ``max_tokens``
+    BPE tokens.
 
-    A caption's score is Σ log p / (its tokens)^``penalty``, EOT counted.
+    A caption's score is Σ log p / (its tokens)^``length_penalty``, EOT counted.
     """
 
     kind: Literal["beam"]
     # each holds the decoder's keys and values, so a slip would take all memory
-    width: Annotated[int, Field(ge=1, le=256)]
-    least: Positive = 1
-    most: Positive
-    penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
+    num_beams: Annotated[int, Field(ge=1, le=256)]
+    min_tokens: Positive = 1
+    max_tokens: Positive
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
 
     @model_validator(mode="after")
     def _range(self) -> Self:
-        if self.least > self.most:
-            raise ValueError(f"least {self.least} is above most {self.most}")
+        if self.min_tokens > self.max_tokens:
+            raise ValueError(f"min_tokens {self.min_tokens} is above max_tokens {self.max_tokens}")
         return self
 
 
 class Diffusing(Strict):
-    """A model of mask-and-replace diffusion undoes it in ``steps`` strides, None: one for each of its own steps, as the paper
-    does (docs/mc-diffusion.md).
+    """A model of mask-and-replace diffusion undoes it in ``steps`` sampling steps, None: one for each of its own steps, as the
+    paper does (docs/mc-diffusion.md).
 
-    ``policy`` posterior draws from p(x_s | x_t); best_first shows, at each stride, the most confident places, and keeps them.
+    ``policy`` posterior draws from p(x_s | x_t); best_first shows, at each step, the most confident places, and keeps them.
     ``guidance``: the scale s; 1 is none. ``orientation``: whether s stands at the whole condition (cfg), or at what is left of it
     (as_printed). ``condition_mask``: what is lost of the condition is drawn per_step, or once per_image. ``seed`` draws.
     """
@@ -130,9 +133,9 @@ class Diffusing(Strict):
     seed: NonNegative = 0
 
 
-Writing = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
+Decoding = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
 
 
 def longest(policy: Unmasking | Beam) -> int:
     """The most BPE tokens that a caption of this policy can have."""
-    return policy.lengths[-1] if isinstance(policy, Unmasking) else policy.most
+    return policy.lengths[-1] if isinstance(policy, Unmasking) else policy.max_tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.caption import WRITES, Diffusing, Unmasking, longest
+from mdc.plan.config.caption import DECODING_OF, Diffusing, Unmasking, longest
 from mdc.plan.config.caption_table import (
     CaptionedImages,
     CaptionExamplesOf,
@@ -86,8 +86,8 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     first = isinstance(view, CaptionExamplesOf)
     if isinstance(view, CaptionView):
         systems, first = table.members(view.systems), view.first_seed
-        if view.choose_on is not None:
-            check_reference(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
+        if view.select_on is not None:
+            check_reference(f"{where}.select_on", view.select_on, table.datasets, f"dataset ({section}.datasets)")
         for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
             for pair in pairs:
                 for side in pair:
@@ -108,7 +108,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
             systems += members
         for key in systems:
             check_reference(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
-            if not isinstance(table.systems[key].write, Diffusing):
+            if not isinstance(table.systems[key].decode, Diffusing):
                 raise ValueError(
                     f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
                 )
@@ -171,34 +171,34 @@ def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
 
 
 def _system(params: Params, dataset: CaptionedImages, system: CaptionSystem, where: str) -> None:
-    method, write = params.methods[system.method], system.write
+    method, decode = params.methods[system.method], system.decode
     family = family_of(method.objective)
-    if family not in WRITES:
+    if family not in DECODING_OF:
         raise ValueError(f"{where}.method = {system.method}: the objective {method.objective} writes no captions")
-    if write.kind != WRITES[family]:
-        raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[family]}")
-    if isinstance(write, Diffusing):
-        return _diffuses(method, system, write, where)
-    ends = isinstance(write, Unmasking) and write.ends
+    if decode.kind != DECODING_OF[family]:
+        raise ValueError(f"{where}.decode.kind = {decode.kind}: {system.method} writes by {DECODING_OF[family]}")
+    if isinstance(decode, Diffusing):
+        return _diffuses(method, system, decode, where)
+    ends = isinstance(decode, Unmasking) and decode.ends
     room = params.protocol.data.context_length - (1 if ends else 2)
-    if longest(write) > room:
-        raise ValueError(f"{where}.write: {longest(write)} BPE tokens; at most {room} fit the context")
+    if longest(decode) > room:
+        raise ValueError(f"{where}.decode: {longest(decode)} BPE tokens; at most {room} fit the context")
     name = dataset.tuned_as(system)
     canvas = params.finetune[name].canvas if name is not None else None
     if canvas is not None and family != "masked":
         raise ValueError(f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn")
     if ends and canvas is None:
-        raise ValueError(f"{where}.write.ends: needs a finetuning with a canvas, on which a model learns where to end")
+        raise ValueError(f"{where}.decode.ends: needs a finetuning with a canvas, on which a model learns where to end")
 
 
-def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: str) -> None:
+def _diffuses(method: Method, system: CaptionSystem, decode: Diffusing, where: str) -> None:
     assert method.diffusion_steps is not None
-    if write.steps is not None and write.steps > method.diffusion_steps:
-        raise ValueError(f"{where}.write.steps = {write.steps}: {system.method} has {method.diffusion_steps} at most")
-    none, printed = (1, "1") if write.orientation == "cfg" else (0, "0 as_printed")
-    if write.guidance != none and method.guidance is None:
+    if decode.steps is not None and decode.steps > method.diffusion_steps:
+        raise ValueError(f"{where}.decode.steps = {decode.steps}: {system.method} has {method.diffusion_steps} at most")
+    none, printed = (1, "1") if decode.orientation == "cfg" else (0, "0 as_printed")
+    if decode.guidance != none and method.guidance is None:
         raise ValueError(
-            f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only {printed} is possible"
+            f"{where}.decode.guidance = {decode.guidance}: {system.method} is not trained for it; only {printed} is possible"
         )
     if system.tuned is not None:
         raise ValueError(f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out")

@@ -42,7 +42,7 @@ from mdc.plan.config.types import (
 )
 
 #: the row of the floor that needs no model: the most frequent training caption
-FLOOR = "most_frequent"
+MOST_FREQUENT = "most_frequent"
 #: the metrics of which a claim can be made
 Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "true", "told"]
 
@@ -75,11 +75,11 @@ class CaptionedImages(Strict):
 
 class Coca(OpenClipModel):
     """open_clip's CoCa as a row of reference: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``; it captions
-    ``datasets``, by beam search with so many ``beams`` (1 is greedy), at most ``most`` tokens with its start and end."""
+    ``datasets``, by beam search with so many ``num_beams`` (1 is greedy), at most ``max_tokens`` tokens with its start and end."""
 
     datasets: SomeUnique[Annotated[Name, Ref("datasets", "dataset")]]
-    beams: Positive = 6
-    most: Annotated[int, Field(ge=6, le=76)] = 30
+    num_beams: Positive = 6
+    max_tokens: Annotated[int, Field(ge=6, le=76)] = 30
 
 
 class RunClip(Strict):
@@ -109,9 +109,9 @@ class OpenClip(OpenClipModel):
 
 class CaptionTable(WithClaims):
     """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
-    metrics and ``claimed`` alone.
+    metrics and ``primary_metric`` alone.
 
-    ``coca``: rows of reference by a model of others. ``left_out``: metrics that are not to be measured; their programs take
+    ``coca``: rows of reference by a model of others. ``skip_metrics``: metrics that are not to be measured; their programs take
     long. ``examples``: how many images Figure 6 shows, drawn with ``seed``. ``steps``: strides of the systems that diffuse and
     name none themselves. ``clip_score``: what CLIPScore is by. ``guide``: of the systems that write with one; it must be another
     model than that of CLIPScore, which would else reward what it has chosen itself.
@@ -121,11 +121,11 @@ class CaptionTable(WithClaims):
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     entries: Annotated[dict[Name, AskedSystem], Field(min_length=1, alias="systems")]
     coca: dict[Name, Coca] = Field(default_factory=dict)
-    left_out: Unique[Literal["METEOR", "SPICE"]] = Field(default_factory=list)
+    skip_metrics: Unique[Literal["METEOR", "SPICE"]] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
     guide: RunClip | None = None
     judge: Judge | None = None
-    claimed: Claimed = "CIDEr"
+    primary_metric: Claimed = "CIDEr"
     contrasts: SidePairs = Field(default_factory=list)
     primary: SideClaims = Field(default_factory=list)
     examples: Positive = 3
@@ -154,10 +154,10 @@ class CaptionTable(WithClaims):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if FLOOR in self.systems:
-            raise ValueError(f"systems.{FLOOR}: this row stands in every table; give the system another key")
+        if MOST_FREQUENT in self.systems:
+            raise ValueError(f"systems.{MOST_FREQUENT}: this row stands in every table; give the system another key")
         for name in self.coca:
-            if name in self.systems or name == FLOOR:
+            if name in self.systems or name == MOST_FREQUENT:
                 raise ValueError(f"coca.{name}: a system is called so; give it another key")
         for name, dataset in self.datasets.items():
             for key, system in self.systems_of(name).items():
@@ -173,7 +173,7 @@ class CaptionTable(WithClaims):
                 raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
         guided = [key for key, system in self.systems.items() if system.guided]
         if guided and self.guide is None:
-            raise ValueError(f"systems.{guided[0]}.write.guide: names no model; name a CLIP run under guide")
+            raise ValueError(f"systems.{guided[0]}.decode.guide: names no model; name a CLIP run under guide")
         for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
             for pair in pairs:
                 self._stand(where, pair)
@@ -217,14 +217,18 @@ class CaptionTable(WithClaims):
     def view(self, asked: CaptionView) -> CaptionTable:
         """The part of this table that ``asked`` shows."""
         datasets = {name: dataset for name, dataset in self.datasets.items() if name in asked.datasets}
-        pairs = {"contrasts": asked.contrasts, "primary": asked.primary, "claimed": asked.claimed or self.claimed}
+        pairs = {
+            "contrasts": asked.contrasts,
+            "primary": asked.primary,
+            "primary_metric": asked.primary_metric or self.primary_metric,
+        }
         found = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, "order": asked.order, **pairs})
         found._shown = {name: set(self.systems_of(name)) & set(self.members(asked.systems)) for name in datasets}
         return found
 
     def _whole(self, system: CaptionSystem) -> CaptionSystem:
-        if isinstance(system.write, Diffusing) and system.write.steps is None:
-            return system.model_copy(update={"write": system.write.model_copy(update={"steps": self.steps})})
+        if isinstance(system.decode, Diffusing) and system.decode.steps is None:
+            return system.model_copy(update={"decode": system.decode.model_copy(update={"steps": self.steps})})
         return system
 
     def _stand(self, where: str, pair: list[Side]) -> None:
@@ -246,18 +250,18 @@ class CaptionView(WithClaims):
     """A table of some ``systems`` on some ``datasets`` of the captions that one section of the scale asks for.
 
     The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
-    ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
-    table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its
-    datasets, which are splits of the same images, but for those that stand ``beside``, as an official split does beside random
-    ones; of each it is claimed that the first is better. ``claimed``: the metric that is claimed, if it is not the section's.
+    ``select_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
+    table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its datasets,
+    which are splits of the same images, but for those that stand ``beside``, as an official split does beside random ones; of
+    each it is claimed that the first is better. ``primary_metric``: the metric that is claimed, if it is not the section's.
     """
 
     datasets: Names
     systems: Names
-    claimed: Claimed | None = None
+    primary_metric: Claimed | None = None
     contrasts: SidePairs = Field(default_factory=list)
     primary: SideClaims = Field(default_factory=list)
-    choose_on: Name | None = None
+    select_on: Name | None = None
     first_seed: bool = False
     over: SideClaims = Field(default_factory=list)
     beside: list[Name] = Field(default_factory=list)
@@ -302,28 +306,28 @@ class RobustnessFigure(WithClaims):
     """How fast the captions of ``systems`` on one dataset become worse as its images do, a panel a kind of distortion.
 
     ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion of each
-    kind that is ``claimed``, by default of all ``kinds``. Of the others the difference is shown.
+    kind in ``primary_kinds``, by default of all ``kinds``. Of the others the difference is shown.
     """
 
     dataset: Name
     systems: Names
     kinds: SomeUnique[Kind]
     primary: SidePairs = Field(default_factory=list)
-    claimed: Unique[Kind] | None = None
+    primary_kinds: Unique[Kind] | None = None
 
     @property
-    def claimed_kinds(self) -> list[Kind]:
-        return self.kinds if self.claimed is None else self.claimed
+    def primary_kinds_or_all(self) -> list[Kind]:
+        return self.kinds if self.primary_kinds is None else self.primary_kinds
 
     @model_validator(mode="after")
     def _few_claims(self) -> Self:
-        for kind in self.claimed_kinds:
-            check_reference("claimed", kind, self.kinds, "kind of this figure (kinds)")
-        count = len(self.primary) * len(self.claimed_kinds)
+        for kind in self.primary_kinds_or_all:
+            check_reference("primary_kinds", kind, self.kinds, "kind of this figure (kinds)")
+        count = len(self.primary) * len(self.primary_kinds_or_all)
         if count > MOST_CLAIMS:
             raise ValueError(
-                f"primary: {len(self.primary)} pairs on {len(self.claimed_kinds)} kinds are {count} claims, allowed: "
-                f"{MOST_CLAIMS}; name fewer pairs, or the kinds that are claimed (claimed: [{self.kinds[0]}])"
+                f"primary: {len(self.primary)} pairs on {len(self.primary_kinds_or_all)} kinds are {count} claims, allowed: "
+                f"{MOST_CLAIMS}; name fewer pairs, or the kinds that are claimed (primary_kinds: [{self.kinds[0]}])"
             )
         return self
 
@@ -336,7 +340,7 @@ class CaptionExamplesOf(Strict):
 
 
 class CaptionFigure(Strict):
-    """Figure 6: example images of Table 3 with the captions of all its systems; ``leave_out`` names those that its page alone
+    """Figure 6: example images of Table 3 with the captions of all its systems; ``omit`` names those that its page alone
     shows, not its picture."""
 
-    leave_out: Unique[Name] = Field(default_factory=list)
+    omit: Unique[Name] = Field(default_factory=list)

@@ -14,11 +14,11 @@ from mdc.plan.registry.choices import ARO_LEAST, ARO_SYMMETRIC
 
 class Parts(Strict):
     """A column of Table 2 is the plain mean over ``parts``: its sets, or the groups within them (ARO's relations, or pairs of
-    attributes). Of groups, those with fewer than ``least`` items and those in ``leave_out`` do not count."""
+    attributes). Of groups, those with fewer than ``min_items`` items and those in ``omit`` do not count."""
 
     parts: Literal["sets", "groups"] = "sets"
-    least: Positive = 1
-    leave_out: list[str] = Field(default_factory=list)
+    min_items: Positive = 1
+    omit: list[str] = Field(default_factory=list)
 
 
 class ScenesChoice(Strict):
@@ -68,8 +68,8 @@ class AroChoice(OfDataset):
     def mean_over(self) -> Parts:
         """As its own notebook does."""
         if self.task == "relation":
-            return Parts(parts="groups", leave_out=ARO_SYMMETRIC)
-        return Parts(parts="groups", least=ARO_LEAST)
+            return Parts(parts="groups", omit=ARO_SYMMETRIC)
+        return Parts(parts="groups", min_items=ARO_LEAST)
 
 
 class OrderChoice(OfDataset):

@@ -154,7 +154,7 @@ class Download(Strict):
 
 
 class DataRuntime(Strict):
-    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``in_parts``) are cut into shards.
+    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``sharded``) are cut into shards.
 
     It decides no byte of them. So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
     """

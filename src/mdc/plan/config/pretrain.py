@@ -184,11 +184,11 @@ class Optimisation(Strict):
 class Recipe(Optimisation):
     """How a run is optimised. Overrides may change any key for some runs.
 
-    ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out
-    pairs. ``lr_schedule``: ``constant`` after the warm-up, where the protocol's cosine is not wanted. ``clip_steps``: after so
-    many steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the
-    weight λ of predicting the caption itself. ``reduce``: what gradients are rounded to on their way between processes, if not
-    sent as they are. ``recompute``: activations are computed again in the backward pass, not kept. ``order``: of an epoch's
+    ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out pairs.
+    ``lr_schedule``: ``constant`` after the warm-up, where the protocol's cosine is not wanted. ``clip_steps``: after so many
+    steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the weight λ of
+    predicting the caption itself. ``reduce``: what gradients are rounded to on their way between processes, if not sent as they
+    are. ``activation_checkpointing``: activations are computed again in the backward pass, not kept. ``order``: of an epoch's
     samples: a permutation of all alike, or shard by shard. ``kernel``: false lets PyTorch's operations compute a captioner's loss
     on CUDA, in the place of our Triton kernel.
     """
@@ -208,7 +208,7 @@ class Recipe(Optimisation):
     average: Average | None = None
     auxiliary: Annotated[float, Field(ge=0)] | None = None
     reduce: Literal["bf16"] | None = None
-    recompute: Literal[True] | None = None
+    activation_checkpointing: Literal[True] | None = None
     kernel: Literal[False] | None = None
     order: AnyOrder = "global"
 

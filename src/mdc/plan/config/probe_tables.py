@@ -85,15 +85,15 @@ class ProbeTable(OfMethods):
 
     ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
-    ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md).
-    ``encoders``: of others, probed beside the runs for orientation and not ranked. ``claimed``: the probe that ``primary`` is
-    about; by default the mean of several. ``reported_separately``: probes in columns of their own that no average counts.
+    ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md). ``encoders``: of
+    others, probed beside the runs for orientation and not ranked. ``primary_metric``: the probe that ``primary`` is about; by
+    default the mean of several. ``reported_separately``: probes in columns of their own that no average counts.
     """
 
     backbones: BackboneNames
     probes: ProbeNames
     reported_separately: Unique[ProbeName] = Field(default_factory=list)
-    claimed: ProbeName | None = None
+    primary_metric: ProbeName | None = None
     encoders: Unique[EncoderName] = Field(default_factory=list)
     contrasts: SidePairs = Field(default_factory=list)
     primary: SideClaims = Field(default_factory=list)
@@ -111,8 +111,10 @@ class ProbeTable(OfMethods):
     @model_validator(mode="after")
     def _sides_stand(self) -> Self:
         each_once(self.shown)
-        if self.claimed is not None and self.claimed not in self.probes:
-            raise ValueError(f"claimed: {self.claimed} is none of the probes; choose from {', '.join(self.probes)}")
+        if self.primary_metric is not None and self.primary_metric not in self.probes:
+            raise ValueError(
+                f"primary_metric: {self.primary_metric} is none of the probes; choose from {', '.join(self.probes)}"
+            )
         check_sides_exist("contrasts", self.contrasts, self.corpora)
         self._claims()
         return self

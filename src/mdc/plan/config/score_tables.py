@@ -75,14 +75,14 @@ class ChoiceColumn(Strict):
 
 
 class ChoiceTable(_OfScores):
-    """Table 2: compositionality. ``open_clip``: models of others as rows. ``alphas``: which shares of a blind score are tried
-    on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}}; what is
-    compared is of ``backbones``."""
+    """Table 2: compositionality. ``open_clip``: models of others as rows. ``language_prior_weights``: which shares of a blind
+    score are tried on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}};
+    what is compared is of ``backbones``."""
 
     also: dict[BackboneName, Methods] = Field(default_factory=dict)
     columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
     open_clip: dict[Name, OpenClipModel] = Field(default_factory=dict)
-    alphas: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
+    language_prior_weights: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
 
     @property
     def sets(self) -> list[str]:

@@ -46,8 +46,8 @@ class ScenesCorpus(Strict):
     pixels: Annotated[int, Field(ge=16, le=512)]
 
 
-class Dealt(Strict):
-    """Images dealt into splits anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
+class RandomSplit(Strict):
+    """Images resplit into splits anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
 
     seed: NonNegative
     test: Positive
@@ -58,9 +58,9 @@ class ParquetCorpus(Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
-    ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``in_parts`` makes each file
+    ``resplit`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``sharded`` makes each file
     a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where no
-    file and no column names a split, the share ``val_share`` of the rows, chosen by a hash of their keys, is held out.
+    file and no column names a split, the share ``val_fraction`` of the rows, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["parquet"]
@@ -71,20 +71,20 @@ class ParquetCorpus(Images, Captions):
     splits: CorpusSplits = Field(default={"train": "train", "val": "val"})
     key_column: str | None = None
     pairs: Positive | None = None
-    dealt: Dealt | None = None
-    in_parts: bool = False
-    val_share: HeldOut | None = None
+    resplit: RandomSplit | None = None
+    sharded: bool = False
+    val_fraction: HeldOut | None = None
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
         defaults = {name: type(self).model_fields[name].default for name in ("split_column", "splits")}
         for name, default in defaults.items():
-            if self.dealt is not None and getattr(self, name) != default:
-                raise ValueError(f"dealt: makes splits of its own; leave out {name}")
-        if self.val_share and (self.split_column is not None or self.dealt is not None or self.pairs is not None):
-            raise ValueError("val_share: goes with split_column: null, and neither with dealt nor with pairs")
-        if self.dealt is not None and self.in_parts:
-            raise ValueError("in_parts: images that are dealt anew are read by one job; leave out in_parts, or dealt")
+            if self.resplit is not None and getattr(self, name) != default:
+                raise ValueError(f"resplit: makes splits of its own; leave out {name}")
+        if self.val_fraction and (self.split_column is not None or self.resplit is not None or self.pairs is not None):
+            raise ValueError("val_fraction: goes with split_column: null, and neither with resplit nor with pairs")
+        if self.resplit is not None and self.sharded:
+            raise ValueError("sharded: images that are dealt anew are read by one job; leave out sharded, or dealt")
         return self
 
 
@@ -97,7 +97,7 @@ class TableCorpus(Images, Captions):
     follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson, .json); a CSV has commas or another ``delimiter``. Image
     names are relative to ``images`` (by default the table's own folder); a number behind a name (x.jpg#0) is none of it, and a
     name that leads outside this folder is left out. Without a split
-    column, the share ``val_share`` of the images, chosen by a hash of their names, is held out.
+    column, the share ``val_fraction`` of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_table"]
@@ -110,7 +110,7 @@ class TableCorpus(Images, Captions):
     caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
     split_column: Column | None = None
     splits: CorpusSplits = Field(default={"train": "train", "val": "val"})
-    val_share: HeldOut = 0.0
+    val_fraction: HeldOut = 0.0
     key_column: Column | None = None
 
     @model_validator(mode="after")
@@ -119,8 +119,8 @@ class TableCorpus(Images, Captions):
         for column in (self.image_column, *captions, self.split_column, self.key_column):
             if column is not None and isinstance(column, int) == self.header:
                 raise ValueError(f"column {column!r}: a name with header: true, a number from 0 with header: false")
-        if self.val_share and self.split_column is not None:
-            raise ValueError("val_share holds images out where no split_column does; give one of them")
+        if self.val_fraction and self.split_column is not None:
+            raise ValueError("val_fraction holds images out where no split_column does; give one of them")
         return self
 
 
@@ -129,12 +129,12 @@ class CaptionFilesCorpus(Images, Captions):
     line; ``path`` with its subfolders.
 
     Images are of the split that their folder is named after (train/, val/) where all of them lie in such folders. Otherwise the
-    share ``val_share`` of the images, chosen by a hash of their names, is held out.
+    share ``val_fraction`` of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_files"]
     path: DataPath
-    val_share: HeldOut = 0.0
+    val_fraction: HeldOut = 0.0
     splits: list[Split] = Field(default=["train", "val"])
 
 
@@ -143,19 +143,19 @@ class WebdatasetCorpus(Images, Captions):
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
     under ``path`` for each split; without it, shards are of the splits that their names tell (set-validation-0001.tar), or
-    the share ``val_share`` of the samples, chosen by a hash of their keys, is held out.
+    the share ``val_fraction`` of the samples, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["webdataset"]
     path: DataPath
     caption_field: str | None = None
     splits: Annotated[dict[Split, DataPath], needing("train")] | None = None
-    val_share: HeldOut = 0.0
+    val_fraction: HeldOut = 0.0
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        if self.splits is not None and self.val_share:
-            raise ValueError("val_share holds samples out where no splits do; give one of them")
+        if self.splits is not None and self.val_fraction:
+            raise ValueError("val_fraction holds samples out where no splits do; give one of them")
         return self
 
 
@@ -232,7 +232,7 @@ class OfDataset(Strict):
 class PairsCorpus(OfDataset, Images, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
-    ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
+    ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_fraction``
     of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's. A mirror
     consists of tars or of parquet files; in these, images are in ``image_column``, by default the first that can hold some.
     """
@@ -240,7 +240,7 @@ class PairsCorpus(OfDataset, Images, Captions):
     kind: Literal["pairs"]
     origin: Annotated[Literal["urls", "mirror"] | None, Field(alias="from")] = None
     pairs: Positive | None = None
-    val_share: HeldOut = 0.0
+    val_fraction: HeldOut = 0.0
     caption_field: str | None = None
     image_column: str | None = None
 
@@ -278,13 +278,13 @@ class Flickr8kCorpus(OfDataset, Images, Captions):
 
 
 class CubCorpus(OfDataset, Images, Captions):
-    """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val.
+    """CUB-200-2011 with ten captions an image; ``val_fraction`` of the training images, by a hash of their names, are val.
     ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
 
     kind: Literal["cub"]
     dataset: Annotated[Literal["cub200"], DATASET]
     split: Literal["images", "classes"] = "images"
-    val_share: HeldOut = 0.0
+    val_fraction: HeldOut = 0.0
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 

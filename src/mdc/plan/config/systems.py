@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from mdc.plan.config.caption import Beam, Diffusing, Guide, Unmasking, Writing
+from mdc.plan.config.caption import Beam, Decoding, Diffusing, Guide, Unmasking
 from mdc.plan.config.distortion import LABELS, STRENGTHS, Distortion, Kind
 from mdc.plan.config.references import BackboneName, MethodName
 from mdc.plan.config.types import Name, SomeUnique, Strict, Unique
@@ -32,47 +32,55 @@ class CaptionSystem(_System):
     shows that seed alone. ``distortion``: what is done to the images before it sees them.
     """
 
-    write: Writing
+    decode: Decoding
     images: Literal["own", "other"] = "own"
     distortion: Distortion | None = None
 
     @property
     def length(self) -> str:
         """What the column of this name says, which follows from how it decodes; – if no length is given to it."""
-        if isinstance(self.write, Unmasking):
-            if self.write.ends:
+        if isinstance(self.decode, Unmasking):
+            if self.decode.ends:
                 return "free"
-            lengths = self.write.lengths
+            lengths = self.decode.lengths
             return str(lengths[0]) if len(lengths) == 1 else f"best of {len(lengths)}"
-        return str(self.write.most) if isinstance(self.write, Beam) and self.write.least == self.write.most else "–"
+        return (
+            str(self.decode.max_tokens)
+            if isinstance(self.decode, Beam) and self.decode.min_tokens == self.decode.max_tokens
+            else "–"
+        )
 
     @property
     def decoding(self) -> str:
         """How its words are chosen, as its column says it: comparisons are fair between equal ones."""
-        write = self.write
-        if isinstance(write, Beam):
-            return "greedy" if write.width == 1 else f"beam {write.width}"
-        if isinstance(write, Diffusing):
-            return "drawn" if write.policy == "posterior" else "best first"
-        told = ["greedy" if write.temperature is None else f"drawn at {write.temperature:g}"]
-        if write.guide is not None:
+        decode = self.decode
+        if isinstance(decode, Beam):
+            return "greedy" if decode.num_beams == 1 else f"beam {decode.num_beams}"
+        if isinstance(decode, Diffusing):
+            return "drawn" if decode.policy == "posterior" else "best first"
+        told = ["greedy" if decode.temperature is None else f"drawn at {decode.temperature:g}"]
+        if decode.guide is not None:
             told.append("guided")
-        if write.ancestral is not None:
-            told.append(f"ancestral in {write.ancestral} steps")
-        elif write.threshold is not None:
-            told.append(f"all of p ≥ {write.threshold:g}")
-        elif write.per_step > 1:
-            told.append("all at once" if write.per_step >= write.lengths[-1] else f"{write.per_step} tokens per step")
-        return ", ".join(told if len(write.lengths) == 1 else [*told, f"best of {len(write.lengths)}"])
+        if decode.ancestral is not None:
+            told.append(f"ancestral in {decode.ancestral} steps")
+        elif decode.threshold is not None:
+            told.append(f"all of p ≥ {decode.threshold:g}")
+        elif decode.tokens_per_step > 1:
+            told.append(
+                "all at once"
+                if decode.tokens_per_step >= decode.lengths[-1]
+                else f"{decode.tokens_per_step} tokens per step"
+            )
+        return ", ".join(told if len(decode.lengths) == 1 else [*told, f"best of {len(decode.lengths)}"])
 
     @property
     def guided(self) -> bool:
         """Whether a CLIP has a say in what it writes."""
-        return isinstance(self.write, Unmasking) and self.write.guide is not None
+        return isinstance(self.decode, Unmasking) and self.decode.guide is not None
 
     def policy(self) -> dict[str, Any]:
         """What a job of captions is told of it (:class:`mdc.plan.jobs.model.Policy`)."""
-        found = self.model_dump(mode="json", include={"write", "images"})
+        found = self.model_dump(mode="json", include={"decode", "images"})
         if self.distortion is not None:
             found["distortion"] = self.distortion.at_level().model_dump(mode="json")
         return found
@@ -101,13 +109,14 @@ class SweptDiffusing(Diffusing):
 class AskedSystem(_System):
     """A system as a scale has it. It stands for one, and for more:
 
-    - a list for ``write.guidance`` or ``write.guide.weight`` is a sweep: a system for each value, NAME_VALUE, called by the label
+    - a list for ``decode.guidance`` or ``decode.guide.weight`` is a sweep: a system for each value, NAME_VALUE, called by the
+    label
       and the value. In lists of systems NAME stands for all of them.
     - ``distorted``: one more for each kind of distortion and each strength, NAME_KIND_STRENGTH, wherever it captions.
     - ``mismatched``: the control NAME_other, which is shown another image; of a sweep, of all values or of those listed.
     """
 
-    write: Annotated[SweptUnmasking | Beam | SweptDiffusing, Field(discriminator="kind")]
+    decode: Annotated[SweptUnmasking | Beam | SweptDiffusing, Field(discriminator="kind")]
     distorted: Unique[Kind] = Field(default_factory=list)
     mismatched: bool | list[float] = False
 
@@ -168,8 +177,8 @@ def _add(found: dict[str, CaptionSystem], name: str, system: CaptionSystem, key:
 def _swept(key: str, entry: AskedSystem) -> Iterator[tuple[str, float | None, CaptionSystem]]:
     """Each system of an entry's sweep: its key, its value (None if there is no sweep), itself."""
     values = entry.model_dump(by_alias=True, exclude={"distorted", "mismatched"}, context="complete")
-    write = values["write"]
-    where, name = (write, "guidance") if "guidance" in write else (write.get("guide") or {}, "weight")
+    decode = values["decode"]
+    where, name = (decode, "guidance") if "guidance" in decode else (decode.get("guide") or {}, "weight")
     asked = where.get(name)
     for value in asked if isinstance(asked, list) else [None]:
         told = {} if value is None else {"label": f"{entry.label} {value:g}"}

@@ -89,7 +89,7 @@ def probing(plan: Context, name: str) -> Values:
         "reported_separately": table.reported_separately,
         "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         **compared(contrasts, primary),
-        "primary_column": table.claimed or ("average" if averaged else alone),
+        "primary_metric": table.primary_metric or ("average" if averaged else alone),
         "trends": table.trends if isinstance(table, PairsFigure) else [],
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.caption_table import FLOOR, CaptionedImages, CaptionTable, RunClip
+from mdc.plan.config.caption_table import MOST_FREQUENT, CaptionedImages, CaptionTable, RunClip
 from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, once
@@ -37,7 +37,7 @@ def asked(plan: Context) -> Iterator[Asked]:
 
 def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Asked]:
     dataset, seeds = table.datasets[name], plan.scale.training.seeds
-    yield Asked(name, None, None, (FLOOR,))
+    yield Asked(name, None, None, (MOST_FREQUENT,))
     for key in table.coca_of(name):
         yield Asked(name, None, None, (key,), key)
     for seed in seeds:
@@ -111,7 +111,9 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
             inputs, modules = inputs + read, modules + loaded
     elif one.coca:
         modules = [parts.OTHERS["coca"]]
-        told = table.coca[one.coca].model_dump(include={"model", "weights", "beams", "most"}, context="complete")
+        told = table.coca[one.coca].model_dump(
+            include={"model", "weights", "num_beams", "max_tokens"}, context="complete"
+        )
         coca = CocaModel(system=one.coca, **told)
     else:
         inputs.append(f"data/corpora/{dataset.training}")
@@ -125,7 +127,7 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
         run_config_sha256=trained.sha256 if trained else None,
         weights=one.weights,
         policies=policies,
-        floor=None if trained or one.coca else {"system": FLOOR, "corpus": dataset.training},
+        floor=None if trained or one.coca else {"system": MOST_FREQUENT, "corpus": dataset.training},
         coca=coca,
         captioning=scale.caption,
         seed=table.seed,
@@ -157,7 +159,7 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
         captions=written,
         **_images(dataset),
         training=dataset.training,
-        left_out=table.left_out,
+        skip_metrics=table.skip_metrics,
         instances=dataset.instances,
         context_length=plan.params.protocol.data.context_length,
         captioning=scale.caption,

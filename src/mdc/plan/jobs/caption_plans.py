@@ -8,7 +8,7 @@ from mdc.plan import parts
 from mdc.plan.artefacts import read_shown
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.caption_table import (
-    FLOOR,
+    MOST_FREQUENT,
     CaptionExamplesOf,
     CaptionFigure,
     CaptionTable,
@@ -45,7 +45,7 @@ _COLUMNS = {
     "words": read_shown("evaluation/metrics/each.py") or {},
 }
 
-_FLOOR_NOTE = (
+_MOST_FREQUENT_NOTE = (
     "Most frequent training caption: the same for every image, so it is what a caption scores that looks at none."
 )
 _BLIND_NOTE = "Mismatched image: the same captioner on another image of the set; what a caption scores that fits none."
@@ -69,13 +69,13 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
     found = _table(plan, whole.view(asked), seeds)
     if asked.over:
         found |= _over(plan, whole, asked, found)
-    if asked.choose_on is None:
+    if asked.select_on is None:
         return found
-    made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
+    made = [caption_jobs.metrics(plan, asked.select_on, seed) for seed in seeds]
     found["jobs"] |= {job.job: job for job in made}
-    there = whole.systems_of(asked.choose_on)
+    there = whole.systems_of(asked.select_on)
     among = [key for key in whole.members(asked.systems) if key in there and there[key].images == "own"]
-    told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
+    told = {"label": whole.datasets[asked.select_on].label, "systems": among, "records": [job.job for job in made]}
     return {**found, "choose": told}
 
 
@@ -110,12 +110,14 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
         jobs |= {job.job: job for job in made}
         records = [job.job for job in made]
-        others = {FLOOR: ("most frequent training caption", "floor", _FLOOR_NOTE)}
+        others = {MOST_FREQUENT: ("most frequent training caption", "floor", _MOST_FREQUENT_NOTE)}
         for key, coca in shown.coca_of(dataset).items():
             others[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
         for key, (label, place, note) in others.items():
             told = {"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records, "note": note}
-            rows.append({**_common(plan, shown, dataset, key, label), **_REFERENCE, **told, "blind": key == FLOOR})
+            rows.append(
+                {**_common(plan, shown, dataset, key, label), **_REFERENCE, **told, "blind": key == MOST_FREQUENT}
+            )
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
@@ -137,7 +139,7 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
             for key, label in columns.items()
         ],
         **compared(shown.contrasts, shown.primary),
-        "primary_column": shown.claimed,
+        "primary_metric": shown.primary_metric,
         "seeds": seeds,
         "statistics": plan.statistics(shown),
         "clip": _clip(plan, shown),
@@ -151,7 +153,7 @@ def caption_examples(plan: Context, name: str) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
     shown = plan.scale.tables.the(CaptionTable)
     assert shown is not None  # the schema sees to it
-    return _examples(plan, shown, plan.scale.tables.at(name, CaptionFigure).leave_out)
+    return _examples(plan, shown, plan.scale.tables.at(name, CaptionFigure).omit)
 
 
 def caption_examples_of(plan: Context, name: str) -> dict[str, Any]:
@@ -211,7 +213,7 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
     for curve in curves:
         curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
         curve["control"] = curve["control"] and f"{asked.dataset}/{curve['control']}"
-    return {**found, "curves": curves, "between": asked.primary, "claimed": asked.claimed_kinds}
+    return {**found, "curves": curves, "between": asked.primary, "claimed": asked.primary_kinds_or_all}
 
 
 def cost(plan: Context, name: str) -> dict[str, Any]:
@@ -254,12 +256,12 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
 
 
 def _scale(whole: CaptionTable, system: str) -> float:
-    write = whole.systems[system].write
-    assert isinstance(write, Diffusing)  # the schema sees to it
-    return write.guidance
+    decode = whole.systems[system].decode
+    assert isinstance(decode, Diffusing)  # the schema sees to it
+    return decode.guidance
 
 
-def _examples(plan: Context, shown: CaptionTable, leave_out: list[str]) -> dict[str, Any]:
+def _examples(plan: Context, shown: CaptionTable, omit: list[str]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
     datasets, lengths = [], _lengths(shown)
     for name, dataset in shown.datasets.items():
@@ -271,8 +273,8 @@ def _examples(plan: Context, shown: CaptionTable, leave_out: list[str]) -> dict[
         for key, label in labels.items():
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
-            reveals = key in own and own[key].write.kind != "beam"
-            told = {"record": job.job, "system": key, "reveals": reveals, "pictured": key not in leave_out}
+            reveals = key in own and own[key].decode.kind != "beam"
+            told = {"record": job.job, "system": key, "reveals": reveals, "pictured": key not in omit}
             systems.append({**labelled(key, label), **told})
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus

@@ -29,7 +29,7 @@ def corpus_parts(plan: Context) -> list[Job]:
 def parts_of(plan: Context, name: str) -> list[Job]:
     """Those behind one corpus; none for a source that does not lie in parts."""
     source = plan.scale.data.corpora[name].source
-    if source.kind not in parts.IN_PARTS and not getattr(source, "in_parts", False):
+    if source.kind not in parts.IN_PARTS and not getattr(source, "sharded", False):
         return []
     reading, groups = _reading(name, source), plan.scale.data.runtime.jobs
     resolved = plan.resolved_source(source)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import FrozenBackbone, FrozenTokens, FrozenWords, OnTokens
+from mdc.plan.config.backbones import FrozenBackbone, FrozenEncoderBackbone, FrozenTokens, FrozenWords
 from mdc.plan.config.encoders import CodesTower, RunTower
 from mdc.plan.config.tokenizers import VqVae
 from mdc.plan.config.types import Strict
@@ -107,16 +107,16 @@ def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJo
     entry = plan.scale.encoders[name]
     codes = isinstance(entry, CodesTower) and entry.quantised
     assert plan.scale.encode is not None  # the schema sees to it
-    brought = encoder(plan, name)
+    imported = encoder(plan, name)
     kind: type[EncodedJob | ImageTokensJob] = ImageTokensJob if codes else EncodedJob
     return plan.make(
         kind,
         f"{'image-tokens' if codes else 'encoded'}/{name}/{corpus}",
-        [brought.job, f"data/corpora/{corpus}"],
-        [parts.TOWERS[brought.entry.kind]],
+        [imported.job, f"data/corpora/{corpus}"],
+        [parts.TOWERS[imported.entry.kind]],
         corpus=corpus,
-        encoder=brought.job,
-        encoder_config_sha256=brought.sha256,
+        encoder=imported.job,
+        encoder_config_sha256=imported.sha256,
         splits=["train", "val"],
         encode=plan.scale.encode,
     )
@@ -124,10 +124,10 @@ def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJo
 
 def tokens(plan: Context, name: str) -> FrozenTokens:
     """An encoder's tokens, as jobs hold them."""
-    entry, brought = plan.scale.encoders[name], encoder(plan, name)
+    entry, imported = plan.scale.encoders[name], encoder(plan, name)
     return FrozenTokens(
-        job=brought.job,
-        config_sha256=brought.sha256,
+        job=imported.job,
+        config_sha256=imported.sha256,
         image_size=entry.image_size,
         tokens=entry.tokens,
         width=entry.width,
@@ -142,13 +142,13 @@ def words(plan: Context, name: str) -> WordsJob:
 
 def words_of(plan: Context, name: str) -> FrozenWords:
     """Embeddings of tokens, as jobs hold them."""
-    brought = words(plan, name)
-    return FrozenWords(job=brought.job, config_sha256=brought.sha256, width=brought.entry.width)
+    imported = words(plan, name)
+    return FrozenWords(job=imported.job, config_sha256=imported.sha256, width=imported.entry.width)
 
 
 def behind(trained: PretrainJob) -> list[str]:
     """The encoder that whoever asks a run about images needs besides it."""
-    return [trained.backbone.frozen.job] if isinstance(trained.backbone, OnTokens) else []
+    return [trained.backbone.frozen.job] if isinstance(trained.backbone, FrozenEncoderBackbone) else []
 
 
 def modules(plan: Context, trained: PretrainJob, ability: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
-from mdc.plan.config.caption import Captioning, Writing
+from mdc.plan.config.caption import Captioning, Decoding
 from mdc.plan.config.caption_table import OpenClip
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.data import ClassCaptions, Dataset
@@ -213,7 +213,7 @@ class PositionsJob(_ScoringJob):
 class Policy(Strict):
     """How a system of Table 3 writes, whether it sees the image that it captions or another one, and what is done to that."""
 
-    write: Writing
+    decode: Decoding
     images: Literal["own", "other"]
     distortion: AtLevel | None = None
 
@@ -224,8 +224,8 @@ class CocaModel(Strict):
     system: Name
     model: str
     weights: str | None
-    beams: Positive
-    most: Positive
+    num_beams: Positive
+    max_tokens: Positive
 
 
 class ClipRun(Strict):
@@ -272,15 +272,15 @@ class CaptionsJob(_OfCaptionsJob):
 class CaptionMetricsJob(_OfCaptionsJob):
     """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
 
-    ``training``: the corpus whose training captions may have been repeated. ``left_out``: metrics that are not wanted. ``clip``
-    or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol. ``instances``: MSCOCO's
-    file of the images' objects, if there is one.
+    ``training``: the corpus whose training captions may have been repeated. ``skip_metrics``: metrics that are not wanted.
+    ``clip`` or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol. ``instances``:
+    MSCOCO's file of the images' objects, if there is one.
     """
 
     verb: Literal["measure-captions"]
     captions: Annotated[dict[str, str], Field(min_length=1)]
     training: Name
-    left_out: list[str]
+    skip_metrics: list[str]
     instances: str | None
     clip: ClipRun | None
     open_clip: OpenClip | None

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
+from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, ResNet
 from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
@@ -118,14 +118,16 @@ class Plan(Context):
                 )
             seen[key] = run
 
-    def _backbone(self, name: str) -> Backbone | ResNet | OnTokens:
+    def _backbone(self, name: str) -> Backbone | ResNet | FrozenEncoderBackbone:
         """A backbone as jobs have it: without its label, and with the shape of a frozen encoder's tokens."""
         backbone = self.scale.training.backbones[name]
         if not isinstance(backbone, FrozenBackbone):
             return backbone.model_copy(update={"label": ""})
         tokens = encoder_jobs.tokens(self, backbone.frozen)
         words = encoder_jobs.words_of(self, backbone.words) if backbone.words is not None else None
-        return OnTokens(label="", image_size=tokens.image_size, frozen=tokens, decoder=backbone.decoder, words=words)
+        return FrozenEncoderBackbone(
+            label="", image_size=tokens.image_size, frozen=tokens, decoder=backbone.decoder, words=words
+        )
 
     def _start(self, run: Run) -> Start | None:
         """What a finetuned run goes on from, and until when."""
@@ -199,16 +201,18 @@ class Plan(Context):
                 f"{where} {run.method} has decoders of half the layers, and pretrain.backbones.{run.backbone}.decoder.layers = "
                 f"{backbone.decoder.layers}; allowed: an even number"
             )
-        if not isinstance(backbone, Backbone) or backbone.reads == "patches":
+        if not isinstance(backbone, Backbone) or backbone.visual_context == "patches":
             return
         if method.patches_kept is not None or method.objective == "superclass":
             raise UserError(
-                f"{where} {run.method} is of patch tokens, and pretrain.backbones.{run.backbone}.reads = {backbone.reads}; "
+                f"{where} {run.method} is of patch tokens, and pretrain.backbones.{run.backbone}."
+                f"visual_context = {backbone.visual_context}; "
                 "allowed: patches"
             )
-        if backbone.reads == "objects" and self.scale.data.corpora[corpus].source.kind != "scenes":
+        if backbone.visual_context == "objects" and self.scale.data.corpora[corpus].source.kind != "scenes":
             raise UserError(
-                f"{where} pretrain.backbones.{run.backbone}.reads = objects: objects are found in rendered scenes alone, and the "
+                f"{where} pretrain.backbones.{run.backbone}.visual_context = objects: "
+                "objects are found in rendered scenes alone, and the "
                 f"corpus {corpus} has none; allowed here: patches, mean, cls, grid_2, grid_3"
             )
 
@@ -285,10 +289,10 @@ class Plan(Context):
 
     def frozen_values(self, encoder: Frozen) -> dict[str, Any]:
         """The same of an encoder of others, whose feature is its own choice."""
-        brought = encoder_jobs.encoder(self, encoder.name)
+        imported = encoder_jobs.encoder(self, encoder.name)
         return {
-            "behind": [brought.job],
-            "modules": [parts.TOWERS[brought.entry.kind]],
+            "behind": [imported.job],
+            "modules": [parts.TOWERS[imported.entry.kind]],
             "backbone_name": encoder.name,
             "backbone": encoder_jobs.tokens(self, encoder.name),
             "seed": 0,

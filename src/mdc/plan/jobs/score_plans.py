@@ -18,7 +18,7 @@ from mdc.plan.records import UserError
 #: what a row is scored against or decided by → what its method is called then
 SHOWN = {
     "own": "",
-    "less_blind": "own − α other images",
+    "prior_subtracted": "own − α other images",
     "mismatched": "other images",
     "mismatched_mean": "mean over other images",
     "constant": "no image",
@@ -51,7 +51,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
             for key, column in table.columns.items()
         ],
         "reported_separately": [key for key, column in table.columns.items() if column.score is not None],
-        "alphas": table.alphas,
+        "language_prior_weights": table.language_prior_weights,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
         "sets": [labelled(name, sets[name].label) for name in table.sets],
     }
@@ -68,7 +68,7 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
         told = {"records": list(matrices), "held_out": list(matrices), "weights": weights}
         for estimator in score_jobs.estimators(plan, runs[0]):
             # an image's captions against other images than its own are what retrieval is of; so only what is taken off
-            rows += [row for row in _rows(plan, runs, estimator, told) if row["shown"] in ("own", "less_blind")]
+            rows += [row for row in _rows(plan, runs, estimator, told) if row["shown"] in ("own", "prior_subtracted")]
     rows = [{**row, "control": None} for row in rows]
     columns = [
         labelled(f"{side}_{count}", f"{words} R@{count}")
@@ -77,8 +77,14 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
         if count < table.pairs
     ]
     table2 = plan.scale.tables.the(ChoiceTable)
-    alphas = table2.alphas if table2 else [0.0, 0.5, 1.0]
-    return {"jobs": jobs, **_common(plan, table, rows), "columns": columns, "alphas": alphas, "pairs": table.pairs}
+    alphas = table2.language_prior_weights if table2 else [0.0, 0.5, 1.0]
+    return {
+        "jobs": jobs,
+        **_common(plan, table, rows),
+        "columns": columns,
+        "language_prior_weights": alphas,
+        "pairs": table.pairs,
+    }
 
 
 def zero_shot(plan: Context, name: str) -> dict[str, Any]:
@@ -169,12 +175,12 @@ def _ways(system: str, weights: str | None, estimator: str, held_out: bool) -> I
     """Every way in which a model's scores by one estimator stand in a table, sums first, then means a token: what its method is
     called besides, and what its row says of it."""
     how = ESTIMATORS[estimator]
-    left_out = {"less_blind": not (held_out and how.nats), "mismatched_mean": not how.nats}
+    left_out = {"prior_subtracted": not (held_out and how.nats), "mismatched_mean": not how.nats}
     for per_token in (False, True) if how.nats else (False,):
         for shown, called in SHOWN.items():
             if left_out.get(shown):
                 continue
-            own = shown in ("own", "less_blind")
+            own = shown in ("own", "prior_subtracted")
             yield (
                 (" · per-token mean" if per_token else "") + (f" · {called}" if called else ""),
                 {
@@ -257,7 +263,7 @@ def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, 
     return {
         "systems": rows,
         **compared(list(map(pair, table.contrasts)), list(map(pair, table.primary))),
-        "primary_column": "average",
+        "primary_metric": "average",
         "seeds": plan.scale.training.seeds,
         "samples": plan.scale.score.samples,
         "statistics": plan.statistics(table),

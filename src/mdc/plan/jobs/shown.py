@@ -72,7 +72,7 @@ class SystemsJob(ArtefactJob):
     """A table or figure of systems by columns. The systems and the contrasts stand in the order shown.
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most
-    six of these, whose verdict on the column ``primary_column`` ("average" or a column's key) was named beforehand.
+    six of these, whose verdict on the column ``primary_metric`` ("average" or a column's key) was named beforehand.
     ``reported_separately``: the keys of columns that the average does not count. ``notes``: whole sentences about columns,
     which are shown below the table.
     """
@@ -81,7 +81,7 @@ class SystemsJob(ArtefactJob):
     columns: Annotated[Sequence[Labelled], Field(min_length=1)]
     contrasts: list[Pair]
     primary: Annotated[list[Pair], Field(max_length=6)]
-    primary_column: str
+    primary_metric: str
     reported_separately: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
@@ -106,8 +106,8 @@ class SystemsJob(ArtefactJob):
                     raise ValueError(f"{name}: {side} is none of the systems")
         if any(pair not in self.contrasts for pair in self.primary):
             raise ValueError("primary: each is one of contrasts")
-        if self.primary_column not in ("average", *(column.key for column in self.columns)):
-            raise ValueError(f"primary_column: {self.primary_column} is none of the columns")
+        if self.primary_metric not in ("average", *(column.key for column in self.columns)):
+            raise ValueError(f"primary_metric: {self.primary_metric} is none of the columns")
         return self
 
 
@@ -117,14 +117,14 @@ class ScoredSystem(System):
     ``per_token``: the per-token mean instead of the sum. ``control``: the system with other images in the place of its own.
     ``shown``: which images it is scored against, or what else decides: ``own``; ``mismatched``, the log of the mean
     probability under other images, and ``mismatched_mean``, the mean of the scores; ``constant``, an image of the mean
-    colour; ``shorter``, fewer BPE tokens win, whatever the model; ``less_blind``, own minus α times mismatched, with α
+    colour; ``shorter``, fewer BPE tokens win, whatever the model; ``prior_subtracted``, own minus α times mismatched, with α
     chosen on the held-out pairs of the jobs ``held_out``, one for each seed; ``debiased``, own minus the log of the mean
     probability under training images.
     """
 
     weights: Literal["last", "best"] | None
     per_token: bool
-    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "less_blind", "debiased"]
+    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "prior_subtracted", "debiased"]
     held_out: list[str] = Field(default_factory=list)
 
 
@@ -133,8 +133,8 @@ class ShownColumn(Labelled):
 
     sets: list[str]
     parts: Literal["sets", "groups"]
-    least: Positive
-    leave_out: list[str]
+    min_items: Positive
+    omit: list[str]
     ties: Literal["shared", "right", "wrong"] = "shared"
     score: Literal["text", "image", "group"] | None = None
 
@@ -148,7 +148,7 @@ class ChoiceTableJob(SystemsJob):
     plan: Literal["choices"]
     systems: Annotated[list[ScoredSystem], Field(min_length=1)]
     columns: Annotated[list[ShownColumn], Field(min_length=1)]
-    alphas: list[float]
+    language_prior_weights: list[float]
     samples: Positive
     others: Positive
     sets: list[Labelled]
@@ -160,7 +160,7 @@ class RetrievalTableJob(SystemsJob):
     plan: Literal["retrieval"]
     systems: Annotated[list[ScoredSystem], Field(min_length=1)]
     columns: Annotated[list[Labelled], Field(min_length=1)]
-    alphas: list[float]
+    language_prior_weights: list[float]
     samples: Positive
     pairs: Positive
 

@@ -62,14 +62,14 @@ class Group:
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over ranks, in ``tensor``'s own memory."""
         if not self.alone:
-            with peers():
+            with translate_peer_failure():
                 torch.distributed.all_reduce(tensor)
         return tensor
 
     def most(self, tensor: Tensor) -> Tensor:
         """The greatest of the ranks' values, in ``tensor``'s own memory."""
         if not self.alone:
-            with peers():
+            with translate_peer_failure():
                 torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX)
         return tensor
 
@@ -78,7 +78,7 @@ class Group:
         if self.alone:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.world)]
-        with peers():
+        with translate_peer_failure():
             torch.distributed.all_gather(parts, tensor.contiguous())
         return torch.cat(parts)
 
@@ -91,12 +91,12 @@ class Group:
         if self.alone:
             return [value]
         values: list[Any] = [None] * self.world
-        with peers():
+        with translate_peer_failure():
             torch.distributed.all_gather_object(values, value)
         return values
 
 
-ALONE = Group()
+SINGLE_PROCESS = Group()
 
 
 def local_rank() -> int:
@@ -125,10 +125,10 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
             f"allowed: --nproc-per-node so that there are {processes}, or no torchrun (mdc starts it by itself)"
         )
     if world == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     on_gpu = device.type == "cuda"
-    with peers():
+    with translate_peer_failure():
         torch.distributed.init_process_group(
             "nccl" if on_gpu else "gloo", timeout=TIMEOUT, device_id=device if on_gpu else None
         )
@@ -137,7 +137,7 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
 
 
 @contextmanager
-def peers() -> Iterator[None]:
+def translate_peer_failure() -> Iterator[None]:
     """LostPeer where another process's end shows as an error of the network; any other error is this process's own."""
     try:
         yield

@@ -62,7 +62,7 @@ def _claims(job: RobustnessFigureJob, found: Captioned) -> list[Contrast]:
     """What the first system keeps of its quality at the strongest distortion of a kind, minus what the second keeps, in
     points; of the kinds that are claimed, decided. A pair of which one is not better on its own images than on others
     has nothing to keep, and is not compared."""
-    measure, how = job.primary_column, job.statistics
+    measure, how = job.primary_metric, job.statistics
     if measure not in found.columns or found.claims_lost:
         return []
     curves = {(curve.kind, curve.key): curve for curve in job.curves}
@@ -107,7 +107,7 @@ def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
 
 def _draw(job: RobustnessFigureJob, found: Captioned, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
     kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
-    rows = [key for key in dict.fromkeys((job.primary_column, _TRUE)) if key in found.columns]
+    rows = [key for key in dict.fromkeys((job.primary_metric, _TRUE)) if key in found.columns]
     rows = rows or list(found.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))

@@ -50,7 +50,7 @@ def _zero_shot(job: ProbingJob, given: Given) -> ZeroShot | None:
     """What the rows find zero-shot, as its own table has it."""
     if job.zero_shot is None:
         return None
-    none: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_column": "average"}
+    none: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_metric": "average"}
     asked = {**vars(job), "plan": "zero_shot", **vars(job.zero_shot), **none}
     return ZeroShot(ZeroShotTableJob(**{name: asked[name] for name in ZeroShotTableJob.model_fields}), given)
 

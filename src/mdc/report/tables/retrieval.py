@@ -22,7 +22,7 @@ SHOWN = {
 def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     # there is no average: what is claimed is of the first answer to an image
-    found = Retrieval(job.model_copy(update={"primary_column": "text_1"}), given, averages=False)
+    found = Retrieval(job.model_copy(update={"primary_metric": "text_1"}), given, averages=False)
     body = [*comparisons.rows(found, job.systems, ""), *comparisons.levels(found)]
     main = comparisons.level_table(
         found,

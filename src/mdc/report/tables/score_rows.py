@@ -28,11 +28,11 @@ def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:
 
 def alpha_notes(found: Choices | Retrieval) -> str:
     """How α was chosen, a clause, and which α each row of sums has, a seed each."""
-    asked = ", ".join(f"{alpha:g}" for alpha in found.job.alphas)
+    asked = ", ".join(f"{alpha:g}" for alpha in found.job.language_prior_weights)
     chosen = [
         f"{system.method.label.partition(' · own')[0]} {' '.join(f'{alpha:g}' for alpha in found.alpha[system.key])}"
         for system in found.job.systems
-        if system.shown == "less_blind" and not system.per_token
+        if system.shown == "prior_subtracted" and not system.per_token
     ]
     said = (
         f"for each seed, estimator and unit (caption or token) it is the value of {asked} with the highest image-to-text R@1 on "

@@ -226,7 +226,7 @@ def _set_notes(found: Choices) -> list[str]:
         notes.append(f"{_and(paired)}: {_PAIRS}")
     for column in job.columns:
         if column.parts == "groups":
-            notes.append(f"{column.label}: the plain mean over its groups with {column.least} items or more.")
+            notes.append(f"{column.label}: the plain mean over its groups with {column.min_items} items or more.")
         elif len(column.sets) > 1:
             notes.append(f"{column.label}: the plain mean of {', '.join(labels[one] for one in column.sets)}.")
     return notes

@@ -204,7 +204,7 @@ def _objects(job: CaptionTableJob, given: Given, found: Captioned) -> list[Table
         return []
     columns = [CaptionColumn(key=key, label=label, part="words") for key, label in _CHAIR.items()]
     systems = [s.model_copy(update={"control": None}) for s in job.systems if s.corpus and s.corpus.key in known]
-    alone = {"contrasts": [], "primary": [], "primary_column": "CHAIRi", "contests": []}
+    alone = {"contrasts": [], "primary": [], "primary_metric": "CHAIRi", "contests": []}
     part = Captioned(job.model_copy(update={**alone, "systems": systems, "columns": columns}), given)
     title = "Objects that are not there (CHAIR)"
     return [_table(part, part.numbers, title, _CHAIR, (_CHAIR_NOTE,), marked=False)]
@@ -288,7 +288,7 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
 
 def _choice_notes(found: Captioned) -> list[str]:
     """Which system is the best on other images, by the mean over seeds of the metric that is claimed."""
-    choose, column = found.job.choose, found.job.primary_column
+    choose, column = found.job.choose, found.job.primary_metric
     if choose is None or column in found.missing:
         return []
     means = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
-from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
 from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
@@ -17,7 +17,7 @@ def build_model(setup: ModelSetup) -> Captioner:
     return Captioner(backbone, setup.vocabulary_size, setup.context_length, causal=True, seed=setup.seed)
 
 
-def halved(backbone: Backbone | OnTokens) -> Backbone | OnTokens:
+def halved(backbone: Backbone | FrozenEncoderBackbone) -> Backbone | FrozenEncoderBackbone:
     """The backbone with a decoder of half the layers."""
     decoder = backbone.decoder.model_copy(update={"layers": backbone.decoder.layers // 2})
     return backbone.model_copy(update={"decoder": decoder})

@@ -18,7 +18,7 @@ from mdc.models.image_text import ImageText
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.training.passes import Passes
 
 
@@ -62,7 +62,7 @@ class Setup:
     batch_size: int
     precision: str
     duplicate_share: float = 0.0
-    group: Group = ALONE
+    group: Group = SINGLE_PROCESS
 
     @classmethod
     def of(cls, job: PretrainJob, mask_id: int, **more: Any) -> Setup:

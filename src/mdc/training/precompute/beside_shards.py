@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mdc.data.loader.central import corpus_images
+from mdc.data.loader.center_crops import corpus_images
 from mdc.data.shards.index import read_index
 from mdc.models.encoders.tower import Tower
 from mdc.models.towers import read_tower
@@ -40,8 +40,8 @@ class BesideShards:
         torch.set_num_threads(self.job.encode.threads)
         self.device = choose_device(self.job.encode.device)
         made = call.input(self.job.encoder)
-        brought: EncoderJob = as_job(read_json(made)["config"], "import-encoder", str(made))
-        self.entry = brought.entry
+        imported: EncoderJob = as_job(read_json(made)["config"], "import-encoder", str(made))
+        self.entry = imported.entry
         shape = {"image_size": self.entry.image_size, "tokens": self.entry.tokens, "width": self.entry.width}
         asked = FrozenTokens(job=self.job.encoder, config_sha256=self.job.encoder_config_sha256, **shape)
         self.tower: Tower = read_tower(made, asked).to(self.device)

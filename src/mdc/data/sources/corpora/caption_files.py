@@ -33,7 +33,7 @@ class CaptionFiles(CaptionedImages):
 
     def found(self, split: str) -> Iterator[Found]:
         for number, name in enumerate(self._names):
-            in_split = self._named.get(name) or ("val" if held_out(name, self.config["val_share"]) else "train")
+            in_split = self._named.get(name) or ("val" if held_out(name, self.config["val_fraction"]) else "train")
             if in_split != split:
                 continue
             key, path = f"{number:08d}", self._root / name

@@ -103,7 +103,7 @@ class CaptionTable(CaptionedImages):
                 yield _Row(number, line, None, "", "row names no split", "")
             else:
                 name = image_name(name)
-                split = "val" if split_column is None and held_out(name, source["val_share"]) else "train"
+                split = "val" if split_column is None and held_out(name, source["val_fraction"]) else "train"
                 if split_column is not None and (split := words.of(word) or "") == "":
                     raise unknown_word(f"{path}, line {line}", word)
                 if split != UNUSED:

@@ -21,7 +21,7 @@ from mdc.plan.records import UserError
 class Cub(Published):
     """The images of one split in the order of images.txt.
 
-    "test" is the published one; "val" is the share ``val_share`` of the training images, by a hash of their names. With
+    "test" is the published one; "val" is the share ``val_fraction`` of the training images, by a hash of their names. With
     ``split`` classes the 50 test classes of the captions' archive are "test", so no bird of these kinds is trained on.
     """
 
@@ -66,7 +66,7 @@ class Cub(Published):
 
     def listed(self, split: str) -> Iterator[tuple[str, list[str] | None]]:
         for number, name in self._names.items():
-            held = "val" if held_out(name, self.config["val_share"]) else "train"
+            held = "val" if held_out(name, self.config["val_fraction"]) else "train"
             if split == (held if self._training[number] else "test"):
                 text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
                 there = text is not None and text.is_file()

@@ -52,7 +52,7 @@ class Pairs(InParts):
     def parts(self) -> int:
         return bisect_left(self._firsts, self._most)
 
-    def is_cut(self, part: int) -> bool:
+    def is_partial(self, part: int) -> bool:
         return self._firsts[part + 1] > self._most
 
     def seal(self, part: int) -> Any:
@@ -74,7 +74,7 @@ class Pairs(InParts):
 
     def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
         self.seal(part)
-        share, field = self.config["val_share"], self.config["caption_field"]
+        share, field = self.config["val_fraction"], self.config["caption_field"]
         shard = self._shard(part)
         for sample in samples_by_key(shard):
             record = _record(shard, sample)
@@ -116,9 +116,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
         "split_column": None,
         "key_column": None,
     }
-    return ParquetCorpus(
-        {**source, **columns, "path": mirror, "splits": {"train": "train"}, "in_parts": True}, data_dir
-    )
+    return ParquetCorpus({**source, **columns, "path": mirror, "splits": {"train": "train"}, "sharded": True}, data_dir)
 
 
 def _downloaded(image: bytes | None, image_size: int | None) -> Encoded:

@@ -23,13 +23,13 @@ from mdc.plan.records import UserError
 class ParquetCorpus(InParts):
     """The rows of each split in the order of the files; a part is a file, of whichever splits it has rows.
 
-    With ``pairs``, a random subset of the train split; with ``dealt``, the rows of all files, dealt into splits anew; with
-    ``val_share``, val is drawn from train.
+    With ``pairs``, a random subset of the train split; with ``resplit``, the rows of all files, resplit into splits anew; with
+    ``val_fraction``, val is drawn from train.
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._share, self._deal = source.get("val_share"), source.get("dealt")
+        self._share, self._deal = source.get("val_fraction"), source.get("resplit")
         if self._deal is None:
             split_counts(source, data_dir)
         self._files = parquet_files(source, data_dir)
@@ -38,8 +38,8 @@ class ParquetCorpus(InParts):
         if self._share:
             if self._splits["val"]:
                 raise UserError(
-                    f"{min(self._splits['val'])}: named after a split, but val_share holds rows out; move it, or leave "
-                    "val_share out"
+                    f"{min(self._splits['val'])}: named after a split, but val_fraction holds rows out; move it, or leave "
+                    "val_fraction out"
                 )
             self._splits["val"] = self._splits["train"]
 
@@ -101,8 +101,8 @@ class ParquetCorpus(InParts):
 
     @cached_property
     def _dealt(self) -> dict[str, frozenset[str]]:
-        where, how, pairs = self.config["path"], self.config["dealt"], self.config["pairs"]
-        found = dealt(self._keys(ALL), how["seed"], how["test"], how["val"], where)
+        where, how, pairs = self.config["path"], self.config["resplit"], self.config["pairs"]
+        found = resplit(self._keys(ALL), how["seed"], how["test"], how["val"], where)
         if pairs is not None:
             self._enough(pairs, len(found["train"]))
             found["train"] = frozenset(_ranked(found["train"], 0)[:pairs])
@@ -131,7 +131,7 @@ class ParquetCorpus(InParts):
 open_source = ParquetCorpus  # see mdc.data.sources.source
 
 
-def dealt(keys: Iterable[str], seed: int, test: int, val: int, where: str) -> dict[str, frozenset[str]]:
+def resplit(keys: Iterable[str], seed: int, test: int, val: int, where: str) -> dict[str, frozenset[str]]:
     """The keys of "test", "val" and "train": the ``test`` keys of the lowest (hash, key), the ``val`` next ones, all others.
 
     Rows that share a key go to one split together, and the order of ``keys`` does not matter. UserError, which begins with
@@ -140,7 +140,7 @@ def dealt(keys: Iterable[str], seed: int, test: int, val: int, where: str) -> di
     ordered = _ranked(set(keys), seed)
     if test + val >= len(ordered):
         raise UserError(
-            f"{where}: dealt asks for {test} images to test on and {val} held out, which leaves none of "
+            f"{where}: resplit asks for {test} images to test on and {val} held out, which leaves none of "
             f"{len(ordered)} to train on"
         )
     found = {"test": ordered[:test], "val": ordered[test : test + val], "train": ordered[test + val :]}

@@ -35,7 +35,7 @@ class Webdataset(InParts):
         super().__init__(source, data_dir)
         root = data_dir / path
         if splits is None:
-            self._shards = _named_after_splits(root, _shards(root), bool(source["val_share"]))
+            self._shards = _named_after_splits(root, _shards(root), bool(source["val_fraction"]))
         else:
             self._shards = [(split, shard) for split, name in splits.items() for shard in _shards(root / name)]
         firsts = [first_key(shard) for _, shard in self._shards]
@@ -59,7 +59,7 @@ class Webdataset(InParts):
 
     def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
         named, shard = self._shards[part]
-        share, field = self.config["val_share"], self.config["caption_field"]
+        share, field = self.config["val_fraction"], self.config["caption_field"]
         if named is not None and named not in splits:
             return
         count, seen = 0, set[int]()
@@ -105,7 +105,7 @@ def _named_after_splits(root: Path, shards: list[Path], shared: bool) -> list[tu
     if shared:
         other = next(path for split, path in named if split != "train")
         raise UserError(
-            f"{other}: named after a split, but val_share holds samples out; move it, or leave val_share out"
+            f"{other}: named after a split, but val_fraction holds samples out; move it, or leave val_fraction out"
         )
     return named
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from mdc.plan.records import UserError, read_json
 
 
-class Stored:
+class PrecomputedTokens:
     """The arrays of one ``split``. ``manifest``: what names them, of ``mdc encode-corpus`` or ``mdc image-tokens``; ``index``: of
     the corpus that they must be of.
 

@@ -25,14 +25,14 @@ _DIED = "a process was killed; out of memory? use fewer download.processes"
 
 
 def download(
-    settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[str, Any]]], believe: bool = False
+    settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[str, Any]]], trust_network_errors: bool = False
 ) -> Iterator[Answer]:
     """Download shards, given with their parts of the plan, by ``settings["distributor"]``; yield each as it ends.
 
-    ``believe``: a shard whose rows met no server is taken for what it is (see ``accounts.take_account``). UserError if the
-    distributor's package is not installed.
+    ``trust_network_errors``: a shard whose rows met no server is taken for what it is (see ``accounts.take_account``). UserError
+    if the distributor's package is not installed.
     """
-    orders = [Order(shard, part, believe) for shard, part in shards]
+    orders = [Order(shard, part, trust_network_errors) for shard, part in shards]
     if settings["distributor"] == "local":
         return _by_processes(settings, orders)
     return _by_machines(settings, orders)

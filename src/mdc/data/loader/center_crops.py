@@ -17,7 +17,7 @@ from mdc.plan.records import UserError
 _Image = TypeVar("_Image")
 
 
-def central(
+def center_crops(
     reader: ShardReader, indices: Sequence[int], image_size: int
 ) -> tuple[torch.Tensor, list[tuple[str, dict[str, Any]]]]:
     """The central crops (B, 3, S, S) uint8 of some samples, and their keys and records."""
@@ -42,7 +42,7 @@ def corpus_images(
 
 
 def _images(reader: ShardReader, image_size: int, indices: range) -> torch.Tensor:
-    return central(reader, indices, image_size)[0]
+    return center_crops(reader, indices, image_size)[0]
 
 
 def decoded(data: bytes, key: str, reader: ShardReader, decode: Callable[[bytes], _Image]) -> _Image:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from mdc.data.formats.pixels import decode_pixels
-from mdc.data.loader.central import decoded
+from mdc.data.loader.center_crops import decoded
 from mdc.data.shards.index import ShardReader
 
 KEPT = 1 << 28  # bytes of pixels of one process: 256 MiB
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
     record: dict[str, Any]
 
 
-class Pictures:
+class DecodedCache:
     """``budget``: bytes of pixels that are kept; 0 where no sample is met twice in this process."""
 
     def __init__(self, reader: ShardReader, budget: int) -> None:

@@ -9,24 +9,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.backbones import Backbone, OnTokens, Reads
+from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, VisualContext
 
 OBJECTS = 4  #: of a scene at most
 
 
-def count_of_tokens(backbone: Backbone | OnTokens) -> int:
+def count_of_tokens(backbone: Backbone | FrozenEncoderBackbone) -> int:
     """How many visual tokens an image has, before a decoder reads less of them."""
-    if isinstance(backbone, OnTokens):
+    if isinstance(backbone, FrozenEncoderBackbone):
         return backbone.frozen.tokens
     return (backbone.image_size // backbone.patch_size) ** 2
 
 
-def read(reads: Reads, cls: Tensor, patches: Tensor, pixels: Tensor | None = None) -> Tensor:
+def read(visual_context: VisualContext, cls: Tensor, patches: Tensor, pixels: Tensor | None = None) -> Tensor:
     """[CLS] (B, D) and patch tokens (B, M, D) → what the decoder reads, (B, k, D): the patches; their mean or [CLS] alone, k = 1;
     the mean of each cell of a grid, k = 4 or 9, row by row, where cells of a side that is no multiple share a row or column; or
     the mean of all and of each object's box, k = 1 + OBJECTS, found in ``pixels`` (B, 3, S, S) uint8 of
     rendered scenes, which nothing else looks at."""
-    match reads:
+    match visual_context:
         case "patches":
             return patches
         case "mean":
@@ -36,7 +36,7 @@ def read(reads: Reads, cls: Tensor, patches: Tensor, pixels: Tensor | None = Non
         case "grid_2" | "grid_3":
             side = round(patches.shape[1] ** 0.5)
             image = patches.transpose(1, 2).unflatten(2, (side, side))
-            return F.adaptive_avg_pool2d(image, int(reads[-1])).flatten(2).transpose(1, 2)
+            return F.adaptive_avg_pool2d(image, int(visual_context[-1])).flatten(2).transpose(1, 2)
         case "objects":
             assert pixels is not None
             # SciPy's labels of what hangs together take a tenth of a second to import, which only such a run waits for
