@@ -180,8 +180,12 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
 
 
 def bears(row: Row, holds_if: str) -> str:
-    """Whether a verdict agrees with a text that holds if it is ``holds_if``: supported, reversed or equivalent."""
+    """Whether a verdict agrees with a text that holds if it is ``holds_if``: supported, reversed, equivalent or not worse."""
     direction, size = row["direction"], row["size"]
+    if holds_if == "not worse":
+        if direction == "supported" or size == "equivalent":
+            return "yes"
+        return "no" if direction == "reversed" and size == "larger" else "open"
     if holds_if == "equivalent":
         return {"equivalent": "yes", "larger": "no"}.get(size, "open")
     if direction == holds_if:

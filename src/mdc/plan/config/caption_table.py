@@ -75,7 +75,8 @@ class CaptionedImages(Strict):
 
 class Coca(OpenClipModel):
     """open_clip's CoCa as a row of reference: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``; it captions
-    ``datasets``, by beam search with so many ``num_beams`` (1 is greedy), at most ``max_tokens`` tokens with its start and end."""
+    ``datasets``, by beam search with so many ``num_beams`` (1 is greedy), at most ``max_tokens`` tokens with its start and
+    end."""
 
     datasets: SomeUnique[Annotated[Name, Ref("datasets", "dataset")]]
     num_beams: Positive = 6
