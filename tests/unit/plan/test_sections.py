@@ -238,7 +238,7 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
     for key, value, said in (
         ("primary_kinds", None, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
         ("primary_kinds", ["noise", "jpeg", "blur"], "3 pairs on 3 kinds are 9 claims, allowed: 6"),
-        ("kinds", ["noise"], r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
+        ("kinds", ["noise"], r"primary_kinds: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
     ):
         with pytest.raises(UserError, match=said):
             with_pairs(key, value)

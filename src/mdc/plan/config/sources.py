@@ -47,7 +47,7 @@ class ScenesCorpus(Strict):
 
 
 class RandomSplit(Strict):
-    """Images resplit into splits anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
+    """Images split anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
 
     seed: NonNegative
     test: Positive
@@ -58,7 +58,7 @@ class ParquetCorpus(Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
-    ``resplit`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``sharded`` makes each file
+    ``resplit`` takes the rows of all files, whatever split they say they are of, and splits them anew. ``sharded`` makes each file
     a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where no
     file and no column names a split, the share ``val_fraction`` of the rows, chosen by a hash of their keys, is held out.
     """
