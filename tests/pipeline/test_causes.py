@@ -53,7 +53,7 @@ EDITS: dict[str, tuple[tuple[str, ...], Any, str, Any, str | None]] = {
     "score": (("score", "samples"), 32, "scoring.samples", 16, "table2"),
     "caption": (("caption", "batch_tokens"), 8192, "captioning.batch_tokens", 4096, "table3"),
     "a way of writing": (
-        ("tables", "table3", "systems", "arc", "decode", "width"), 3, "policies.arc.write.width", 2, "figure6"
+        ("tables", "table3", "systems", "arc", "decode", "num_beams"), 3, "policies.arc.decode.num_beams", 2, "figure6"
     ),
     "statistics of a row": (("tables", "table3", "systems", "arc", "label"), "Ours", "label", "ARC", "table3"),
 }  # fmt: skip

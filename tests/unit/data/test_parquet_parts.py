@@ -141,5 +141,5 @@ def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
 
 def test_a_configuration_without_parts_is_as_it_was() -> None:
     assert "sharded" not in ParquetCorpus(kind="parquet", path="p").model_dump(mode="json")
-    with pytest.raises(ValueError, match="sharded: images that are dealt anew are read by one job"):
+    with pytest.raises(ValueError, match="sharded: one job reads images that are resplit"):
         ParquetCorpus(kind="parquet", path="p", sharded=True, resplit={"seed": 0, "test": 1})  # type: ignore[arg-type]

@@ -211,20 +211,23 @@ def test_objects_are_read_of_their_boxes_and_the_whole_image_in_place_of_those_t
 
 
 @pytest.mark.parametrize("visual_context", ["patches", "mean", "cls", "grid_2", "objects"])
-def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) -> None:
+def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(visual_context: str) -> None:
     """Logits of the whole caption and the writer's hidden states come from the same visual tokens."""
-    shape = backbone(reads)
+    shape = backbone(visual_context)
     model = Captioner(shape, toy.V, 77, causal=False, seed=0).eval()
     images = torch.randint(0, 256, (2, 3, shape.image_size, shape.image_size), dtype=torch.uint8)
     tokens = torch.randint(0, toy.V, (2, 9), generator=torch.Generator().manual_seed(1))
     memory = read_images(model, images, "fp32")
     patches = (shape.image_size // shape.patch_size) ** 2
-    assert memory.layers[0][0].shape[2] == {"patches": patches, "mean": 1, "cls": 1, "grid_2": 4, "objects": 5}[reads]
+    assert (
+        memory.layers[0][0].shape[2]
+        == {"patches": patches, "mean": 1, "cls": 1, "grid_2": 4, "objects": 5}[visual_context]
+    )
     with torch.no_grad():
         expected = model.logits(model.encoder.prepared(images), tokens, torch.tensor([9, 9]))
         assert torch.allclose(model.head(hidden_states(model, tokens[:, None], memory)[:, 0]), expected, atol=1e-4)
         cls, all_patches = model.encoder(model.encoder.prepared(images))
-        pixels = images if reads == "objects" else None
+        pixels = images if visual_context == "objects" else None
         assert torch.equal(
             model.visual(model.encoder.prepared(images)), read(shape.visual_context, cls, all_patches, pixels)
         )

@@ -58,9 +58,9 @@ class ParquetCorpus(Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
-    ``resplit`` takes the rows of all files, whatever split they say they are of, and splits them anew. ``sharded`` makes each file
-    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where no
-    file and no column names a split, the share ``val_fraction`` of the rows, chosen by a hash of their keys, is held out.
+    ``resplit`` takes the rows of all files, whatever split they say they are of, and splits them anew. ``sharded`` makes each
+    file a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where
+    no file and no column names a split, the share ``val_fraction`` of the rows, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["parquet"]
@@ -84,7 +84,7 @@ class ParquetCorpus(Images, Captions):
         if self.val_fraction and (self.split_column is not None or self.resplit is not None or self.pairs is not None):
             raise ValueError("val_fraction: goes with split_column: null, and neither with resplit nor with pairs")
         if self.resplit is not None and self.sharded:
-            raise ValueError("sharded: images that are dealt anew are read by one job; leave out sharded, or dealt")
+            raise ValueError("sharded: one job reads images that are resplit; leave out sharded, or resplit")
         return self
 
 
