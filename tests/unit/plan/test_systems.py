@@ -43,7 +43,7 @@ def test_a_list_of_scales_or_weights_is_a_system_for_each() -> None:
         **{"cfg_1": "CFG 1", "cfg_2_5": "CFG 2.5", "guided_10": "by 10", "guided_30": "by 30"},
         **{"plain": "plain", "alone_2": "alone 2"},
     }
-    assert [(one.write.guidance, one.write.steps) for one in (systems["cfg_1"], systems["cfg_2_5"])] == [
+    assert [(one.decode.guidance, one.decode.steps) for one in (systems["cfg_1"], systems["cfg_2_5"])] == [
         (1, 7),
         (2.5, 7),
     ]
@@ -100,7 +100,7 @@ def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
     assert table.members(["mcd", "cfg", "cfg_3_other"]) == ["mcd", *sweep, "cfg_3_other"]
     assert [key for key in table.systems_of("codes_dev") if key.startswith("cfg")] == sweep
     shown: Any = plan.jobs["mcd_table3"]
-    assert [one.system for one in shown.systems if one.system.startswith("cfg")] == [*sweep, "cfg_3_other"]
+    assert [one.system for one in shown.systems if one.system.startswith("cfg")] == [*sweep, "cfg_1_other", "cfg_3_other"]
     drawn: Any = plan.jobs["mcd_figure3"]
     assert drawn.curves[0].systems == [f"codes/{key}" for key in sweep]
     assert drawn.curves[0].scales == [1.0, 1.5, 2.0, 3.0, 5.0]
