@@ -165,7 +165,7 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
                 table = (
                     f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv), record {row['record'][:8]}"
                 )
-                cells = (found.what, found.found, _verdict(row), bears(row, one.holds_if), _scope(row))
+                cells = (found.comparison, found.difference, _verdict(row), bears(row, one.holds_if), _scope(row))
                 lines.append(f"| {' | '.join((*map(escape_markdown, cells), table))} |")
             parts.append("\n".join(lines))
         if one.missing:
@@ -211,7 +211,8 @@ def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
     lines = []
     for row in one.rows:
         found = claimed(row)
-        cells = (f"{found.what}: {found.found}", _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if))
+        text = f"{found.comparison}: {found.difference}"
+        cells = (text, _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if))
         lines.append(" | ".join(map(escape_markdown, cells)))
     if one.missing:
         lines.append(f"not run under the present rules: {', '.join(one.missing)} | | | | open")
@@ -231,7 +232,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         ratios = [len(group) + 1 for _, group in panels]
         axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0]
         for panel, (unit, group) in zip(axes, panels, strict=True):
-            labels = (f"{claimed(row).what} · {row['scale']}, {row['seeds']} seeds" for row in group)
+            labels = (f"{claimed(row).comparison} · {row['scale']}, {row['seeds']} seeds" for row in group)
             rows_axis(panel, [textwrap.fill(label, 56) for label in labels])
             panel.axvline(0, color="#22262A", linewidth=0.8)
             panel.set_xlabel(f"difference, {unit}")

@@ -34,7 +34,7 @@ from mdc.models.weights import load_weights, save_weights
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.report.figures import losses
-from mdc.report.given import run_log
+from mdc.report.manifests import run_log
 from mdc.report.results import Results
 from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position, copied

@@ -25,7 +25,7 @@ from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of
 from mdc.report.claimed import Claimed, claimed
 from mdc.report.frame import CLAIMS, read_claims
-from mdc.report.index_page import a_caption, behind, duration, times, told, writing
+from mdc.report.index_page import a_caption, behind, decoding_times, duration, time_text, times
 
 pytestmark = pytest.mark.usefixtures("own_copy")
 
@@ -119,7 +119,7 @@ def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
     found = times(folder, jobs)
     seconds = sum(read_json(r / run / "host.json")["seconds"] for run in runs)
     assert found["trainings"] == (pytest.approx(seconds), len(runs)) and found["probes"][1] == len(probes)
-    assert told({"data": (30.0, 2), "trainings": (700.0, 3)}) == (
+    assert time_text({"data": (30.0, 2), "trainings": (700.0, 3)}) == (
         "12 min, one job after the other: data 30 s (2), trainings 12 min (3)"
     )
     assert [duration(s) for s in (0.0, 89.0, 90.0, 5399.0, 9000.0)] == ["1 s", "89 s", "2 min", "90 min", "2.5 h"]
@@ -131,7 +131,7 @@ def test_what_writing_a_caption_took(r: Path) -> None:
     config = read_json(r / "table_guidance/table_guidance.json")["config"]
     jobs = [job for job in behind(folder, "table_guidance") if verb_of(job) == "write-captions"]
     hosts = [read_json(folder.host(job)).get("writing", {}) for job in jobs]
-    found = writing(folder, "table_guidance")
+    found = decoding_times(folder, "table_guidance")
     own = [one for one in config["systems"] if not one.get("reference")]
     assert [label for label, _, _ in found] == [one["method"]["label"] for one in own] and len(found) > 1
     for (_, captions, seconds), system in zip(found, own, strict=True):

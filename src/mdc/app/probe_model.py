@@ -28,7 +28,7 @@ from mdc.report.frame import AVERAGE
 from mdc.report.items import items_of
 from mdc.report.results import METRICS
 from mdc.report.statistics.estimate import Estimate, estimate
-from mdc.report.statistics.replicates import drawn, mean
+from mdc.report.statistics.replicates import mean, resampled
 from mdc.training.precompute import import_encoder
 
 #: the parameters that were installed with this package; a repository's own lie in its first folder
@@ -112,7 +112,7 @@ def _measured(plan: Plan, model: Probed, head: str, probes: list[str], folder: S
     probe.main(Call(job, folder, out, runtime=runtime, cache=cache))
     table = parquet.ParquetFile(out / "items.parquet").read()
     items = items_of({name: table.column(name).to_pylist() for name in table.column_names})
-    made = drawn({name: [one] for name, one in items.items()}, statistics.bootstrap)
+    made = resampled({name: [one] for name, one in items.items()}, statistics.bootstrap)
     points = {name: made[name].times(100) for name in probes}
     told = read_json(out / "probe.json")["probes"]
     cells = [Cell(name, head, estimate(points[name], statistics.level), told[name]) for name in probes]

@@ -1,4 +1,4 @@
-"""What a table or figure claimed, as a page shows it, read from its csv files."""
+"""The claims of a table or figure, read from its csv files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mdc.report import words
-from mdc.report.frame import LOG_RATIO, what
+from mdc.report.frame import LOG_RATIO, comparison_name
 from mdc.report.tables.render import escape_markdown
 
 _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
@@ -16,11 +16,11 @@ _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectabl
 
 @dataclass(frozen=True)
 class Claimed:
-    """``what``: both sides, and on what; ``found``: the difference with its interval and unit; ``verdict``: direction
-    with its scope, and size; ``label``: the column that it was claimed of."""
+    """``comparison``: both sides, dataset and column; ``difference``: with interval and unit; ``verdict``: direction with its
+    scope, and size; ``label``: the column."""
 
-    what: str
-    found: str
+    comparison: str
+    difference: str
     verdict: str
     label: str
 
@@ -34,10 +34,10 @@ def claimed(row: Mapping[str, str]) -> Claimed:
     else:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
         shown = [words.signed(number, decimals) for number in numbers]
-    found = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
+    difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
     size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
-    where = ", ".join(one for one in (what(row), row["condition"], row["label"]) if one)
-    return Claimed(where, found.strip(), f"{row['direction']} ({row['scope']}){size}", row["label"])
+    comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)
+    return Claimed(comparison, difference.strip(), f"{row['direction']} ({row['scope']}){size}", row["label"])
 
 
 def detectable(row: Mapping[str, str]) -> str:
@@ -47,15 +47,15 @@ def detectable(row: Mapping[str, str]) -> str:
 
 
 def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """The claims of a scale as a Markdown table for each table and figure: what pages of documentation hold, so that
-    none is typed by hand."""
+    """The claims of a scale as Markdown, one table for each table and figure, for the pages of the documentation."""
     lines = []
     for artefact, group in itertools.groupby(rows, key=lambda row: row["artefact"]):
         lines += [f"### {artefact}", "", f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
         for row in group:
-            one = claimed(row)
+            claim = claimed(row)
             direction = f"{row['direction']} ({row['scope']})"
-            cells = (one.what, one.found, direction, row["size"] or "–", detectable(row), row["seeds"], row["groups"])
+            sides = (claim.comparison, claim.difference, direction, row["size"] or "–")
+            cells = (*sides, detectable(row), row["seeds"], row["groups"])
             lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
         lines.append("")
     return "\n".join(lines)

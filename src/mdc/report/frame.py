@@ -1,7 +1,7 @@
-"""The frame of results: the csv files of levels and of differences, one schema each for all tables and figures (docs/results.md).
+"""The csv files of levels and of differences: one schema each for all tables and figures (docs/results.md).
 
-A level (:class:`Number`) is one system on one column; a difference (:class:`Contrast`) is anything that is 0 where two
-sides are alike. Both hold an :class:`Estimate`, whose cells are called the same everywhere."""
+A level (:class:`Number`) is the result of one system on one column. A difference (:class:`Contrast`) is 0 where its two sides are
+equal. Both hold an :class:`Estimate`, whose cells have the same names everywhere."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ AVERAGE = "Average"
 POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}
 
 Cells = dict[str, Any]
-#: what a difference is of: two systems (a ``gain`` is over a system's own control); a least-squares ``slope``; curves
-#: at equal x; what is ``kept`` of a quality; the last third of a caption minus the first; the logarithm of a ``ratio``;
-#: the mean over splits
+#: what is compared: two systems (``gain``: a system and its own control); a least-squares ``slope`` and 0; two curves at equal x;
+#: the share of quality ``kept``; the last third of a caption and the first; a log ``ratio`` and 0; two systems over splits
 Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio", "splits"]
 
-#: ends of the names of files of differences
+#: suffixes of the files of differences
 CLAIM_FILES = ("_contrasts.csv", "_over.csv")
 #: the unit of a ratio, which is 0 where both sides are alike
 LOG_RATIO = "log of a ratio"
@@ -36,7 +35,7 @@ LEVELS = (
     *ESTIMATE,
     *names("chance shortcut ceiling gain gain_low gain_high control pairs steps published run records control_records"),
 )
-#: of these what the fields of a level, of a claim and of its decision hold
+#: those that are fields of a level, of a difference and of its decision
 _OF_LEVEL = names("column label metric unit chance shortcut ceiling pairs steps published")
 _OF_CLAIM = names("kind condition column label metric unit records")
 _OF_DECISION = names("p p_holm direction margin p_size p_size_holm size detectable")
@@ -49,12 +48,12 @@ CLAIMS = (
 
 
 def job_cells(job: ArtefactJob) -> Cells:
-    """What all lines of a table's or figure's files begin with."""
+    """The first cells of every line of a table's or figure's files."""
     return {"scale": job.scale, "artefact": job.artefact}
 
 
 def system_cells(system: System) -> Cells:
-    """What tells a system from others, and the records that its number is of."""
+    """The labels of a system and the records of its result."""
     return {
         "system": system.key,
         "dataset": dataset(system),
@@ -66,24 +65,25 @@ def system_cells(system: System) -> Cells:
     }
 
 
-def estimate_cells(found: Estimate) -> Cells:
-    """Of an estimate, with ``se_seeds`` and ``se_items`` as the two parts of its standard error."""
-    parts = (None if part is None else math.sqrt(part.variance) for part in (found.of_seeds, found.of_items))
-    cells = (found.value, found.low, found.high, found.kind.replace(" ", "_"), found.scope, found.se, *parts)
-    return dict(zip(ESTIMATE, (*cells, found.df, found.n, found.groups, found.seeds, found.draws), strict=True))
+def estimate_cells(estimate: Estimate) -> Cells:
+    """The cells of an estimate; ``se_seeds``, ``se_items``: the two parts of its standard error."""
+    parts = {"se_seeds": estimate.of_seeds, "se_items": estimate.of_items}
+    cells: Cells = {name: part and math.sqrt(part.variance) for name, part in parts.items()}
+    cells["interval"] = estimate.kind.replace(" ", "_")
+    return {name: cells[name] if name in cells else getattr(estimate, name) for name in ESTIMATE}
 
 
 @dataclass(frozen=True)
 class Number:
-    """A level of ``system`` on a ``column`` (its key; ``label``: as it is shown). ``pairs``, ``steps``: what it was
-    trained on, and for how long. ``published``: the value that the paper prints, at scale ``paper`` alone."""
+    """A level of ``system`` on a ``column`` (its key; ``label``: as shown). ``pairs``, ``steps``: of its training.
+    ``published``: the value printed in the paper, at scale ``paper`` only."""
 
     system: System
     column: str
     label: str
     metric: str
     unit: str
-    found: Estimate
+    estimate: Estimate
     chance: float | None = None
     shortcut: float | None = None
     ceiling: float | None = None
@@ -95,21 +95,21 @@ class Number:
 
     @property
     def value(self) -> float:
-        return self.found.value
+        return self.estimate.value
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of its interval, as a figure draws them: the value itself where there is none."""
-        return self.found.ends
+        """The ends of its interval; the value itself where there is none."""
+        return self.estimate.ends
 
     @property
     def dataset(self) -> str:
-        """What its system was trained on."""
+        """The label of its system's corpus."""
         return dataset(self.system)
 
     @property
     def method_key(self) -> str:
-        """What gives a method its colour in every figure."""
+        """The key that decides a method's colour in every figure."""
         return self.system.method.key
 
     def cells(self) -> Cells:
@@ -118,7 +118,7 @@ class Number:
         return {
             **{name: getattr(self, name) for name in _OF_LEVEL},
             **system_cells(system),
-            **estimate_cells(self.found),
+            **estimate_cells(self.estimate),
             "gain": gain and gain.value,
             "gain_low": gain and gain.low,
             "gain_high": gain and gain.high,
@@ -130,7 +130,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a difference: its key, and the labels that tell it from the other."""
+    """One side of a difference: its key and labels."""
 
     key: str
     dataset: str
@@ -144,8 +144,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Contrast:
-    """``first`` minus ``second`` on a ``column``, under a ``condition`` where there are several. ``decision``: of a
-    claim that was named beforehand. ``second`` is None where the first alone is held against 0."""
+    """``first`` minus ``second`` on a ``column``, under a ``condition`` where there are several. ``second`` is None where the
+    first is compared with 0. ``decision``: of a claim that was named beforehand."""
 
     kind: Kind
     first: Side
@@ -154,19 +154,19 @@ class Contrast:
     label: str
     metric: str
     unit: str
-    found: Estimate
+    estimate: Estimate
     records: str
     decision: Decision | None = None
     condition: str = ""
 
     @property
-    def what(self) -> str:
-        """Both sides, and what they have in common, as a page says it."""
-        return what(self.cells())
+    def name(self) -> str:
+        """See :func:`comparison_name`."""
+        return comparison_name(self.cells())
 
     def cells(self) -> Cells:
         """Its line of the csv file."""
-        cells = {name: getattr(self, name) for name in _OF_CLAIM} | estimate_cells(self.found)
+        cells = {name: getattr(self, name) for name in _OF_CLAIM} | estimate_cells(self.estimate)
         for side, key, prefix in ((self.first, "first", ""), (self.second, "second", "second_")):
             cells[key] = side and side.key
             cells |= {f"{prefix}{name}": side and getattr(side, name) for name in ("dataset", "backbone", "method")}
@@ -174,55 +174,54 @@ class Contrast:
         return {**cells, "primary": self.decision is not None, **decided}
 
 
-def decided(lines: Sequence[Contrast], claims: Sequence[Claim | None], how: Statistics) -> list[Contrast]:
-    """``lines``, each with what was found of its claim if it has one; these claims are tested together."""
-    found = iter(decide([one for one in claims if one is not None], how.level, how.power, how.order))
+def decided(lines: Sequence[Contrast], claims: Sequence[Claim | None], statistics: Statistics) -> list[Contrast]:
+    """``lines``, those with a claim with its decision; the claims are tested together."""
+    tested = [claim for claim in claims if claim is not None]
+    decisions = iter(decide(tested, statistics.level, statistics.power, statistics.order))
     pairs = zip(lines, claims, strict=True)
-    return [line if one is None else replace(line, decision=next(found)) for line, one in pairs]
+    return [line if claim is None else replace(line, decision=next(decisions)) for line, claim in pairs]
 
 
-def what(claim: Mapping[str, Any]) -> str:
-    """The sides of a difference, of which ``claim`` is the line of a csv file, and what they have in common: ``MDC −
-    ARC, Dense``."""
+def comparison_name(claim: Mapping[str, Any]) -> str:
+    """Both sides of ``claim``, a line of a csv file of differences, and their common dataset: ``MDC − ARC, Dense``."""
     unlike = [key for key in ("dataset", "backbone") if claim["second"] and claim[key] != claim[f"second_{key}"]]
     sides = []
     for prefix in ("", "second_") if claim["second"] else ("",):
-        where = ", ".join(claim[prefix + key] for key in unlike if claim[prefix + key])
-        sides.append(f"{claim[f'{prefix}method']} ({where})" if where else claim[f"{prefix}method"])
+        place = ", ".join(claim[prefix + key] for key in unlike if claim[prefix + key])
+        sides.append(f"{claim[f'{prefix}method']} ({place})" if place else claim[f"{prefix}method"])
     shared = claim["dataset"] if "dataset" not in unlike and claim["dataset"] not in ("", "none") else ""
     return ", ".join([" − ".join(sides), *([shared] if shared else [])])
 
 
 def read_claims(folder: Path, files: Sequence[str]) -> list[dict[str, str]]:
-    """The lines of what was claimed in those of the ``files`` of a table's or figure's ``folder`` that hold any, in
-    their order."""
-    found: list[dict[str, str]] = []
+    """The lines of claims in the ``files`` of a table's or figure's ``folder``, in order."""
+    claims: list[dict[str, str]] = []
     for path in (folder / name for name in files if name.endswith(CLAIM_FILES)):
         if path.is_file():
             with path.open(encoding="utf-8", newline="") as file:
-                found += [row for row in csv.DictReader(file) if row.get("primary") == "True"]
-    return found
+                claims += [row for row in csv.DictReader(file) if row.get("primary") == "True"]
+    return claims
 
 
 def dataset(system: System) -> str:
-    """What a system was trained on."""
+    """The label of the corpus that a system was trained on."""
     return "none" if system.corpus is None else system.corpus.label
 
 
 def records_of(*systems: System | PositionSystem) -> str:
-    """The jobs whose results a line of a csv file was computed from."""
-    # a language prior is subtracted with a weight that was chosen on held-out pairs
+    """The jobs whose results a line of a csv file is computed from."""
+    # the weight of a subtracted language prior is chosen on held-out pairs
     chosen_on = [record for system in systems if isinstance(system, ScoredSystem) for record in system.held_out]
     return " ".join([*(record for system in systems for record in system.records), *chosen_on])
 
 
 def write_levels(path: Path, job: ArtefactJob, numbers: Sequence[Number], **more: Sequence[Any]) -> None:
-    """The csv file of ``numbers``, with the columns of ``more`` behind those of the schema."""
+    """Write ``numbers`` as csv, the columns of ``more`` after those of the schema."""
     write_csv(path, _rows(job, numbers, more), (*LEVELS, *more))
 
 
 def write_contrasts(path: Path, job: ArtefactJob, contrasts: Sequence[Contrast], **more: Sequence[Any]) -> None:
-    """The csv file of ``contrasts``: what was claimed first."""
+    """Write ``contrasts`` as csv, claims first."""
     rows = sorted(_rows(job, contrasts, more), key=lambda row: not row["primary"])
     write_csv(path, rows, (*CLAIMS, *more))
 

@@ -47,7 +47,7 @@ def read_matrix(file: Path, record: dict[str, Any], estimator: str) -> Matrix:
     return Matrix(tuple(record["keys"]), scores.astype(np.float64), pieces.astype(np.int64), captions)
 
 
-def blind_scores(scores: Floats, others: int | None = None) -> Floats:
+def mismatched_scores(scores: Floats, others: int | None = None) -> Floats:
     """(N, N): of image i and caption c the log of the caption's mean probability under all N images but i, or under ``others`` of
     these, which are drawn for each image.
 
@@ -58,24 +58,24 @@ def blind_scores(scores: Floats, others: int | None = None) -> Floats:
     if others is not None and others < count - 1:
         rng = np.random.default_rng(0)
         drawn = [rng.permutation(np.delete(np.arange(count), image))[:others] for image in range(count)]
-        return np.stack([np.logaddexp.reduce(scores[some], axis=0) for some in drawn]) - np.log(others)
+        return np.stack([np.logaddexp.reduce(scores[images], axis=0) for images in drawn]) - np.log(others)
     best = scores.argmax(axis=0)
     top = scores[best, captions]
     powers = np.exp(scores - top)
     with np.errstate(divide="ignore", invalid="ignore"):
         # without a score that is not the greatest the sum stays 1 or more; without the greatest little may be left of it …
-        found = np.log(powers.sum(axis=0) - powers) + top
+        log_sums = np.log(powers.sum(axis=0) - powers) + top
     left = scores.copy()
     left[best, captions] = -np.inf
     second = left.max(axis=0)
     # … so that one is summed anew
-    found[best, captions] = np.log(np.exp(left - second).sum(axis=0)) + second
-    return np.asarray(found - np.log(count - 1))
+    log_sums[best, captions] = np.log(np.exp(left - second).sum(axis=0)) + second
+    return np.asarray(log_sums - np.log(count - 1))
 
 
 def prior_subtracted(scores: Floats, alpha: float) -> Floats:
     """Scores less α times their blind scores (:func:`blind_scores`), (N, N)."""
-    return np.asarray(scores - alpha * blind_scores(scores))
+    return np.asarray(scores - alpha * mismatched_scores(scores))
 
 
 def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
@@ -85,12 +85,12 @@ def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
     level = scores == best
     drawn = zip((level & ~right).sum(axis=1), (level & right).sum(axis=1), (scores > best).sum(axis=1), strict=True)
 
-    def one(wrong: int, good: int, above: int) -> float:
+    def probability(wrong: int, right_count: int, above: int) -> float:
         # places that are left for those that score as high as the best right one
-        places = min(max(count - above, 0), wrong + good)
-        return 1 - math.comb(wrong, places) / math.comb(wrong + good, places)
+        places = min(max(count - above, 0), wrong + right_count)
+        return 1 - math.comb(wrong, places) / math.comb(wrong + right_count, places)
 
-    return np.array([one(*map(int, row)) for row in drawn])
+    return np.array([probability(*map(int, row)) for row in drawn])
 
 
 def best_alpha(
@@ -105,10 +105,10 @@ def best_alpha(
     ``tokens`` (N,): of each caption, if the differences are divided by them. ``others``: as many other images as the blind
     scores have that α will be used with, since the fewer there are, the less of a blind score is best taken off.
     """
-    blind = blind_scores(scores, others)
+    mismatched = mismatched_scores(scores, others)
 
-    def found(alpha: float) -> float:
-        taken = scores - alpha * blind
+    def recall_at_1(alpha: float) -> float:
+        taken = scores - alpha * mismatched
         return float(recall(taken if tokens is None else taken / tokens, right, 1).mean())
 
-    return min((-found(alpha), alpha) for alpha in alphas)[1]
+    return min((-recall_at_1(alpha), alpha) for alpha in alphas)[1]

@@ -1,10 +1,10 @@
-"""The page that a reader opens first: every table and figure of a scale with a thumbnail, its caption, and what it took.
+"""The index page: every table and figure of a scale with a thumbnail, its caption, and the time that it took.
 
-A copy at ``results/`` stays until the same table or figure is made at another scale, so the page says whose each copy is, and
-shows those of other scales that its own scale does not name.
+A copy at ``results/`` stays until the same table or figure is made at another scale, so the page says of which scale each copy
+is, and shows those of other scales that its own scale does not name.
 
-It shows what is there and says what is missing. Links are relative and lead into the scale's own folder, so the page needs no
-server, and none of it is loaded from elsewhere. It reads records and small files alone; nothing is computed anew.
+It lists what is missing. Links are relative and lead into the scale's own folder, so the page needs no server and loads nothing
+from elsewhere. It reads records and small files only; nothing is recomputed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.tables.render import write_page
 
-#: files below the package that decide what is written here
+#: files of the package that the output depends on
 DATA_FILES = ("report/templates/index.html.j2",)
 _ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
 
@@ -36,33 +36,31 @@ def write_index(
     label: str,
     named: Mapping[str, Artefact],
     page: Path,
-    asked: Mapping[str, str],
+    expected: Mapping[str, str],
     others: bool = False,
 ) -> list[str]:
-    """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing; and ``claims.csv``
-    beside the tables and figures: what they claim, in one file.
+    """Write the ``page`` of a scale whose folder is ``root``, and ``claims.csv`` with all its claims; returns the names of
+    missing tables and figures.
 
-    ``named``: what the tables and figures of the scale declare that it is to show. ``asked``: sha256 of
-    the configurations that the scale and this code ask for now; one that was made with another is marked so. ``others``:
-    also show copies of other scales.
-    UserError if the page does not lie in ``root`` or above it.
+    ``named``: the tables and figures to show. ``expected``: sha256 of each one's present configuration; one made with another is
+    marked as stale. ``others``: also show copies of other scales. UserError if the page is not in ``root`` or above it.
     """
     folder, to_root = ScaleFolder(root), _relative(root, page.parent)
     sections: dict[str, list[dict[str, Any]]] = {"Tables": [], "Figures": []}
     for name, artefact in named.items():
-        card = _card(artefact, folder, to_root, scale, copied_scale(root.parent, name), asked.get(name))
+        card = _card(artefact, folder, to_root, scale, copied_scale(root.parent, name), expected.get(name))
         sections[artefact.category].append(card)
     for artefact, other in _copies(root.parent) if others else ():
-        there = root.parent / other
-        if artefact.name not in named and other != scale and ScaleFolder(there).record(artefact.name, "make").is_file():
-            card = _card(artefact, ScaleFolder(there), _relative(there, page.parent), other, other, None)
+        place = ScaleFolder(root.parent / other)
+        if artefact.name not in named and other != scale and place.record(artefact.name, "make").is_file():
+            card = _card(artefact, place, _relative(root.parent / other, page.parent), other, other, None)
             sections[artefact.category].append(card)
     cards = [card for section in sections.values() for card in section]
     missing = [card["name"] for card in cards if not card["made"]]
     own = [card["name"] for card in cards if card["made"] and card["scale"] == scale]
-    total = told(times(folder, {job for name in own for job in behind(folder, name)}))
+    total = time_text(times(folder, {job for name in own for job in behind(folder, name)}))
     if others:
-        rows = [row for name, one in named.items() for row in read_claims(folder.job(name), one.files)]
+        rows = [row for name, artefact in named.items() for row in read_claims(folder.job(name), artefact.files)]
         write_csv(root / "claims.csv", rows, CLAIMS)
         write_text(root / "claims.md", as_markdown(rows))
     claims = [(card, claim) for card in cards if card["made"] for claim in card["made"]["claims"]]
@@ -73,7 +71,7 @@ def write_index(
 
 
 def copied_scale(results: Path, artefact: str) -> str | None:
-    """The scale that the copies of a table or figure at ``results`` are of, as their record says; None without a record."""
+    """The scale of the copies of a table or figure at ``results``, from their record; None without a record."""
     try:
         return str(read_json(results / f"{artefact}.json")["config"]["scale"])
     except (UserError, KeyError, TypeError):
@@ -81,96 +79,96 @@ def copied_scale(results: Path, artefact: str) -> str | None:
 
 
 def _copies(results: Path) -> list[tuple[Artefact, str]]:
-    """The tables and figures of which copies lie at ``results``, each with the scale that they are of."""
-    found = []
+    """The tables and figures with copies at ``results``, each with the copies' scale."""
+    copies = []
     for path in sorted(results.glob("*.json")):
         scale = copied_scale(results, path.stem)
         config = read_json(path)["config"] if scale is not None else {}
         with suppress(KeyError, TypeError):  # of another version, or no table's
-            found.append((declared(config["artefact"], config.get("kind"), config.get("title")), str(scale)))
-    return found
+            copies.append((declared(config["artefact"], config.get("kind"), config.get("title")), str(scale)))
+    return copies
 
 
 def behind(folder: ScaleFolder, job: str) -> set[str]:
-    """The jobs that a job was made from, and those that these were, as their records say; itself included."""
-    found: set[str] = set()
+    """A job and all jobs that it depends on, directly or through others, from their records."""
+    jobs_behind: set[str] = set()
     waiting = [job]
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in jobs_behind:
             continue
-        found.add(name)
+        jobs_behind.add(name)
         record = folder.record(name, verb_of(name))
         if record.is_file():
             inputs = read_json(record).get("inputs", {})
             waiting += list(inputs) if isinstance(inputs, dict) else []
-    return found
+    return jobs_behind
 
 
 def times(folder: ScaleFolder, jobs: set[str]) -> dict[str, tuple[float, int]]:
-    """By layer, the seconds that these jobs took where they ran and how many they are, as far as they say it."""
-    found: dict[str, tuple[float, int]] = dict.fromkeys((verb.stage for verb in VERBS.values()), (0.0, 0))
+    """By stage, the seconds that these jobs took and their number, as far as it is recorded."""
+    by_stage: dict[str, tuple[float, int]] = dict.fromkeys((verb.stage for verb in VERBS.values()), (0.0, 0))
     for job in jobs:
         host = folder.host(job)
         if host.is_file():
             stage = VERBS[verb_of(job)].stage
-            seconds, count = found[stage]
-            found[stage] = seconds + float(read_json(host).get("seconds", 0.0)), count + 1
-    return {stage: one for stage, one in found.items() if one[1]}
+            seconds, count = by_stage[stage]
+            by_stage[stage] = seconds + float(read_json(host).get("seconds", 0.0)), count + 1
+    return {stage: total for stage, total in by_stage.items() if total[1]}
 
 
-def told(found: Mapping[str, tuple[float, int]]) -> str:
+def time_text(by_stage: Mapping[str, tuple[float, int]]) -> str:
     """``12 min, one job after the other: trainings 8 min (3), …``"""
-    each = [f"{stage} {duration(seconds)} ({count})" for stage, (seconds, count) in found.items()]
-    total = duration(sum(seconds for seconds, _ in found.values()))
+    each = [f"{stage} {duration(seconds)} ({count})" for stage, (seconds, count) in by_stage.items()]
+    total = duration(sum(seconds for seconds, _ in by_stage.values()))
     return f"{total}, one job after the other: {', '.join(each)}" if each else ""
 
 
-def writing(folder: ScaleFolder, name: str) -> list[tuple[str, int, float]]:
-    """Each system of a table of captions, in its order, with the captions of all datasets and seeds, and the seconds that
-    writing them took without reading the images; a system of which no job says it is left out."""
+def decoding_times(folder: ScaleFolder, name: str) -> list[tuple[str, int, float]]:
+    """Each system of a table of captions with its number of captions, over all datasets and seeds, and the seconds of decoding
+    without reading images; systems without recorded times are left out."""
     systems = read_json(folder.record(name, "make"))["config"].get("systems", [])
     # a system that captions several datasets is named once
-    labels = {one["system"]: str(one["method"]["label"]) for one in systems if "system" in one}
-    found = dict.fromkeys(labels, (0, 0.0))
+    labels = {system["system"]: str(system["method"]["label"]) for system in systems if "system" in system}
+    by_system = dict.fromkeys(labels, (0, 0.0))
     for job in behind(folder, name) if labels else ():
         host = folder.host(job)
         if verb_of(job) == "write-captions" and host.is_file():
-            for system, one in read_json(host).get("writing", {}).items():
+            for system, measured in read_json(host).get("writing", {}).items():
                 if system in labels:
-                    captions, seconds = found[system]
-                    found[system] = captions + int(one["captions"]), seconds + float(one["seconds"])
-    return [(labels[system], *one) for system, one in found.items() if one[0]]
+                    captions, seconds = by_system[system]
+                    by_system[system] = captions + int(measured["captions"]), seconds + float(measured["seconds"])
+    return [(labels[system], *total) for system, total in by_system.items() if total[0]]
 
 
 def a_caption(seconds: float) -> str:
-    """What one caption took: ``3.4 ms``, ``120 ms``, ``2.1 s``."""
+    """Time per caption: ``3.4 ms``, ``120 ms``, ``2.1 s``."""
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.{1 if seconds < 0.01 else 0}f} ms"
 
 
 def duration(seconds: float) -> str:
-    """As a person says it: ``40 s``, ``12 min``, ``3.4 h``."""
+    """A time in words: ``40 s``, ``12 min``, ``3.4 h``."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _card(
-    artefact: Artefact, folder: ScaleFolder, to_root: str, scale: str, copies: str | None, asked: str | None
+    artefact: Artefact, folder: ScaleFolder, to_root: str, scale: str, copies: str | None, expected: str | None
 ) -> dict[str, Any]:
-    """What the template shows of a table or figure that was made at ``scale``. ``brief``: its title where there is little
-    room; ``copies``: the scale of the copies at ``results/``, if there are any; ``made``: what there is of it, if anything."""
-    number, _, what = artefact.title.partition(": ")
-    brief = number if any(map(str.isdigit, number)) or not what else what[0].upper() + what[1:]
+    """The template's values for a table or figure at ``scale``. ``brief``: its short title; ``copies``: the scale of the copies
+    at ``results/``, if any; ``made``: see :func:`_made`, None if it was not made."""
+    number, _, rest = artefact.title.partition(": ")
+    brief = number if any(map(str.isdigit, number)) or not rest else rest[0].upper() + rest[1:]
     card = {"name": artefact.name, "title": artefact.title, "brief": brief, "scale": scale, "copies": copies}
-    made = _made(artefact, folder, to_root, asked)
+    made = _made(artefact, folder, to_root, expected)
     return {**card, "caption": artefact.caption.format(scale=scale), "made": made}
 
 
-def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, asked: str | None) -> dict[str, Any] | None:
-    """``files``: (name, place seen from the page); ``image``, of ``size`` pixels, or else ``preview``: its thumbnail; ``opens``:
-    what a click on it opens; ``time``: what it took, in words; ``stale``: made with other values or code; ``writing``: of
-    captions, what each system took; ``claims``: what was named beforehand, and what was found of it."""
+def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str | None) -> dict[str, Any] | None:
+    """``files``: (name, link); ``image``, of ``size`` pixels, or else ``preview``: its thumbnail; ``opens``: the link of the
+    thumbnail; ``time``: how long it took, in words; ``stale``: made with another configuration or code; ``writing``: each
+    system's decoding time; ``claims``: the claims with their verdicts."""
     name, own = artefact.name, folder.job(artefact.name)
     record = folder.record(name, "make")
     files = [file for file in artefact.files if (own / file).is_file()]
@@ -178,7 +176,7 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, asked: str | No
         return None
     host = folder.host(name)
     took = f"{duration(float(read_json(host).get('seconds', 0.0)))} to make" if host.is_file() else ""
-    before = told(times(folder, behind(folder, name) - {name}))
+    time_before = time_text(times(folder, behind(folder, name) - {name}))
     claims = [claimed(row) for row in read_claims(own, artefact.files)]
     image = next((file for file in files if file.endswith(".png")), None)
     return {
@@ -187,9 +185,9 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, asked: str | No
         "size": image and _size(own / image),
         "preview": None if image else _preview(own / artefact.files[0], {claim.label for claim in claims}),
         "opens": f"{to_root}{name}/{next((file for file in files if file.endswith('.html')), files[0])}",
-        "time": "; ".join(part for part in (took, before and f"before it {before}") if part),
-        "stale": asked is not None and read_json(record).get("config_sha256") != asked,
-        "writing": [(label, a_caption(seconds / count), count) for label, count, seconds in writing(folder, name)],
+        "time": "; ".join(part for part in (took, time_before and f"before it {time_before}") if part),
+        "stale": expected is not None and read_json(record).get("config_sha256") != expected,
+        "writing": [(label, a_caption(time / count), count) for label, count, time in decoding_times(folder, name)],
         "claims": claims,
     }
 
@@ -206,8 +204,8 @@ def _size(image: Path) -> tuple[int, int]:
 
 
 def _preview(path: Path, claimed: set[str]) -> dict[str, Any] | None:
-    """The top left of a table in the paper's layout, and how many rows and columns it has: of those that tell its first rows
-    apart the ones of words, then those that something is ``claimed`` of."""
+    """The top left of a table in the paper's layout, and its numbers of rows and columns. First the text columns in which its
+    first rows differ, then the columns with claims (``claimed``)."""
     if path.suffix != ".csv" or not path.is_file():
         return None
     import pandas as pd  # here: it takes half a second to import
@@ -219,8 +217,8 @@ def _preview(path: Path, claimed: set[str]) -> dict[str, Any] | None:
     first = [label for label in differ if label in claimed or label.partition(" ")[2] in claimed]
 
     def words(label: str) -> bool:
-        told = top[label][top[label] != ""]
-        return told.empty or bool(pd.to_numeric(told, errors="coerce").isna().any())
+        values = top[label][top[label] != ""]
+        return values.empty or bool(pd.to_numeric(values, errors="coerce").isna().any())
 
     labels = itertools.takewhile(words, differ)
     head = list(dict.fromkeys([*labels, *first, *differ]))[:_COLUMNS]
@@ -231,7 +229,7 @@ def _relative(root: Path, start: Path) -> str:
     """``mini/`` for results/mini seen from results, "" for the folder itself; UserError if it does not lie below."""
     try:
         # as they are named, since a results folder may be a link to a larger disk, and links on the page go by names
-        named, below = (Path(os.path.abspath(one)) for one in (root, start))  # noqa: PTH100 — resolve follows links
+        named, below = (Path(os.path.abspath(path)) for path in (root, start))  # noqa: PTH100 — resolve follows links
         inner = named.relative_to(below).as_posix()
     except ValueError:
         raise UserError(f"{start}: the page has to lie in {root} or above it, since its links lead there") from None

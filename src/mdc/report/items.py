@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.report.given import Table
+from mdc.report.manifests import Table
 from mdc.report.statistics.metrics import mean_average_precision
 from mdc.report.statistics.replicates import Floats, Items, rows_of
 
@@ -25,7 +25,7 @@ def _items(probe: str, table: Table, groups: list[Any], rows: list[int]) -> Item
     if any(label is None for label in labels) and not all(label is None for label in labels):
         raise ValueError("some items of a probe have a group and some have none")
     # items of two probes that have no groups share nothing, whatever they are called
-    named = tuple(f"{probe}/{one}" for one in ids) if labels[0] is None else tuple(map(str, labels))
+    named = tuple(f"{probe}/{item}" for item in ids) if labels[0] is None else tuple(map(str, labels))
     if table["scores"][rows[0]] is None:
         return Items(ids, np.array([table["value"][row] for row in rows], dtype=np.float64), named, kind="answers")
     scores = np.array([table["scores"][row] for row in rows], dtype=np.float64)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
 from mdc.plan.records import UserError
-from mdc.report.given import Given, as_rows, table_of
+from mdc.report.manifests import Manifests, as_rows, table_of
 from mdc.report.statistics.estimate import Estimate, estimate
-from mdc.report.statistics.replicates import Items, drawn
+from mdc.report.statistics.replicates import Items, resampled
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Judged:
     letter_p: float
 
 
-def judged(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judged:
+def judged(job: CaptionTableJob, manifests: Manifests, contest: ShownContest) -> Judged:
     """A contest's choices; UserError if a record is missing, stale, or not that of its choices."""
     columns = ("contest", "image", "systems", "votes", "status")
-    tables = [table_of(job, given, name, "judged.parquet", columns) for name in contest.records]
+    tables = [table_of(job, manifests, name, "judged.parquet", columns) for name in contest.records]
     seeds = [[row for row in as_rows(table) if row["contest"] == contest.name] for table in tables]
     answered = [{row["image"]: row for row in rows if row["votes"]} for rows in seeds]
     images = tuple(image for image in answered[0] if all(image in seed for seed in answered))
@@ -48,10 +48,10 @@ def judged(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judged:
         by_seed = [
             [dict(zip(seed[i]["systems"], seed[i]["votes"], strict=True))[system] for i in images] for seed in answered
         ]
-        return [Items(images, np.array(one), images, kind="share") for one in by_seed]
+        return [Items(images, np.array(votes_of_seed), images, kind="share") for votes_of_seed in by_seed]
 
-    found = drawn({system: votes(system) for system in contest.systems}, job.statistics.bootstrap)
-    share = {system: estimate(one.times(100), job.statistics.level) for system, one in found.items()}
+    shares = resampled({system: votes(system) for system in contest.systems}, job.statistics.bootstrap)
+    share = {system: estimate(chosen.times(100), job.statistics.level) for system, chosen in shares.items()}
     # of each image, all seeds that answered together
     every = dict.fromkeys(image for seed in answered for image in seed)
     placed = np.array([np.sum([seed[image]["votes"] for seed in answered if image in seed], axis=0) for image in every])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdc.data.scenes.oracle import COUNTS, KINDS, WORD_KINDS
-from mdc.report.given import Table
+from mdc.report.manifests import Table
 from mdc.report.statistics.corpus_scores import bleu, meteor
 from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic, rows_of
 
@@ -44,25 +44,25 @@ class MeasuredCaptions:
 
     def items(self, column: str) -> Items | None:
         """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
-        what, _, kind = column.partition("_")
-        found = self.columns.get(_MADE_OF.get(what, column))
-        if found is None:
+        metric, _, kind = column.partition("_")
+        values = self.columns.get(_MADE_OF.get(metric, column))
+        if values is None:
             return None
-        if what.startswith("BLEU-"):
-            return self._whole(lambda drawn: bleu(drawn @ found, int(what[-1])))
-        if what == "METEOR":
-            return self._whole(lambda drawn: meteor(drawn @ found))
-        if what == "CHAIRi":  # of the objects that are named, those that are not there
-            return self._share(found[:, 1], found[:, 0])
-        if what == "CHAIRs":  # captions that name one
-            return self._means(column, (found[:, 1] > 0).astype(np.float64))
-        if what == "word":  # of the words of a kind, those that are true of the scene
+        if metric.startswith("BLEU-"):
+            return self._whole(lambda drawn: bleu(drawn @ values, int(metric[-1])))
+        if metric == "METEOR":
+            return self._whole(lambda drawn: meteor(drawn @ values))
+        if metric == "CHAIRi":  # of the objects that are named, those that are not there
+            return self._share(values[:, 1], values[:, 0])
+        if metric == "CHAIRs":  # captions that name one
+            return self._means(column, (values[:, 1] > 0).astype(np.float64))
+        if metric == "word":  # of the words of a kind, those that are true of the scene
             place = 2 * WORD_KINDS.index(kind)
-            return self._share(*found[:, place : place + 2].T)
-        if what in ("true", "told"):
-            return self._statements(found, what, kind)
+            return self._share(*values[:, place : place + 2].T)
+        if metric in ("true", "told"):
+            return self._statements(values, metric, kind)
         # all is multiplied by 100 in the end, what is counted too
-        return self._means(column, (found[:, 0] if what == "objects" else found) / 100)
+        return self._means(column, (values[:, 0] if metric == "objects" else values) / 100)
 
     def _means(self, column: str, values: Floats) -> Items:
         kind: Kind = "answers" if column in _YES_OR_NO else "number" if column in UNITS else "share"
@@ -71,18 +71,18 @@ class MeasuredCaptions:
     def _whole(self, score: Statistic) -> Items:
         return Items(self.images, score, self.images, kind="share")
 
-    def _statements(self, truth: Floats, what: str, kind: str) -> Items:
+    def _statements(self, truth: Floats, count: str, kind: str) -> Items:
         """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
         chosen = truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
-        over = chosen[:, COUNTS.index("stated" if what == "true" else "facts")]
+        denominator = chosen[:, COUNTS.index("stated" if count == "true" else "facts")]
         # captions that state nothing tell nothing that is true
-        return self._share(chosen[:, COUNTS.index(what)], over)
+        return self._share(chosen[:, COUNTS.index(count)], denominator)
 
-    def _share(self, part: Floats, over: Floats) -> Items:
+    def _share(self, part: Floats, denominator: Floats) -> Items:
         """A part of all that images together have; 0 where they have nothing."""
 
         def share(drawn: Floats) -> Floats:
-            whole = drawn @ over
+            whole = drawn @ denominator
             return np.asarray(np.divide(drawn @ part, whole, out=np.zeros(len(drawn)), where=whole > 0))
 
         return self._whole(share)
@@ -90,10 +90,10 @@ class MeasuredCaptions:
 
 def measured_of(table: Table) -> dict[str, MeasuredCaptions]:
     """All systems of a ``metrics.parquet``."""
-    return {name: _one(table, rows) for name, rows in rows_of(table["system"]).items()}
+    return {name: _measured_system(table, rows) for name, rows in rows_of(table["system"]).items()}
 
 
-def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
+def _measured_system(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
     def array(name: str) -> Floats | None:
         values = [columns[name][row] for row in rows]
         if any(value is None for value in values):
@@ -103,10 +103,10 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
             raise ValueError(f"{name}: a result is no finite number")
         return found
 
-    found = {name: array(name) for name in columns if name not in ("system", "image")}
-    there = {name: values for name, values in found.items() if values is not None}
-    for share in {"content_recall", "repeated"} & there.keys():
-        there[share] = 100 * there[share]  # stored as a share, unlike the others, which are in per cent
-    if "truth" in there:
-        there["truth"] = there["truth"].reshape(len(rows), len(KINDS), len(COUNTS))
-    return MeasuredCaptions(tuple(columns["image"][row] for row in rows), there)
+    arrays = {name: array(name) for name in columns if name not in ("system", "image")}
+    available = {name: values for name, values in arrays.items() if values is not None}
+    for share in {"content_recall", "repeated"} & available.keys():
+        available[share] = 100 * available[share]  # stored as a share, unlike the others, which are in per cent
+    if "truth" in available:
+        available["truth"] = available["truth"].reshape(len(rows), len(KINDS), len(COUNTS))
+    return MeasuredCaptions(tuple(columns["image"][row] for row in rows), available)

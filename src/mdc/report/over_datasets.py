@@ -1,4 +1,4 @@
-"""Differences over datasets that are splits of the same images: whether one order of systems holds in all of them."""
+"""Differences over datasets that are random splits of the same images: does one order of systems hold on all of them?"""
 
 from __future__ import annotations
 
@@ -15,53 +15,54 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import names
 from mdc.report.frame import Contrast, Side, records_of, write_contrasts
-from mdc.report.given import Given, path_of
+from mdc.report.manifests import Manifests, path_of
 from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
 from mdc.report.statistics.estimate import Estimate, over_splits
 from mdc.report.statistics.replicates import Floats
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Column, Row, Table, estimate_cell
 
-#: of a pair over all splits: on how many of ``datasets`` the first is higher; images tested on over those trained on; the
-#: interval as if splits were independent
+#: of a pair over all splits: on how many of ``datasets`` the first is higher; test images over training images; the interval
+#: if splits were independent
 _MORE = names("higher datasets test_over_train plain_low plain_high")
 
 
 class OverDatasets:
-    """The pairs of systems that a table compares over its datasets. ``share``: images tested on over images trained on;
-    ``decisions``: of each pair, by the metric that is ``claimed``, none if it is not available."""
+    """The pairs of systems that a table compares over its datasets. ``share``: test images over training images;
+    ``decisions``: of each pair on the metric ``claimed``, empty if it is not available."""
 
-    def __init__(self, job: CaptionTableJob, given: Given, found: Captioned, over: Over) -> None:
-        self.found, self.over, self.statistics = found, over, job.statistics
-        self.pairs = [(one, other) for one, other in over.pairs]
+    def __init__(self, job: CaptionTableJob, manifests: Manifests, results: Captioned, over: Over) -> None:
+        self.results, self.over, self.statistics = results, over, job.statistics
+        self.pairs = [(first, second) for first, second in over.pairs]
         shares = {}
         for dataset in over.datasets:
-            trained = read_json(path_of(job, given, dataset.trained_on))["splits"]["train"]["samples"]
+            trained = read_json(path_of(job, manifests, dataset.trained_on))["splits"]["train"]["samples"]
             shares[dataset.key] = dataset.images / int(trained)
         if len({round(share, 12) for share in shares.values()}) > 1:
-            told = ", ".join(f"{key} {share:.4f}" for key, share in shares.items())
+            text = ", ".join(f"{key} {share:.4f}" for key, share in shares.items())
             raise UserError(
-                f"{job.artefact}: over: splits must have equal shares of images to test on; they have {told}"
+                f"{job.artefact}: over: splits must have equal shares of images to test on; they have {text}"
             )
         self.share = next(iter(shares.values()))
-        self.claimed = None if job.primary_metric in found.missing else job.primary_metric
-        how, claimed = job.statistics, self.claimed
+        self.claimed = None if job.primary_metric in results.missing else job.primary_metric
+        statistics, claimed = job.statistics, self.claimed
         claims = [] if claimed is None else [self._claim(pair, claimed) for pair in self.pairs]
-        self.decisions = dict(zip(self.pairs, decide(claims, how.level, how.power, how.order), strict=bool(claims)))
+        decisions = decide(claims, statistics.level, statistics.power, statistics.order)
+        self.decisions = dict(zip(self.pairs, decisions, strict=bool(claims)))
 
     def values(self, pair: tuple[str, str], measure: str) -> Floats:
-        """The differences on the splits that are compared over."""
-        found = [self.found.differences[_on(dataset, pair), measure].value for dataset in self.over.datasets]
-        return np.array(found)
+        """The difference on each split."""
+        differences = [self.results.differences[_on(dataset, pair), measure].value for dataset in self.over.datasets]
+        return np.array(differences)
 
     def mean(self, values: Floats) -> Estimate:
         """Over the splits."""
         return over_splits(values, self.share, self.statistics.level)
 
     def _claim(self, pair: tuple[str, str], measure: str) -> Claim:
-        """With a margin of a tenth of what the second has above its control over the splits, if that is above 0."""
-        values, level = self.values(pair, measure), self.found.levels
-        second = [self.found.systems[_on(dataset, pair)[1]] for dataset in self.over.datasets]
+        """Its margin: a tenth of how much the second side is above its control over the splits, if that is above 0."""
+        values, level = self.values(pair, measure), self.results.levels
+        second = [self.results.systems[_on(dataset, pair)[1]] for dataset in self.over.datasets]
         above = [level[s.key, measure].value - level[s.control, measure].value for s in second if s.control is not None]
         margins = CAPTION_MARGIN * np.array(above)
         low = self.mean(margins).low if above else None
@@ -71,56 +72,56 @@ class OverDatasets:
         return Claim(self.mean(values), float(margins.mean()), *ends)
 
     def write(self, path: Path) -> None:
-        """The csv file: every pair by every metric, on each dataset and over all of them."""
+        """Write every pair on every metric as csv, on each dataset and over all of them."""
         lines: list[Contrast] = []
         more: list[Sequence[Any]] = []
         for pair in self.pairs:
-            for measure in self.found.measures:
+            for measure in self.results.measures:
                 each = [_on(dataset, pair) for dataset in (*self.over.beside, *self.over.datasets)]
-                found = self.found.differences
-                lines += [self.found.contrast("difference", one, measure, found[one, measure]) for one in each]
+                results = self.results.differences
+                lines += [self.results.contrast("difference", keys, measure, results[keys, measure]) for keys in each]
                 more += [(None,) * len(_MORE)] * len(each)
                 values = self.values(pair, measure)
                 plain = over_splits(values, 0.0, self.statistics.level)
                 lines.append(self._line(pair, measure))
                 more.append((int((values > 0).sum()), len(values), self.share, plain.low, plain.high))
-        write_contrasts(path, self.found.job, lines, **dict(zip(_MORE, zip(*more, strict=True), strict=True)))
+        write_contrasts(path, self.results.job, lines, **dict(zip(_MORE, zip(*more, strict=True), strict=True)))
 
     def _line(self, pair: tuple[str, str], measure: str) -> Contrast:
         """A pair over all splits."""
         pairs = [_on(dataset, pair) for dataset in self.over.datasets]
-        sides = zip(pair, (Side.of(self.found.systems[key]) for key in pairs[0]), strict=True)
+        sides = zip(pair, (Side.of(self.results.systems[key]) for key in pairs[0]), strict=True)
         first, second = (replace(side, key=key, dataset="all") for key, side in sides)
-        return self.found.contrast(
+        return self.results.contrast(
             "splits",
             pairs[0],
             measure,
             self.mean(self.values(pair, measure)),
             first=first,
             second=second,
-            records=records_of(*(self.found.systems[key] for one in pairs for key in one)),
+            records=records_of(*(self.results.systems[key] for keys in pairs for key in keys)),
             decision=self.decisions.get(pair) if measure == self.claimed else None,
         )
 
     def tables(self, measures: Sequence[str]) -> list[Table]:
-        """What was claimed of each pair over the splits, and every metric."""
+        """The claims over the splits, and every pair on every metric."""
         splits = f"{len(self.over.datasets)} splits"
-        beside = ", ".join(one.label for one in self.over.beside)
+        beside = ", ".join(dataset.label for dataset in self.over.beside)
         how = (
             f"Intervals: {words.percent(self.statistics.level)}, Student's t over splits, corrected for that they share most of "
             "the images they train on (Nadeau and Bengio, 2003: the variance times "
             f"1/{len(self.over.datasets)} + {self.share:.3f}, the images tested on over those trained on)."
             f"{f' Not among them: {beside}.' * bool(beside)}"
         )
-        labels = {system.system: system.method.label for system in self.found.job.systems}
+        labels = {system.system: system.method.label for system in self.results.job.systems}
         titles = {pair: f"{labels[pair[0]]} − {labels[pair[1]]}" for pair in self.pairs}
         rows = []
         for pair in self.pairs:
-            found = [(self.mean(self.values(pair, measure)), self._higher(pair, measure)) for measure in measures]
-            rows.append(Row((titles[pair],), tuple(estimate_cell(*one) for one in found)))
-        named = [self.found.name(measure) for measure in measures]
+            results = [(self.mean(self.values(pair, measure)), self._higher(pair, measure)) for measure in measures]
+            rows.append(Row((titles[pair],), tuple(estimate_cell(*dataset) for dataset in results)))
+        named = [self.results.name(measure) for measure in measures]
         every = Table(
-            title=f"Over all {splits}, {self.found.scale_text}",
+            title=f"Over all {splits}, {self.results.scale_text}",
             caption=(
                 f"The mean of the splits' differences, in points, and on how many splits the first is higher. {how}",
             ),
@@ -132,7 +133,7 @@ class OverDatasets:
         if self.claimed is None:
             return [every]
         claims = comparisons.claims(
-            f"Primary comparisons over {splits} on {self.found.name(self.claimed)}, {self.found.scale_text}",
+            f"Primary comparisons over {splits} on {self.results.name(self.claimed)}, {self.results.scale_text}",
             f"Differences in points. {how}",
             self.statistics,
             ("Comparison", "Higher on"),
@@ -141,7 +142,7 @@ class OverDatasets:
         return [claims, every]
 
     def _higher(self, pair: tuple[str, str], measure: str) -> str:
-        """On how many of the splits the first is higher."""
+        """On how many splits the first is higher."""
         values = self.values(pair, measure)
         return f"{(values > 0).sum()} of {len(values)}"
 

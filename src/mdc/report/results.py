@@ -14,11 +14,11 @@ from mdc.plan.jobs.shown import System, SystemsJob
 from mdc.plan.records import UserError
 from mdc.report import published, words
 from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset, records_of
-from mdc.report.given import Given, path_of, read_table, record_of, title
 from mdc.report.items import items_of
+from mdc.report.manifests import Manifests, path_of, read_table, record_of, title
 from mdc.report.statistics.claims import Decision, claim, decide
 from mdc.report.statistics.estimate import Estimate, estimate
-from mdc.report.statistics.replicates import Items, Replicates, as_records, drawn, mean
+from mdc.report.statistics.replicates import Items, Replicates, as_records, mean, resampled
 
 #: two systems' keys, the first minus the second
 Pair = tuple[str, str]
@@ -36,8 +36,13 @@ class Results:
     columns is a measure of its own.
     """
 
-    def __init__(self, job: SystemsJob, given: Given, averages: bool = True) -> None:
-        self.job, self.given, self.title, self.scale_text = job, given, title(job.artefact), words.scale_text(job)
+    def __init__(self, job: SystemsJob, manifests: Manifests, averages: bool = True) -> None:
+        self.job, self.manifests, self.title, self.scale_text = (
+            job,
+            manifests,
+            title(job.artefact),
+            words.scale_text(job),
+        )
         self.systems = {system.key: system for system in job.systems}
         self.corpora = {s.corpus.key: s.corpus.label for s in job.systems if s.corpus}
         self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))
@@ -48,7 +53,7 @@ class Results:
         self.overall = AVERAGE if averages else self.measures[0]
         self.primary_measure = self._primary_measure()
         self._labels_differ()
-        self.record = cache(partial(record_of, job, given))
+        self.record = cache(partial(record_of, job, manifests))
         self.items: dict[tuple[str, str], list[Items]] = {}
         self.metric: dict[str, str] = {}
         self.chance: dict[str, float | None] = {}
@@ -61,13 +66,15 @@ class Results:
         for level in (self.chance, self.ceiling, self.shortcut):
             level[AVERAGE] = self._averaged(level)
         try:
-            made = drawn(self.items, job.statistics.bootstrap)
+            replicates = resampled(self.items, job.statistics.bootstrap)
         except UserError as error:
             raise UserError(f"{self.title}: {error}; make it again") from None
         self.replicates: dict[tuple[str, str], Replicates] = {}
         for key in self.systems:
-            of_system = as_records([made[key, column].times(100) for column in self.columns])
-            self.replicates |= {(key, column): one for column, one in zip(self.columns, of_system, strict=True)}
+            of_system = as_records([replicates[key, column].times(100) for column in self.columns])
+            self.replicates |= {
+                (key, column): of_column for column, of_column in zip(self.columns, of_system, strict=True)
+            }
         self.levels = {
             (key, measure): estimate(self.whole(key, measure), job.statistics.level)
             for key in self.systems
@@ -94,18 +101,18 @@ class Results:
                 self.items[system.key, column] = [items[name][column] for name in system.records]
         for column in self.columns:
             results = {name: self.record(name)["probes"][column] for name in items}
-            chances = {round(float(one["chance"]), 6): name for name, one in results.items()}
+            chances = {round(float(result["chance"]), 6): name for name, result in results.items()}
             if len(chances) > 1:
-                said = ", ".join(f"{name} with {chance:g}" for chance, name in chances.items())
-                raise UserError(f"{self.title}: {column} has other chance levels: {said}; measure them again")
+                levels = ", ".join(f"{name} with {chance:g}" for chance, name in chances.items())
+                raise UserError(f"{self.title}: {column} has other chance levels: {levels}; measure them again")
             first = next(iter(results.values()))
             self.metric[column] = METRICS.get(first["metric"], first["metric"])
             self.chance[column] = float(first["chance"])
-            if (found := best_shortcut(first)) is not None:
-                self.shortcut[column], self.shortcut_by[column] = 100 * found[0], found[1]
+            if (best := best_shortcut(first)) is not None:
+                self.shortcut[column], self.shortcut_by[column] = 100 * best[0], best[1]
 
     def _probe(self, name: str) -> dict[str, Items]:
-        record, path = self.record(name), path_of(self.job, self.given, name)
+        record, path = self.record(name), path_of(self.job, self.manifests, name)
         try:
             _Probed.model_validate(record)
         except ValidationError as error:
@@ -113,40 +120,40 @@ class Results:
                 f"{path}: not a probe record: {first_problem(error, record)}; probe this encoder again"
             ) from None
         columns = ("probe", "item", "value", "scores", "targets")
-        items = read_table(self.job, self.given, name, "items.parquet", columns, items_of)
+        items = read_table(self.job, self.manifests, name, "items.parquet", columns, items_of)
         for column in self.columns:
             if column not in record["probes"] or column not in items:
                 raise UserError(f"{path}: the record of {name} or its items lack {column}; probe this encoder again")
             # two files that belong to different runs are caught here
-            said, value = record["probes"][column], 100 * items[column].value
-            if said["n"] != items[column].n or abs(said["value"] - value) > 1e-3:
+            reported, value = record["probes"][column], 100 * items[column].value
+            if reported["n"] != items[column].n or abs(reported["value"] - value) > 1e-3:
                 raise UserError(
-                    f"{name} on {column}: the record says {said['value']:.3f} over {said['n']} items, its items give "
+                    f"{name} on {column}: the record says {reported['value']:.3f} over {reported['n']} items, its items give "
                     f"{value:.3f} over {items[column].n}; probe this encoder again"
                 )
         return items
 
-    def _averaged(self, of: Mapping[str, float | None]) -> float | None:
+    def _averaged(self, levels: Mapping[str, float | None]) -> float | None:
         """The mean over the columns of the average; None if one has none."""
-        found = [value for column in self.parts(AVERAGE) if (value := of.get(column)) is not None]
-        return sum(found) / len(found) if found and len(found) == len(self.parts(AVERAGE)) else None
+        values = [value for column in self.parts(AVERAGE) if (value := levels.get(column)) is not None]
+        return sum(values) / len(values) if values and len(values) == len(self.parts(AVERAGE)) else None
 
     def _primary_measure(self) -> str:
-        asked = self.job.primary_metric
-        if asked != "average":
-            return asked
+        metric = self.job.primary_metric
+        if metric != "average":
+            return metric
         if AVERAGE not in self.measures and len(self.columns) > 1:
             raise UserError(f"{self.title}: it has no average; primary_metric must be one of {', '.join(self.columns)}")
         return self.overall
 
     def _labels_differ(self) -> None:
         """Rows are found by their labels; UserError if two systems have the same."""
-        found: dict[tuple[str, str, str], str] = {}
+        keys: dict[tuple[str, str, str], str] = {}
         for system in self.job.systems:
             labels = dataset(system), system.backbone.label, words.method(system)
-            other = found.setdefault(labels, system.key)
-            if other != system.key:
-                raise UserError(f"{self.title}: {other} and {system.key} are both called {', '.join(labels)}")
+            first = keys.setdefault(labels, system.key)
+            if first != system.key:
+                raise UserError(f"{self.title}: {first} and {system.key} are both called {', '.join(labels)}")
 
     # replicates
 
@@ -176,10 +183,10 @@ class Results:
 
     def _decisions(self) -> dict[tuple[Pair, str], Decision]:
         """On the primary contrasts, which alone have a verdict."""
-        how = self.job.statistics
+        statistics = self.job.statistics
         keys = [((first, second), self.primary_measure) for first, second in self.job.primary]
-        claims = [claim(self.difference(*key), self.margin(*key), how.level) for key in keys]
-        return dict(zip(keys, decide(claims, how.level, how.power, how.order), strict=True))
+        claims = [claim(self.difference(*key), self.margin(*key), statistics.level) for key in keys]
+        return dict(zip(keys, decide(claims, statistics.level, statistics.power, statistics.order), strict=True))
 
     # lines
 
@@ -199,7 +206,7 @@ class Results:
             label=self.name(measure),
             metric=self.metric[measure],
             unit=self.unit[measure],
-            found=self.levels[system.key, measure],
+            estimate=self.levels[system.key, measure],
             chance=self.chance[measure],
             shortcut=self.shortcut.get(measure),
             ceiling=self.ceiling.get(measure),
@@ -214,11 +221,11 @@ class Results:
         """A line for each difference and measure: those that the job names, then the gains."""
         named = set(self.named)
         return [
-            self.contrast("difference" if pair in named else "gain", pair, measure, found)
-            for (pair, measure), found in self.differences.items()
+            self.contrast("difference" if pair in named else "gain", pair, measure, estimate)
+            for (pair, measure), estimate in self.differences.items()
         ]
 
-    def contrast(self, kind: Kind, pair: Pair, measure: str, found: Estimate, **more: Any) -> Contrast:
+    def contrast(self, kind: Kind, pair: Pair, measure: str, estimate: Estimate, **more: Any) -> Contrast:
         """A difference of two systems as a line; ``more``: its fields that the pair does not tell."""
         first, second = (self.systems[key] for key in pair)
         line = Contrast(
@@ -229,7 +236,7 @@ class Results:
             label=self.name(measure),
             metric=self.metric[measure],
             unit="points",
-            found=found,
+            estimate=estimate,
             records=records_of(first, second),
             decision=self.decisions.get((pair, measure)),
         )
@@ -250,25 +257,23 @@ class Results:
 
     def training(self, system: System, key: str) -> int | None:
         """What that holds about its training (pairs, steps, samples_seen), None if nothing."""
-        told = self.first(system).get("training")
-        return int(told[key]) if told else None
+        training_record = self.first(system).get("training")
+        return int(training_record[key]) if training_record else None
 
-    def told_of(self, corpus: str, key: str, name: str) -> int:
+    def training_of_corpus(self, corpus: str, key: str, name: str) -> int:
         """What the records of all runs of a corpus hold, called ``name`` in messages; UserError if one lacks it or has
         another number."""
-        found: dict[int, str] = {}
+        by_count: dict[int, str] = {}
         here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
         for record in (record for system in here for record in system.records):
-            told = self.record(record).get("training")
-            if not told:
+            training_record = self.record(record).get("training")
+            if not training_record:
                 raise UserError(f"{self.title}: the record of {record} does not tell its {name}; probe it again")
-            found.setdefault(int(told[key]), record)
-        if len(found) > 1:
-            told_words = ", ".join(f"{record} on {count:,}" for count, record in found.items())
-            raise UserError(
-                f"{self.title}: runs of {corpus} saw different numbers of {name}: {told_words}; train them again"
-            )
-        return next(iter(found))
+            by_count.setdefault(int(training_record[key]), record)
+        if len(by_count) > 1:
+            text = ", ".join(f"{record} on {count:,}" for count, record in by_count.items())
+            raise UserError(f"{self.title}: runs of {corpus} saw different numbers of {name}: {text}; train them again")
+        return next(iter(by_count))
 
     def count(self, system: System, measure: str) -> int:
         """Test items; of an average, those of all its columns."""
@@ -297,12 +302,12 @@ class Results:
         """How the levels were made."""
         return self.interval_words(self.levels.values())
 
-    def interval_words(self, found: Iterable[Estimate]) -> str:
-        """How ``found`` were made, and the number of test items of each column."""
+    def interval_words(self, estimates: Iterable[Estimate]) -> str:
+        """How ``estimates`` were made, and the number of test items of each column."""
         sizes = ", ".join(f"{label} {self.count(self.job.systems[0], key)}" for key, label in self.columns.items())
         shifted = any(items[0].biased for items in self.items.values())
         bias = " Its replicates of mAP are shifted by their bias." * shifted
-        return f"{words.intervals(found, self.job.seeds)}{bias} Test items: {sizes}."
+        return f"{words.intervals(estimates, self.job.seeds)}{bias} Test items: {sizes}."
 
     def notes(self, systems: Sequence[System] | None = None) -> list[str]:
         """What stands below a table of levels of ``systems``, by default of all. A row of reference is seen to be one, and is
@@ -314,8 +319,8 @@ class Results:
         notes += dict.fromkeys(system.note for system in shown if system.note)
         notes += [*self.job.notes, "Chance: what guessing would score."]
         if self.shortcut_by:
-            told = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
-            notes.append(f"Best shortcut: what is right without the image, or by these parts of it alone: {told}.")
+            text = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
+            notes.append(f"Best shortcut: what is right without the image, or by these parts of it alone: {text}.")
         if AVERAGE in self.measures:
             separate = ", ".join(self.columns[key] for key in self.job.reported_separately)
             apart = f" without {separate}" if separate else ""
@@ -326,17 +331,17 @@ class Results:
             n.dataset: n.pairs for n in self.numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
         }
         if pairs:
-            told = "; ".join(f"{label} {count:,}" for label, count in pairs.items())
-            notes.append(f"Image–caption pairs trained on: {told}.")
+            text = "; ".join(f"{label} {count:,}" for label, count in pairs.items())
+            notes.append(f"Image–caption pairs trained on: {text}.")
         if any(n.published for n in self.numbers):
             notes.append("Paper: the value printed in the paper.")
         return notes
 
 
-def best_shortcut(told: Mapping[str, Any]) -> tuple[float, str] | None:
+def best_shortcut(result: Mapping[str, Any]) -> tuple[float, str] | None:
     """The share of right answers and what is looked at, of the best shortcut that a record tells of a set; None if it
     tells none."""
-    return max(((float(one["value"]), one["what"]) for one in told.get("shortcuts", ())), default=None)
+    return max(((float(shortcut["value"]), shortcut["what"]) for shortcut in result.get("shortcuts", ())), default=None)
 
 
 class _Shortcut(BaseModel):

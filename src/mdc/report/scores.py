@@ -1,4 +1,4 @@
-"""Table 2's and the retrieval table's numbers: systems that score, by columns, each estimated once from per-item results."""
+"""The numbers of Table 2 and the retrieval table, estimated from per-item results."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
 from mdc.plan.records import UserError
 from mdc.report.frame import AVERAGE
-from mdc.report.given import Given, file_of, path_of, read_table, reading, record_of
 from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
+from mdc.report.manifests import Manifests, file_of, path_of, read_table, reading, record_of
 from mdc.report.results import Results, best_shortcut
 from mdc.report.scored_sets import PAIR_CHANCE, ScoredSet, log_mean_exp, pair_values, pairs_of, right_share, scores_of
 from mdc.report.statistics.replicates import Floats, Items
 
 METRIC = "right"
-#: which items of a column count: all; without those where a wrong option is the right caption itself; without those with
-#: BPE tokens that no training caption had
+#: which items of a column count: all; without those where a wrong option equals the right caption; without those with BPE tokens
+#: that no training caption had
 KEPT = {"all": "all", "distinct": "without equal options", "trained": "without unseen pieces"}
 
 
@@ -30,13 +30,15 @@ class Choices(Results):
 
     job: ChoiceTableJob
 
-    def __init__(self, job: ChoiceTableJob, given: Given, kept: str = "all", store: Store | None = None) -> None:
-        self.kept, self.store = kept, store or Store(job, given)
-        super().__init__(job, given)
+    def __init__(
+        self, job: ChoiceTableJob, manifests: Manifests, kept: str = "all", store: Store | None = None
+    ) -> None:
+        self.kept, self.store = kept, store or Store(job, manifests)
+        super().__init__(job, manifests)
 
     def parts(self, measure: str) -> list[str]:
-        """See :class:`Probing`: the average is of columns whose ties are shared, so a set that stands twice counts once."""
-        shared = [one.key for one in self.job.columns if one.ties == "shared" and one.score is None]
+        """See :class:`Results`: the average is over columns whose ties are shared, so a set with two columns counts once."""
+        shared = [column.key for column in self.job.columns if column.ties == "shared" and column.score is None]
         return shared or list(self.columns) if measure == AVERAGE else [measure]
 
     def read(self) -> None:
@@ -58,31 +60,31 @@ class Choices(Results):
             self.chance[column.key] = self._level(column, {name: scored[name].chance for name in column.sets})
             ceilings = {name: scored[name].ceiling(column.ties) for name in column.sets}
             self.ceiling[column.key] = self._level(column, ceilings)
-            told = {name: best for name in column.sets if (best := best_shortcut(sets[name])) is not None}
-            if len(told) == len(column.sets):
-                shares = {name: np.full(len(scored[name].items), share) for name, (share, _) in told.items()}
+            shortcuts = {name: best for name in column.sets if (best := best_shortcut(sets[name])) is not None}
+            if len(shortcuts) == len(column.sets):
+                shares = {name: np.full(len(scored[name].items), share) for name, (share, _) in shortcuts.items()}
                 self.shortcut[column.key] = self._level(column, shares)
-                self.shortcut_by[column.key] = ", ".join(dict.fromkeys(what for _, what in told.values()))
+                self.shortcut_by[column.key] = ", ".join(dict.fromkeys(what for _, what in shortcuts.values()))
 
     def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> Items:
         ids: list[str] = []
         images: list[str] = []
         parts: list[str] = []
         values: list[Floats] = []
-        for name, found, chosen in self.chosen(system, seed, column):
-            scores = shown_scores(system, found, alpha)
+        for name, scored_set, chosen in self.chosen(system, seed, column):
+            scores = shown_scores(system, scored_set, alpha)
             if column.score is not None:
-                with reading(path_of(self.job, self.given, system.records[seed])):
-                    pairs = kept_pairs(found, chosen)
+                with reading(path_of(self.job, self.manifests, system.records[seed])):
+                    pairs = kept_pairs(scored_set, chosen)
                     values.append(pair_values(scores, pairs, column.score))
-                named = [f"{name}/{found.groups[first]}" for first, _ in pairs]
+                named = [f"{name}/{scored_set.groups[first]}" for first, _ in pairs]
                 ids, images, parts = ids + named, images + named, parts + [name] * len(pairs)
                 continue
-            with reading(path_of(self.job, self.given, system.records[seed])):
-                values.append(right_share(scores, found.there, column.ties)[chosen])
-            ids += [f"{name}/{found.items[n]}" for n in chosen]
-            images += [found.images[n] for n in chosen]
-            parts += [name if column.parts == "sets" else found.groups[n] for n in chosen]
+            with reading(path_of(self.job, self.manifests, system.records[seed])):
+                values.append(right_share(scores, scored_set.present, column.ties)[chosen])
+            ids += [f"{name}/{scored_set.items[n]}" for n in chosen]
+            images += [scored_set.images[n] for n in chosen]
+            parts += [name if column.parts == "sets" else scored_set.groups[n] for n in chosen]
         if not ids:
             raise UserError(f"{self.title}: no item of {column.key} is left ({self.kept})")
         several = tuple(parts) if len(set(parts)) > 1 else None
@@ -91,73 +93,73 @@ class Choices(Results):
     def chosen(
         self, system: ScoredSystem, seed: int, column: ShownColumn, kept: str | None = None
     ) -> list[tuple[str, ScoredSet, list[int]]]:
-        """The items of a column that count for a system, by set; ``kept``: see ``KEPT``, by default this table's. Which have
-        unseen pieces depends on what the system was trained on."""
-        found = []
+        """The items of a column that count for a system, by set. ``kept``: see ``KEPT``, by default this table's. Unseen tokens
+        depend on the system's training corpus."""
+        chosen_by_set = []
         for name in column.sets:
-            one = self.store.scores(system.records[seed])[name]
-            keep = kept_items(one, kept or self.kept)
+            scored_set = self.store.scores(system.records[seed])[name]
+            keep = kept_items(scored_set, kept or self.kept)
             if column.parts == "groups":
-                counts = Counter(one.groups)
-                keep &= np.array([counts[g] >= column.min_items and g not in column.omit for g in one.groups])
-            found.append((name, one, np.flatnonzero(keep).tolist()))
-        return found
+                counts = Counter(scored_set.groups)
+                keep &= np.array([counts[g] >= column.min_items and g not in column.omit for g in scored_set.groups])
+            chosen_by_set.append((name, scored_set, np.flatnonzero(keep).tolist()))
+        return chosen_by_set
 
     def _pair_ceiling(self, column: ShownColumn) -> float:
-        """What a perfect scorer reaches: of two captions that are the same it can tell neither image."""
-        found = self.chosen(self.job.systems[0], 0, column)
-        values = [pair_values((one.same_as == 0) * 1.0, kept_pairs(one, chosen), "text") for _, one, chosen in found]
+        """What a perfect scorer reaches: it cannot distinguish two equal captions."""
+        chosen_by_set = self.chosen(self.job.systems[0], 0, column)
+        values = [pair_values((s.same_as == 0) * 1.0, kept_pairs(s, rows), "text") for _, s, rows in chosen_by_set]
         return 100 * float(np.mean([value.mean() for value in values]))
 
     def _level(self, column: ShownColumn, of: Mapping[str, Floats]) -> float:
-        """A column's value in per cent where each item counts what ``of`` its set says, (N,)."""
+        """A column's value in per cent if each item has the value in ``of`` its set, (N,)."""
         first = self.job.systems[0]
         items = self._items(first, 0, column, 0.0)
         values = [of[name][chosen] for name, _, chosen in self.chosen(first, 0, column)]
         return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 
-def kept_pairs(one: ScoredSet, chosen: Sequence[int]) -> list[tuple[int, int]]:
-    """The pairs of a set of which both samples are ``chosen``."""
+def kept_pairs(scored_set: ScoredSet, chosen: Sequence[int]) -> list[tuple[int, int]]:
+    """The pairs of a set whose samples are both ``chosen``."""
     kept = set(chosen)
-    return [pair for pair in pairs_of(one) if kept.issuperset(pair)]
+    return [pair for pair in pairs_of(scored_set) if kept.issuperset(pair)]
 
 
-def kept_items(one: ScoredSet, kept: str) -> Any:
+def kept_items(scored_set: ScoredSet, kept: str) -> Any:
     """Which items count, (N,) bool; see ``KEPT``."""
     if kept == "distinct":
-        return ~((one.same_as[:, 1:] == 0) & one.there[:, 1:]).any(axis=1)
+        return ~((scored_set.same_as[:, 1:] == 0) & scored_set.present[:, 1:]).any(axis=1)
     if kept == "trained":
-        return ~((one.unseen > 0) & one.there).any(axis=1)
-    return np.ones(len(one.items), dtype=bool)
+        return ~((scored_set.unseen > 0) & scored_set.present).any(axis=1)
+    return np.ones(len(scored_set.items), dtype=bool)
 
 
-def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:
+def shown_scores(system: ScoredSystem, scored_set: ScoredSet, alpha: float | None) -> Floats:
     """The scores (N, K) that a row of Table 2 chooses by."""
     if system.shown == "shorter":
-        return -found.pieces.astype(np.float64)
-    scored = found.by[system.estimator]
-    mean = scored.others.mean(axis=-1)
-    blind = log_mean_exp(scored.others) if ESTIMATORS[system.estimator].nats else mean
-    with np.errstate(invalid="ignore"):  # of options that are not there
-        prior_subtracted = scored.own - (alpha or 0.0) * blind
+        return -scored_set.pieces.astype(np.float64)
+    scored = scored_set.by[system.estimator]
+    mismatched_mean = scored.others.mean(axis=-1)
+    mismatched = log_mean_exp(scored.others) if ESTIMATORS[system.estimator].nats else mismatched_mean
+    with np.errstate(invalid="ignore"):  # missing options
+        prior_subtracted = scored.own - (alpha or 0.0) * mismatched
     scores = {
         "own": scored.own,
         "constant": scored.constant,
-        "mismatched": blind,
-        "mismatched_mean": mean,
+        "mismatched": mismatched,
+        "mismatched_mean": mismatched_mean,
         "prior_subtracted": prior_subtracted,
     }[system.shown]
-    return scores / (found.pieces + 1) if system.per_token else scores
+    return scores / (scored_set.pieces + 1) if system.per_token else scores
 
 
-def shown_errors(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:
-    """The standard errors (N, K) of :func:`shown_scores`, 0 where nothing is drawn; α is taken as given."""
+def shown_errors(system: ScoredSystem, scored_set: ScoredSet, alpha: float | None) -> Floats:
+    """The standard errors (N, K) of :func:`shown_scores` for this α, 0 where nothing is drawn."""
     if system.shown == "shorter":
-        return np.zeros(found.pieces.shape)
-    scored, by = found.by[system.estimator], alpha or 0.0
-    # the two are drawn with the same masks: what they share falls out of the difference
-    variance = scored.error**2 - 2 * by * scored.mismatched_covariance + (by * scored.mismatched_error) ** 2
+        return np.zeros(scored_set.pieces.shape)
+    scored, weight = scored_set.by[system.estimator], alpha or 0.0
+    # both use the same masks: their shared error cancels in the difference
+    variance = scored.error**2 - 2 * weight * scored.mismatched_covariance + (weight * scored.mismatched_error) ** 2
     errors = {
         "own": scored.error,
         "constant": scored.constant_error,
@@ -165,37 +167,39 @@ def shown_errors(system: ScoredSystem, found: ScoredSet, alpha: float | None) ->
         "mismatched_mean": scored.mismatched_mean_error,
         "prior_subtracted": np.sqrt(np.maximum(variance, 0.0)),
     }[system.shown]
-    return errors / (found.pieces + 1) if system.per_token else errors
+    return errors / (scored_set.pieces + 1) if system.per_token else errors
 
 
 class Store:
-    """The records that a table of scores was handed, each read once."""
+    """The records of a table of scores, each read once."""
 
-    def __init__(self, job: ChoiceTableJob | RetrievalTableJob, given: Given) -> None:
-        self.job, self.given = job, given
+    def __init__(self, job: ChoiceTableJob | RetrievalTableJob, manifests: Manifests) -> None:
+        self.job, self.manifests = job, manifests
         self.scores = cache(self._scores)
         self.matrix = cache(self._matrix)
 
     def _scores(self, name: str) -> dict[str, ScoredSet]:
         columns = ("set", "item", "option", "estimator")
-        found = read_table(self.job, self.given, name, "scores.parquet", columns, scores_of)
+        by_set = read_table(self.job, self.manifests, name, "scores.parquet", columns, scores_of)
         assert isinstance(self.job, ChoiceTableJob)
-        if missing := [one for column in self.job.columns for one in column.sets if one not in found]:
-            path = path_of(self.job, self.given, name)
+        if missing := [
+            name_of_set for column in self.job.columns for name_of_set in column.sets if name_of_set not in by_set
+        ]:
+            path = path_of(self.job, self.manifests, name)
             raise UserError(f"{path}: the scores lack {missing[0]}; score again")
-        return found
+        return by_set
 
     def _matrix(self, name: str, estimator: str) -> Matrix:
-        file = file_of(self.job, self.given, name, "matrix.safetensors")
-        return read_matrix(file, record_of(self.job, self.given, name), estimator)
+        file = file_of(self.job, self.manifests, name, "matrix.safetensors")
+        return read_matrix(file, record_of(self.job, self.manifests, name), estimator)
 
     def alphas(self, system: ScoredSystem) -> list[float | None]:
-        """Of each seed the α of a row that takes a blind score off, None of any other row."""
+        """α of each seed for a row that subtracts the language prior, None for any other row."""
         if system.shown != "prior_subtracted":
             return [None] * len(system.records)
         others = self.job.others if isinstance(self.job, ChoiceTableJob) else None
         held_out = [self.matrix(name, system.estimator) for name in system.held_out]
-        tokens = [one.pieces + 1 if system.per_token else None for one in held_out]
+        tokens = [matrix.pieces + 1 if system.per_token else None for matrix in held_out]
         return [
             best_alpha(m.scores, m.same, self.job.language_prior_weights, t, others)
             for m, t in zip(held_out, tokens, strict=True)
@@ -209,15 +213,15 @@ class Retrieval(Results):
 
     def read(self) -> None:
         """See :class:`Results`."""
-        store = Store(self.job, self.given)
+        store = Store(self.job, self.manifests)
         self.alpha = {system.key: store.alphas(system) for system in self.job.systems}
         for system in self.job.systems:
-            made = [
+            queries = [
                 self._queries(system, store.matrix(name, system.estimator), alpha)
                 for name, alpha in zip(system.records, self.alpha[system.key], strict=True)
             ]
             for column in self.columns:
-                self.items[system.key, column] = [one[column] for one in made]
+                self.items[system.key, column] = [by_column[column] for by_column in queries]
         self.metric = {column.key: "recall" for column in self.job.columns}
         right = store.matrix(self.job.systems[0].records[0], self.job.systems[0].estimator).same
         level = np.zeros(right.shape)
@@ -226,13 +230,13 @@ class Retrieval(Results):
     def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
         scores = matrix.scores if alpha is None else prior_subtracted(matrix.scores, alpha)
         scores = scores / (matrix.pieces + 1) if system.per_token else scores
-        found = {}
+        by_column = {}
         for column in self.job.columns:
             by_image = column.key.startswith("text")
             value = recall(scores if by_image else scores.T, matrix.same, _count(column.key))
-            # queries share one gallery, so they are no independent answers
-            found[column.key] = Items(matrix.keys, value, matrix.keys, kind="share")
-        return found
+            # queries share one gallery, so their answers are not independent
+            by_column[column.key] = Items(matrix.keys, value, matrix.keys, kind="share")
+        return by_column
 
 
 def _count(key: str) -> int:

@@ -53,31 +53,31 @@ def _seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {' '.join(map(str, numbers))}"
 
 
-def _interval_label(found: Estimate) -> tuple[str, str]:
+def _interval_label(estimate: Estimate) -> tuple[str, str]:
     """How an interval was made, and over what, in the words of the tables."""
-    of = "this checkpoint only" if found.seeds == 1 else f"mean of {found.seeds} seeds"
-    runs = "this run only" if found.seeds == 1 else "these 2 runs only"
+    of = "this checkpoint only" if estimate.seeds == 1 else f"mean of {estimate.seeds} seeds"
+    runs = "this run only" if estimate.seeds == 1 else "these 2 runs only"
     return {
         "exact": ("exact (Clopper-Pearson)", f"over test items; {of}"),
         "bootstrap": ("bootstrap", f"over test items; {of}"),
-        "seeds": ("t", f"over {found.seeds} seeds"),
+        "seeds": ("t", f"over {estimate.seeds} seeds"),
         "steps": ("moving-block bootstrap", f"over logged steps; {runs}"),
-        "splits": ("corrected resampled t", f"over {found.n} splits"),
-        "seeds and items": ("t", f"over {found.seeds} seeds and test items"),
-    }[found.kind]
+        "splits": ("corrected resampled t", f"over {estimate.n} splits"),
+        "seeds and items": ("t", f"over {estimate.seeds} seeds and test items"),
+    }[estimate.kind]
 
 
-def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "In brackets the") -> str:
+def intervals(estimates: Iterable[Estimate], numbers: Sequence[int], where: str = "In brackets the") -> str:
     """How the intervals of a table were made, and with how many resamples."""
-    every = list(found)
-    known = [one for one in every if one.low is not None]
+    all_estimates = list(estimates)
+    known = [estimate for estimate in all_estimates if estimate.low is not None]
     if not known:
         return f"No interval is known ({_seeds(numbers)})."
     by_scope: dict[str, dict[str, None]] = {}
-    for how, over in map(_interval_label, known):
-        by_scope.setdefault(over, {})[how] = None
-    kinds = ", or ".join(f"{' or '.join(hows)} {over}" for over, hows in by_scope.items())
-    draws = sorted({one.draws for one in known if one.draws is not None})
+    for kind, over in map(_interval_label, known):
+        by_scope.setdefault(over, {})[kind] = None
+    kinds = ", or ".join(f"{' or '.join(kinds_of_scope)} {over}" for over, kinds_of_scope in by_scope.items())
+    draws = sorted({estimate.draws for estimate in known if estimate.draws is not None})
     resampled = ""
     if draws:
         count = f"{draws[0]:,}" if len(draws) == 1 else f"{draws[0]:,} to {draws[-1]:,}"
@@ -97,17 +97,17 @@ def signed(value: float, decimals: int = 1) -> str:
     return f"{round(value, decimals) + 0.0:+.{decimals}f}".replace("-", "−")
 
 
-def shown(found: Estimate, decimals: int = 1) -> str:
+def shown(estimate: Estimate, decimals: int = 1) -> str:
     """A difference with its interval, ``+7.1 [5.7, 8.4]``; alone where nothing is known of how sure it is."""
-    value = signed(found.value, decimals)
-    if found.low is None or found.high is None:
+    value = signed(estimate.value, decimals)
+    if estimate.low is None or estimate.high is None:
         return value
-    return f"{value} [{signed(found.low, decimals)}, {signed(found.high, decimals)}]"
+    return f"{value} [{signed(estimate.low, decimals)}, {signed(estimate.high, decimals)}]"
 
 
-def direction(decision: Decision, found: Estimate) -> str:
+def direction(decision: Decision, estimate: Estimate) -> str:
     """A claim's direction with its scope: ``supported (methods)``."""
-    return f"{decision.direction} ({found.scope})"
+    return f"{decision.direction} ({estimate.scope})"
 
 
 def size(decision: Decision, decimals: int = 1) -> str:
@@ -123,9 +123,9 @@ def detectable(decision: Decision, decimals: int = 1) -> str:
     return "" if decision.detectable is None else f"{decision.detectable:.{decimals}f}"
 
 
-def verdict(decision: Decision, found: Estimate, decimals: int = 1) -> str:
+def verdict(decision: Decision, estimate: Estimate, decimals: int = 1) -> str:
     """Direction and size as a figure's note says them."""
-    parts = [direction(decision, found)]
+    parts = [direction(decision, estimate)]
     if decision.size not in ("", "undecided", "not tested"):
         parts.append(size(decision, decimals))
     if decision.detectable is not None:
@@ -133,15 +133,16 @@ def verdict(decision: Decision, found: Estimate, decimals: int = 1) -> str:
     return ", ".join(parts)
 
 
-def claims(how: Statistics, count: int) -> tuple[str, ...]:
+def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
-    least = f"{1 - how.level:.2g}"
+    least = f"{1 - statistics.level:.2g}"
     return (
         "Claims that the scale names: the first side is higher.",
-        f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect at "
-        f"{percent(how.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds or more).",
+        f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect "
+        f"at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds "
+        "or more).",
         "Size: larger or equivalent where the difference is more or less than the margin, else undecided.",
-        correction(count, how.order),
+        correction(count, statistics.order),
     )
 
 
@@ -154,10 +155,10 @@ def correction(count: int, order: str) -> str:
     return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."
 
 
-def claims_told(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
+def claim_sentences(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
     """What was found of those that were claimed, as a figure's note says it."""
     return [
-        f"{one.what}: {shown(one.found, decimals)}, {verdict(one.decision, one.found, decimals)}"
-        for one in contrasts
-        if one.decision is not None
+        f"{contrast.name}: {shown(contrast.estimate, decimals)}, {verdict(contrast.decision, contrast.estimate, decimals)}"
+        for contrast in contrasts
+        if contrast.decision is not None
     ]

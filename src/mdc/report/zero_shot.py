@@ -8,7 +8,7 @@ import numpy as np
 
 from mdc.plan.jobs.shown import ScoredSystem, ZeroShotTableJob
 from mdc.plan.records import UserError
-from mdc.report.given import Table, path_of, read_table
+from mdc.report.manifests import Table, path_of, read_table
 from mdc.report.results import METRICS, Results
 from mdc.report.statistics.replicates import Items, rows_of
 
@@ -27,10 +27,10 @@ class ZeroShot(Results):
         for system in self.job.systems:
             for column in self.columns:
                 self.items[system.key, column] = [self._of(system, name, column) for name in system.records]
-        told = self.first(self.job.systems[0])["probes"]
+        probes = self.first(self.job.systems[0])["probes"]
         for column in self.columns:
             self.metric[column] = METRICS["top1"]
-            self.chance[column], self.shortcut[column] = told[column]["chance"], told[column]["most_frequent"]
+            self.chance[column], self.shortcut[column] = probes[column]["chance"], probes[column]["most_frequent"]
             self.shortcut_by[column] = "the most frequent class"
 
     def _classified(self, name: str) -> dict[tuple[str, str, str], Items]:
@@ -38,34 +38,34 @@ class ZeroShot(Results):
 
         UserError if its record lacks a probe, or its items are not those that it names.
         """
-        record, path = self.record(name), path_of(self.job, self.given, name)
+        record, path = self.record(name), path_of(self.job, self.manifests, name)
         if missing := [probe for probe in self.columns if probe not in record["probes"]]:
             raise UserError(f"{path}: the record of {name} lacks {missing[0]}; make it again")
 
         def items_of(table: Table) -> dict[tuple[str, str, str], Items]:
             places = rows_of(list(zip(table["probe"], table["estimator"], strict=True)))
-            found: dict[tuple[str, str, str], Items] = {}
+            by_key: dict[tuple[str, str, str], Items] = {}
             for probe in self.columns:
                 for estimator, top1 in record["probes"][probe]["top1"].items():
                     rows = places.get((probe, estimator), [])
                     ids = tuple(str(table["item"][row]) for row in rows)
-                    groups = tuple(f"{probe}/{one}" for one in ids)
+                    groups = tuple(f"{probe}/{item}" for item in ids)
                     for shown, column in _VALUES.items():
                         if top1[column] is not None:
                             values = np.array([table[column][row] for row in rows], dtype=np.float64)
-                            items = found[probe, estimator, shown] = Items(ids, values, groups, kind="answers")
+                            items = by_key[probe, estimator, shown] = Items(ids, values, groups, kind="answers")
                             if abs(100 * items.value - top1[column]) > 1e-3:
                                 raise UserError(
                                     f"{probe}, {estimator}: the record says {top1[column]:.3f}, its items another value"
                                 )
-            return found
+            return by_key
 
         columns = ("probe", "estimator", "item", *_VALUES.values())
-        return read_table(self.job, self.given, name, "items.parquet", columns, items_of)
+        return read_table(self.job, self.manifests, name, "items.parquet", columns, items_of)
 
     def _of(self, system: ScoredSystem, name: str, column: str) -> Items:
         key = column, system.estimator, system.shown
         items = self._items_of(name)
         if key not in items:
-            raise UserError(f"{path_of(self.job, self.given, name)}: has no {' '.join(key)}; make it again")
+            raise UserError(f"{path_of(self.job, self.manifests, name)}: has no {' '.join(key)}; make it again")
         return items[key]

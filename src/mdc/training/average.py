@@ -15,11 +15,11 @@ class AveragedWeights:
     """After every ``every`` steps the average keeps the share ``decay`` of itself; in the beginning less, (1 + n) / (10 + n)
     after n updates, so that the initial weights are forgotten (as in TensorFlow's ExponentialMovingAverage).
 
-    ``how`` None: there is no average, and the model's weights stay what they are."""
+    ``config`` None: there is no average, and the model's weights stay what they are."""
 
-    def __init__(self, model: nn.Module, how: Average | None) -> None:
-        self._model, self._how = model, how
-        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()} if how is not None else {}
+    def __init__(self, model: nn.Module, average: Average | None) -> None:
+        self._model, self._how = model, average
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()} if average is not None else {}
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:

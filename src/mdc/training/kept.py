@@ -45,11 +45,11 @@ class KeptWeights:
 
     def __init__(self, state: Path, config_sha256: str) -> None:
         self._state, self._folder = state, state / FOLDER
-        self._told = {"format": WEIGHTS_FORMAT, "config_sha256": config_sha256}
+        self._metadata = {"format": WEIGHTS_FORMAT, "config_sha256": config_sha256}
 
     def save(self, kind: str, step: int, model: nn.Module) -> None:
         """Keep these weights, as a "snapshot" or as the "best" so far."""
-        save_weights(self._folder / _name(kind, step), model, self._told)
+        save_weights(self._folder / _name(kind, step), model, self._metadata)
 
     def forget_until(self, step: int) -> None:
         """Forget the weights that were not the best any more at ``step``: its state, which is saved now, makes sure that they

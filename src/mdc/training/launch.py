@@ -123,13 +123,13 @@ def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
         here += [f"--shutdown-timeout={_LEAVE}", f"--log-dir={folder}"]
         ended = _torchrun([*here, "-m", "mdc.app.cli", *arguments])
         files = sorted(Path(folder).rglob("error.json"), key=lambda path: path.stat().st_mtime_ns)
-        said = [json.loads(path.read_text(encoding="utf-8"))["message"] for path in files]
+        messages = [json.loads(path.read_text(encoding="utf-8"))["message"] for path in files]
     if isinstance(ended, signal.Signals):
-        if said:
-            raise Interrupted(said[0], ended)
+        if messages:
+            raise Interrupted(messages[0], ended)
         _end_by(ended)
     elif ended:
-        raise _failure(*ended, said)
+        raise _failure(*ended, messages)
 
 
 def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
@@ -153,11 +153,11 @@ def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
     return None
 
 
-def _failure(rank: int, code: int, said: list[str]) -> Failed:
-    if code in (2, LOST) and said:
-        return Failed(said[0], 2)
-    if code > 128 and said:  # they left on a signal that reached them and not us
-        return Failed(said[0], code)
+def _failure(rank: int, code: int, messages: list[str]) -> Failed:
+    if code in (2, LOST) and messages:
+        return Failed(messages[0], 2)
+    if code > 128 and messages:  # they left on a signal that reached them and not us
+        return Failed(messages[0], code)
     if code < 0:
         name = signal.Signals(-code).name
         return Failed(f"process {rank} was ended by {name}; saved states are kept; rerun to resume", 128 - code)

@@ -62,8 +62,8 @@ class StepMemory:
     @property
     def all(self) -> int:
         """The most that a step holds at a time."""
-        there = self.weights + self.adam + self.average + 2 * self.batch
-        return there + max(self.peak_transient, self.gradients + self.sums)
+        persistent = self.weights + self.adam + self.average + 2 * self.batch
+        return persistent + max(self.peak_transient, self.gradients + self.sums)
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
     context = job.protocol.data.context_length
     if tokens and not 3 <= tokens <= context:
         raise UserError(f"--memory {tokens}: a caption has 3 to {context} tokens, SOT and EOT included")
-    made = folder / f"data/vocabularies/{job.vocabulary}/vocabulary.json"
-    vocabulary = Vocabulary.read(made) if made.is_file() else Vocabulary.full()
+    vocabulary_file = folder / f"data/vocabularies/{job.vocabulary}/vocabulary.json"
+    vocabulary = Vocabulary.read(vocabulary_file) if vocabulary_file.is_file() else Vocabulary.full()
     index = folder / f"data/corpora/{job.corpus}/index.json"
     if tokens:
         return Captions(vocabulary, tokens, f"captions of {tokens} tokens")
@@ -204,9 +204,9 @@ class Live(TorchDispatchMode):
         self._saved: Any = weakref.WeakSet(self._known)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        tree_map_only(Tensor, self._add, found)
-        return found
+        result = func(*args, **(kwargs or {}))
+        tree_map_only(Tensor, self._add, result)
+        return result
 
     def keep(self, tensor: Tensor) -> Tensor:
         """A tensor on its way to the backward pass, which it is for :func:`torch.autograd.graph.saved_tensors_hooks`."""
@@ -233,10 +233,10 @@ class NothingDrawn(TorchFunctionMode):
     """A fake tensor has no values, so no generator may be asked for them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = dict(kwargs or {})
+        arguments = dict(kwargs or {})
         if func is torch.randn:
-            given.pop("generator", None)
-        return func(*args, **given)
+            arguments.pop("generator", None)
+        return func(*args, **arguments)
 
 
 def _bytes(tensors: list[Any]) -> int:
@@ -249,14 +249,14 @@ def _fake(mode: Any, tensor: Tensor) -> Tensor:
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
     each_tensor(value, note)
-    return found
+    return tensors
 
 
 def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
@@ -265,12 +265,12 @@ def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
     width = trimmed(tokens, job.protocol.data.context_length)
     frozen = backbone.frozen if isinstance(backbone, FrozenEncoderBackbone) else None
     draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)
-    one = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
+    image = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
     shape = (3, backbone.image_size, backbone.image_size) if frozen is None else (frozen.tokens, frozen.width)
     # equally spread draws: as many tokens are masked as in the mean
     spread = (torch.arange(width) * 0.618034) % 1
     return CaptionBatch(
-        images=one.expand(size, *shape),
+        images=image.expand(size, *shape),
         keys=[str(place) for place in range(size)],
         tokens=torch.zeros((size, width), dtype=torch.long),
         lengths=torch.full((size,), tokens),

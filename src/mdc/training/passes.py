@@ -51,9 +51,9 @@ class Passes:
             with self._shared.no_sync() if self._shared is not None and number < len(parts) else nullcontext():
                 yield part
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         """What ``work`` makes of a part."""
-        return (self._shared or self._work)(*given)
+        return (self._shared or self._work)(*inputs)
 
 
 class _Pass(nn.Module):
@@ -63,5 +63,5 @@ class _Pass(nn.Module):
         super().__init__()
         self.model, self._work = model, work
 
-    def forward(self, *given: Any) -> Any:
-        return self._work(*given)
+    def forward(self, *inputs: Any) -> Any:
+        return self._work(*inputs)

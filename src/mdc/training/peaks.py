@@ -53,11 +53,11 @@ PEAKS = {
 def peak_of(name: str, precision: str, tf32: bool) -> float | None:
     """Operations a second of the device ``name`` at most, in ``precision`` "bf16" or "fp32"; ``tf32``: whether fp32 matrices are
     multiplied as TF32. None if it is not known, or if the device has no such units: then nothing is said of it."""
-    found = next((peak for pattern, peak in PEAKS.items() if re.fullmatch(pattern, name)), None)
-    if found is None:
+    peak = next((peak for pattern, peak in PEAKS.items() if re.fullmatch(pattern, name)), None)
+    if peak is None:
         return None
-    in_fp32 = found.tf32 if tf32 and found.tf32 is not None else found.fp32
-    tera = found.bf16 if precision == "bf16" else in_fp32
+    in_fp32 = peak.tf32 if tf32 and peak.tf32 is not None else peak.fp32
+    tera = peak.bf16 if precision == "bf16" else in_fp32
     return None if tera is None else tera * 1e12
 
 

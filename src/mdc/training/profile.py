@@ -65,5 +65,5 @@ class StepProfile(AbstractContextManager["StepProfile"]):
         self._say(f"{steps} steps after the first {WARM}: {self._folder / TRACE}, {self._folder / TABLE}")
 
     @staticmethod
-    def _say(what: str) -> None:
-        print(f"profile: {what}", file=sys.stderr, flush=True)
+    def _say(message: str) -> None:
+        print(f"profile: {message}", file=sys.stderr, flush=True)

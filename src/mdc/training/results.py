@@ -42,7 +42,7 @@ def write_results(
     losses = validation_losses(out)
     best = best_step(losses)
     frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)  # weights that it takes from others
-    told = {
+    fields = {
         "inputs": inputs,
         "parameters": {
             "all": count_parameters(model),
@@ -63,7 +63,7 @@ def write_results(
         "snapshots": snapshots,
         "segments": segments,
     }
-    write_json(out / MANIFEST, record(call, "run", weights) | told)
+    write_json(out / MANIFEST, record(call, "run", weights) | fields)
     return log
 
 
@@ -72,7 +72,7 @@ def is_whole(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> bool:
     try:
         run = read_json(out / MANIFEST)
         named = run["outputs"]
-        whole = CHECKPOINT in named and all(sha256_file(out / name) == told for name, told in named.items())
+        whole = CHECKPOINT in named and all(sha256_file(out / name) == sha256 for name, sha256 in named.items())
         return bool(run["config"] == config and run["inputs"] == inputs and whole)
     except (UserError, KeyError, TypeError):
         return False

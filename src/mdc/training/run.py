@@ -94,13 +94,13 @@ def pretrain(
     if (peak := peak_here(device, job.recipe.precision)) is not None:
         from mdc.training.memory import captions_like, operations  # PyTorch's counters take seconds to import
 
-        made = operations(job, captions_like(job, corpus.index, vocabulary))
-        training = replace(training, least_seconds=made / peak)
+        flop = operations(job, captions_like(job, corpus.index, vocabulary))
+        training = replace(training, least_seconds=flop / peak)
     if job.start is not None:
         training.model.load_state_dict(starting_weights(call, job.start))
     profile = NOTHING
-    if (looked_at := call.profile) is not None:
-        profile = group.first_only(lambda: StepProfile(call.state / "profile", looked_at, device))
+    if (profiled_steps := call.profile) is not None:
+        profile = group.first_only(lambda: StepProfile(call.state / "profile", profiled_steps, device))
     done = train(training, states, runtime, profile)
     if group.rank != 0:
         return {}
@@ -141,8 +141,8 @@ def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
 def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
     """The embeddings of others that the run's decoder stands on, if it does."""
     backbone = call.job.backbone
-    asked = backbone.words if isinstance(backbone, FrozenEncoderBackbone) else None
-    return read_words(call.input(asked.job), asked, vocabulary) if asked is not None else None
+    words = backbone.words if isinstance(backbone, FrozenEncoderBackbone) else None
+    return read_words(call.input(words.job), words, vocabulary) if words is not None else None
 
 
 def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tensor | None = None) -> Training:

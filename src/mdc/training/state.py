@@ -94,10 +94,10 @@ class States:
         """Write what :func:`copied` made, with a hash of it, so that a flipped bit is noticed; the state before it stays as
         the one before. UserError if the disk does not take it."""
         latest = self.folder / LATEST
-        told = {"owner": self._owner, **asdict(position)}
-        told["sha256"] = _content_sha256(told, tensors)
+        metadata = {"owner": self._owner, **asdict(position)}
+        metadata["sha256"] = _content_sha256(metadata, tensors)
         with saving(latest), atomic_path(latest) as temporary:
-            save_file(tensors, str(temporary), metadata={"mdc": json.dumps(told, sort_keys=True)})
+            save_file(tensors, str(temporary), metadata={"mdc": json.dumps(metadata, sort_keys=True)})
             if latest.exists():
                 latest.replace(self.folder / PREVIOUS)
 
@@ -112,14 +112,14 @@ class States:
         for path in (self.folder / LATEST, self.folder / PREVIOUS):
             try:
                 with safe_open(str(path), framework="pt") as file:
-                    told = json.loads(file.metadata()["mdc"])
-                    if told.get("owner") != self._owner or step not in (None, told.get("step")):
+                    metadata = json.loads(file.metadata()["mdc"])
+                    if metadata.get("owner") != self._owner or step not in (None, metadata.get("step")):
                         continue
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-                if told.pop("sha256") != _content_sha256(told, tensors):
+                if metadata.pop("sha256") != _content_sha256(metadata, tensors):
                     raise ValueError("its content is not what was written")
-                del told["owner"]
-                position = Position(**told)
+                del metadata["owner"]
+                position = Position(**metadata)
                 _restore(tensors, model, optimizer, average)
                 return position
             except FileNotFoundError:
@@ -156,14 +156,14 @@ def _weights(model: nn.Module, average: AveragedWeights | None) -> dict[str, Ten
 @torch.no_grad()
 def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW, average: AveragedWeights | None) -> None:
     """ValueError, and nothing is changed, if these are another model's."""
-    into = _weights(model, average)
-    found = {name: t.shape for name, t in tensors.items() if not name.startswith(("optimizer.", "rng."))}
-    if found != {name: t.shape for name, t in into.items()}:
+    weights = _weights(model, average)
+    shapes = {name: t.shape for name, t in tensors.items() if not name.startswith(("optimizer.", "rng."))}
+    if shapes != {name: t.shape for name, t in weights.items()}:
         raise ValueError("it is another model's")
     torch.set_rng_state(tensors["rng.cpu"])
     if "rng.cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["rng.cuda"])
-    for name, tensor in into.items():
+    for name, tensor in weights.items():
         tensor.copy_(tensors[name])
     for name, parameter in model.named_parameters():
         prefix = f"optimizer.{name}."
@@ -173,9 +173,9 @@ def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW, ave
             optimizer.state[parameter] = saved
 
 
-def _content_sha256(told: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+def _content_sha256(metadata: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     """Hash of what is told beside the tensors, and of their names and bytes in the order of names."""
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         digest.update(name.encode())
         digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)

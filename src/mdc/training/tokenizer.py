@@ -46,17 +46,17 @@ def main(call: Call) -> None:
     job: TokenizerJob = call.job
     clear_leftovers(call.out)
     call.out.mkdir(parents=True, exist_ok=True)
-    told: dict[str, Any]
+    metrics: dict[str, Any]
     if isinstance(job.entry, GumbelVqgan):
-        tokenizer, told = _imported(job.entry, job.name), {}
+        tokenizer, metrics = _imported(job.entry, job.name), {}
     else:
-        tokenizer, told = _trained(call, job.entry)
+        tokenizer, metrics = _trained(call, job.entry)
     path = call.out / TOKENIZER
     save_weights(path, tokenizer, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
-    outputs = [path, *([call.out / PICTURE] if told else [])]
+    outputs = [path, *([call.out / PICTURE] if metrics else [])]
     # the codebook is no parameter of its own
     parameters = sum(value.numel() for value in tokenizer.state_dict().values())
-    write_json(call.out / "tokenizer.json", record(call, "tokenizer", outputs) | {"parameters": parameters} | told)
+    write_json(call.out / "tokenizer.json", record(call, "tokenizer", outputs) | {"parameters": parameters} | metrics)
     _states(call).clear()
 
 
@@ -65,9 +65,9 @@ def _imported(entry: GumbelVqgan, name: str) -> nn.Module:
     if not path.is_file():
         raise UserError(f"tokenizers.{name}: {path} is not there; mdc data check vqgan_gumbel_f8 says where to get it")
     tokenizer = tokenizer_of(entry)
-    found = weights_of_file(path)
+    state = weights_of_file(path)
     try:
-        weights = renamed(found)
+        weights = renamed(state)
     except KeyError as error:
         raise UserError(f"{path}: no Gumbel VQGAN, for it has no {error.args[0]}") from None
     fill(tokenizer, weights, path)
@@ -128,8 +128,8 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
     optimizer = torch.optim.AdamW(model.parameters(), recipe.lr, weight_decay=0.0, fused=True)
     states = _states(call)
     per_epoch = len(reader) // recipe.batch_size
-    found = states.load(model, optimizer)
-    first, steps = found.step if found is not None else 0, recipe.epochs * per_epoch
+    position = states.load(model, optimizer)
+    first, steps = position.step if position is not None else 0, recipe.epochs * per_epoch
     model.train()
     shown = progress(total=steps, initial=first, desc=call.job.job, unit="step")
     with Interrupts() as interrupts, Saver(states, _SAVE_EVERY) as saver, shown as bar:
@@ -169,15 +169,15 @@ def _measured(
     for batch in corpus_images(corpus, split, image_size=entry.image_size, batch_size=64, start=0, stop=len(reader)):
         images = pixels(batch.to(device))
         codes = tokenizer.codes(tokenizer.vectors(images))
-        again = tokenizer.images(tokenizer.codebook[codes]).clamp(-1, 1)
-        error += float(F.mse_loss(again, images, reduction="sum"))
+        reconstructed = tokenizer.images(tokenizer.codebook[codes]).clamp(-1, 1)
+        error += float(F.mse_loss(reconstructed, images, reduction="sum"))
         count += images.numel()
         counted += torch.bincount(codes.flatten().cpu(), minlength=entry.codes)
         if not shown:
-            shown = [images[:_SHOWN].cpu(), again[:_SHOWN].cpu()]
+            shown = [images[:_SHOWN].cpu(), reconstructed[:_SHOWN].cpu()]
     _picture(call.out / PICTURE, shown)
-    told = {"psnr": psnr(error / count), "used": int((counted > 0).sum()), "perplexity": perplexity(counted.numpy())}
-    return {"measured_on": split, "images": len(reader), **told}
+    metrics = {"psnr": psnr(error / count), "used": int((counted > 0).sum()), "perplexity": perplexity(counted.numpy())}
+    return {"measured_on": split, "images": len(reader), **metrics}
 
 
 def _picture(path: Path, rows: list[Tensor]) -> None:

@@ -67,8 +67,8 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
     recipe, began = job.recipe, time.monotonic()
     optimizer = build_optimizer(model, recipe, job.protocol.pretrain)
     average = AveragedWeights(model, recipe.average)
-    found = _resumed(training, states, optimizer, average)
-    computed_with, done = setting(recipe, training.device), found.step
+    start = _resumed(training, states, optimizer, average)
+    computed_with, done = setting(recipe, training.device), start.step
     snapshots, losses = snapshot_steps(recipe.snapshots, steps), validation_losses(states.folder, done)
     patience = job.start.patience if job.start is not None else None
 
@@ -84,8 +84,8 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
     batches = prefetch_to_device(training.data.batches(done), prepare, training.device)
     model.train()
     with interrupts, log, saver, profile:
-        while done < steps and metrics.asked <= SAVE and not out_of_patience(losses, patience):
-            metrics.asked = 0
+        while done < steps and metrics.requested <= SAVE and not out_of_patience(losses, patience):
+            metrics.requested = 0
             log.steps(optimizer_step(training, optimizer, done, next(batches), metrics))
             done += 1
             profile.after_step()
@@ -93,7 +93,7 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
 
             last = done == steps
             validates = last or done % recipe.validate_every == 0
-            if last or validates or done in snapshots or metrics.asked:
+            if last or validates or done in snapshots or metrics.requested:
                 log.steps(metrics.flush())  # the weights are good so far
             if done in snapshots:
                 with average.shown():
@@ -108,15 +108,15 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
                 model.train()
                 log.validation(done, held_out)
             # the last state lets a run that is killed while it writes its results start from its end
-            if last or metrics.asked or out_of_patience(losses, patience):
-                now = found.moved_to(done, computed_with, time.monotonic() - began)
+            if last or metrics.requested or out_of_patience(losses, patience):
+                now = start.moved_to(done, computed_with, time.monotonic() - began)
                 saver.begin(model, optimizer, now, average)
         saver.wait()
-        if metrics.asked > SAVE:
+        if metrics.requested > SAVE:
             group.gather_objects(done)  # none leaves, which would end the others, before the state is written
-            raise Interrupted.saved(metrics.asked, done, steps)
+            raise Interrupted.saved(metrics.requested, done, steps)
     average.apply()
-    return found.moved_to(done, computed_with)
+    return start.moved_to(done, computed_with)
 
 
 def optimizer_step(
@@ -133,27 +133,27 @@ def optimizer_step(
     constant = recipe.lr_schedule == "constant"
     lr = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
     # on a CPU it is read here, before a bad loss reaches the weights
-    found = metrics.add(step, {**measured, "grad_norm": norm}, batch.keys, lr=lr)
+    readable = metrics.add(step, {**measured, "grad_norm": norm}, batch.keys, lr=lr)
     for group in optimizer.param_groups:
         group["lr"] = lr
     optimizer.step()
     optimizer.zero_grad()
     training.objective.after_step()
-    return found
+    return readable
 
 
 def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights) -> Position:
     """Where the run stands: the first process chooses the state, since it renames a damaged one, and the others read that."""
     group, into = training.group, (training.model, optimizer, average)
-    found = states.load(*into) if group.rank == 0 else None
-    step = group.gather_objects(None if found is None else found.step)[0]
+    position = states.load(*into) if group.rank == 0 else None
+    step = group.gather_objects(None if position is None else position.step)[0]
     if group.rank and step is not None:
-        found = states.load(*into, step=step)
-        if found is None:
+        position = states.load(*into, step=step)
+        if position is None:
             raise UserError(
                 f"{states.folder}: process {group.rank} finds no state after step {step}; all need one shared folder"
             )
-    return found or Position(0)
+    return position or Position(0)
 
 
 def total_norm(parameters: list[nn.Parameter], limit: float | None) -> Tensor:

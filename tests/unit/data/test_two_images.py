@@ -137,7 +137,7 @@ def test_guessing_gets_a_quarter_a_quarter_and_a_sixth() -> None:
 def test_a_set_that_is_not_of_pairs_is_refused() -> None:
     one = _set()
     for groups in (("g0",) * len(one.items), one.items):
-        told = ScoredSet(one.items, one.images, groups, one.there, one.pieces, one.unseen, one.same_as, one.by)
+        told = ScoredSet(one.items, one.images, groups, one.present, one.pieces, one.unseen, one.same_as, one.by)
         with pytest.raises(ValueError, match="not of two images and two captions"):
             pairs_of(told)
     with pytest.raises(ValueError, match="no number"):

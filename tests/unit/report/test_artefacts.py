@@ -20,7 +20,7 @@ from test_schedules import Project
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import UserError
-from mdc.report.given import title
+from mdc.report.manifests import title
 
 World = tuple[Any, dict[str, Path]]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mdc.report.statistics.curves import above, common, difference, reached
 from mdc.report.statistics.estimate import Component, estimate, over_seeds
-from mdc.report.statistics.replicates import Items, Replicates, drawn
+from mdc.report.statistics.replicates import Items, Replicates, resampled
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def test_of_parallel_lines_the_interval_is_that_of_the_heights(seeds: int) -> No
     )
     if seeds < 3:
         names = tuple(map(str, range(images)))
-        whole = drawn({"apart": [Items(names, row, names) for row in apart]}, 20_000)["apart"]
+        whole = resampled({"apart": [Items(names, row, names) for row in apart]}, 20_000)["apart"]
         expected = estimate(whole, contrast=True)
         assert interval.kind == "bootstrap"
     else:

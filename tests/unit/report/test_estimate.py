@@ -9,7 +9,7 @@ from shown import ends
 
 from mdc.plan.records import UserError
 from mdc.report.statistics.estimate import Component, effective_df, estimate, exact, half_width, over_seeds
-from mdc.report.statistics.replicates import Items, Replicates, drawn
+from mdc.report.statistics.replicates import Items, Replicates, resampled
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -21,7 +21,7 @@ def of(values: np.ndarray, draws: int = 4000, of_group: int = 1, **more: object)
     table = np.atleast_2d(np.asarray(values, float))
     ids = tuple(map(str, range(table.shape[1])))
     groups = tuple(f"g{place // of_group}" for place in range(table.shape[1]))
-    return drawn({"x": [Items(ids, row, groups, **more) for row in table]}, draws)["x"]  # type: ignore[arg-type]
+    return resampled({"x": [Items(ids, row, groups, **more) for row in table]}, draws)["x"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("values", [rng(1).random(400) < 0.7, rng(2).normal(3, 2, 400)])
@@ -76,7 +76,7 @@ def test_resamples_on_which_it_is_not_defined_are_left_out_and_not_counted() -> 
             return np.asarray(counts[:, 0] / counts[:, :2].sum(axis=1))
 
     ids = tuple("abcde")
-    found = estimate(drawn({"x": [Items(ids, first_two, ids)]}, 20_000)["x"])
+    found = estimate(resampled({"x": [Items(ids, first_two, ids)]}, 20_000)["x"])
     assert found.draws == pytest.approx(20_000 * (1 - 0.6**5), rel=0.01)
     with pytest.raises(UserError, match="not defined on any resample"):
         estimate(Replicates(np.array([[1.0, np.nan, np.nan]]), 5, 5))

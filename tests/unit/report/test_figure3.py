@@ -88,7 +88,7 @@ def test_75_pieces_fit_the_context_and_76_do_not(tmp_path: Path, pieces: int, cu
 def test_summaries_of_small_histograms() -> None:
     even = lengths_of({1: 2, 4: 1, 9: 1, 12: 0})
     assert (even.count, even.mean, even.median, even.tokens.tolist()) == (4, (3 + 3 + 6 + 11) / 4, 4.5, [3, 6, 11])
-    assert even.told(5) == "K: mean 5.8, median 4.5, truncated at 5: 50.0 % (n = 4)"
+    assert even.legend_text(5) == "K: mean 5.8, median 4.5, truncated at 5: 50.0 % (n = 4)"
     assert [even.quantile(share) for share in (0.5, 0.51, 0.75, 1.0)] == [3, 6, 6, 11]
     assert [figure3.percent(share) for share in (0.0, 0.0004, 0.0005, 0.091)] == ["0.0 %", "< 0.1 %", "0.1 %", "9.1 %"]
 

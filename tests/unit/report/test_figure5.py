@@ -44,19 +44,22 @@ def test_with_few_seeds_the_trend_is_resampled_over_items(tmp_path: Path, seeds:
     (trend,) = trends(made, tmp_path)
     mean = values(made).mean(axis=0)
     slope, intercept = np.polyfit(LOGS, 100 * mean.mean(axis=1), 1)
-    assert (trend.line.found.value, trend.intercept) == (pytest.approx(slope), pytest.approx(intercept))
+    assert (trend.line.estimate.value, trend.intercept) == (pytest.approx(slope), pytest.approx(intercept))
     assert trend.at(2000) == pytest.approx(intercept + slope * np.log2(2000))
     off = 100 * mean.mean(axis=1) - intercept - slope * LOGS
     assert trend.residual_sd == pytest.approx(np.sqrt((off**2).sum()))  # three points, two parameters
     # by hand: the same items at every size in each resample, and numpy's line through each
     picks = np.random.default_rng(9).integers(0, 300, size=(4000, 300))
     slopes = [np.polyfit(LOGS, 100 * mean[:, pick].mean(axis=1), 1)[0] for pick in picks]
-    low, high = ends(trend.line.found)
+    low, high = ends(trend.line.estimate)
     assert (low, high) == pytest.approx(np.quantile(slopes, [0.025, 0.975]), abs=0.06)
     apart = [100 * (np.polyfit(LOGS, np.eye(3), 1)[0] * mean.std(axis=1) / np.sqrt(300))]
     assert high - low < 0.9 * 2 * 1.96 * np.sqrt((np.array(apart) ** 2).sum()), "paired by item"
     decision = trend.line.decision
-    assert decision is not None and (trend.line.found.kind, trend.line.found.scope) == ("bootstrap", "checkpoints")
+    assert decision is not None and (trend.line.estimate.kind, trend.line.estimate.scope) == (
+        "bootstrap",
+        "checkpoints",
+    )
     assert decision.p is not None and 0 < decision.p < 0.01 and decision.direction == "supported"
 
 
@@ -70,9 +73,9 @@ def test_with_three_seeds_the_trend_counts_seeds_and_items(tmp_path: Path) -> No
         per_item = np.polyfit(LOGS, 100 * values(made, probe).mean(axis=0), 1)[0]
         over_seeds = np.var(slopes, ddof=1) / len(slopes)
         whole = over_seeds + per_item.var(ddof=1) / len(per_item)
-        low, high = ends(trend.line.found)
-        assert trend.line.found.value == pytest.approx(np.mean(slopes))
-        assert (trend.line.found.kind, trend.line.found.scope) == ("seeds and items", "methods")
+        low, high = ends(trend.line.estimate)
+        assert trend.line.estimate.value == pytest.approx(np.mean(slopes))
+        assert (trend.line.estimate.kind, trend.line.estimate.scope) == ("seeds and items", "methods")
         half = (high - low) / 2
         # the items' part is a bootstrap's, and Student's quantile lies between those of 3 and of all items' degrees of freedom
         least, most = (float(stats.t.isf(0.025, df)) * np.sqrt(whole) for df in (3 + made.n, 3))
@@ -120,12 +123,12 @@ def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(
             both, flat, PAIRS, artefact="figure5", n=20_000, statistics={**statistics, "margins": margins}
         )
         found[bound] = trends(made, tmp_path / str(bound))[0].line
-        decision, (low, high) = found[bound].decision, ends(found[bound].found)
+        decision, (low, high) = found[bound].decision, ends(found[bound].estimate)
         assert decision is not None and decision.direction == "inconclusive"
         assert decision.margin == pytest.approx(bound / 3), "the rise is over three doublings"
         assert decision.detectable is not None and high - low < 2 * decision.detectable
     sizes = {bound: one.decision.size for bound, one in found.items() if one.decision}
-    assert sizes == {2.0: "equivalent", 0.5: "undecided"} and max(map(abs, ends(found[0.5].found))) < 0.5
+    assert sizes == {2.0: "equivalent", 0.5: "undecided"} and max(map(abs, ends(found[0.5].estimate))) < 0.5
 
 
 def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_function_words_are_as_strong_as_their_gradients_over_those_of_all_words
             values = [strength(step, seed, places) for seed in seeds]
             assert told[kind].value == pytest.approx(np.mean(values)), "EOT is left out"
     (_, claim) = found.claims()
-    assert (claim.first.key, claim.label, claim.found.value) == ("c/mdc", "function words", 0), (
+    assert (claim.first.key, claim.label, claim.estimate.value) == ("c/mdc", "function words", 0), (
         "both worlds have one norm"
     )
     assert claim.decision is not None and claim.decision.margin is None
@@ -144,7 +144,7 @@ def test_three_seeds_are_a_source_of_their_own(tmp_path: Path) -> None:
     seeds = (0, 1, 2)
     three = Positions(*positions_world(tmp_path, seeds))
     (contrast,) = three.claims()
-    claim, decision = contrast.found, contrast.decision
+    claim, decision = contrast.estimate, contrast.decision
     falls = []
     for seed in seeds:
         pairs = zip(_gains("mdc", seed, "prefix"), _gains("arc", seed, "prefix"), strict=True)

@@ -11,14 +11,14 @@ from shown import read_rows
 
 from mdc.plan.records import UserError
 from mdc.report.figures import repetition
-from mdc.report.figures.repetition import Repetition, Seen, times
+from mdc.report.figures.repetition import Exposure, Repetition, times
 
 
 def test_who_has_seen_what(tmp_path: Path) -> None:
     made = RepeatedWorld()
     found = Repetition(made.job, made.write(tmp_path))
     assert found.seen == {
-        "once": Seen(800, 800, False), "four": Seen(800, 3200, False), "fresh": Seen(3200, 3200, True)
+        "once": Exposure(800, 800, False), "four": Exposure(800, 3200, False), "fresh": Exposure(3200, 3200, True)
     }  # fmt: skip
     assert [found.seen[name].passes for name in REPEATED] == [1, 4, 1]
     lines = found.lines(made.job.systems)

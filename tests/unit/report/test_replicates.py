@@ -13,7 +13,7 @@ from mdc.plan.records import UserError
 from mdc.report.statistics import replicates
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.metrics import mean_average_precision
-from mdc.report.statistics.replicates import Items, Replicates, as_records, counted, drawn, mean
+from mdc.report.statistics.replicates import Items, Replicates, as_records, counted, mean, resampled
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -30,7 +30,7 @@ def items(of: object, groups: Sequence[object] | None = None, n: int | None = No
 
 def rows(*columns: Items, draws: int = 20_000) -> list[np.ndarray]:
     """The replicates of each, (R,)."""
-    found = drawn({place: [one] for place, one in enumerate(columns)}, draws)
+    found = resampled({place: [one] for place, one in enumerate(columns)}, draws)
     return [found[place].values[0, 1:] for place in range(len(columns))]
 
 
@@ -50,7 +50,7 @@ def test_means_of_groups_have_the_exact_distribution_on_a_small_case() -> None:
     as_counts = items(lambda counts: counts @ x / counts.sum(axis=1), groups, n=5)
     by_mean, by_counts = rows(items(x, groups), as_counts, draws=100_000)
     assert same_law(by_mean, exact) and np.allclose(by_mean, by_counts, atol=1e-12)
-    assert drawn({"x": [items(x, groups)]}, 5)["x"].values[0, 0] == x.mean()
+    assert resampled({"x": [items(x, groups)]}, 5)["x"].values[0, 0] == x.mean()
 
 
 def test_parts_are_averaged_over_those_that_a_resample_has() -> None:
@@ -103,7 +103,7 @@ def test_a_column_may_lack_images_that_another_has() -> None:
 def test_an_average_has_the_variance_of_independent_columns() -> None:
     parts = [rng(1).normal(5, 1, 200), rng(2).normal(1, 3, 50), rng(3).normal(0, 2, 800)]
     columns = {place: [items(x, [f"{place} {i}" for i in range(len(x))])] for place, x in enumerate(parts)}
-    found = estimate(mean(list(drawn(columns, 20_000).values())))
+    found = estimate(mean(list(resampled(columns, 20_000).values())))
     assert found.value == pytest.approx(np.mean([x.mean() for x in parts])) and (found.n, found.groups) == (1050, 50)
     error = np.sqrt(sum(x.var() / len(x) for x in parts) / 9 * 50 / 49)
     assert found.se == pytest.approx(error, rel=0.03)
@@ -136,7 +136,7 @@ def test_only_what_is_biased_is_shifted_to_its_value() -> None:
         )
         (row,) = rows(one, draws=300)
         assert row.mean() == pytest.approx(one.value)
-        found = estimate(drawn({"x": [one]}, 300)["x"])
+        found = estimate(resampled({"x": [one]}, 300)["x"])
         assert found.low is not None and found.high is not None
         assert 0.5 * spread < (found.high - found.low) / (2 * 1.96) < 2 * spread
         inside += found.low <= np.mean(fresh) <= found.high
@@ -147,7 +147,7 @@ def test_only_what_is_biased_is_shifted_to_its_value() -> None:
 
 def test_trainings_that_are_equal_in_all_columns_are_one_record() -> None:
     x, y = rng(1).normal(size=(3, 60)), rng(2).normal(size=60)
-    made = drawn(
+    made = resampled(
         {"trained": [items(row) for row in x], "frozen": [items(y)] * 3, "constant": [items(y.copy()) for _ in "abc"]},
         50,
     )
@@ -167,13 +167,13 @@ def test_what_cannot_be_resampled_is_refused_by_its_name() -> None:
     with pytest.raises(UserError, match="the result of item 1 is no finite number"):
         items([1.0, np.nan, 2.0])
     with pytest.raises(UserError, match="not defined on the items"):
-        drawn({"x": [items(lambda counts: np.full(len(counts), np.nan), n=9)]}, 5)
+        resampled({"x": [items(lambda counts: np.full(len(counts), np.nan), n=9)]}, 5)
     with pytest.raises(UserError, match="5 items in 1 group"):
-        drawn({"x": [items(np.ones(5), "aaaaa")]}, 5)
+        resampled({"x": [items(np.ones(5), "aaaaa")]}, 5)
     with pytest.raises(UserError, match="2 items in 1 group"):
-        drawn({"x": [items(np.ones(2), "aa")], "y": [items(np.ones(4), "abcd")]}, 5)
+        resampled({"x": [items(np.ones(2), "aa")], "y": [items(np.ones(4), "abcd")]}, 5)
     with pytest.raises(UserError, match="x, y: its seeds were not tested on the same items"):
-        drawn({("x", "y"): [items(np.ones(2)), items(np.ones(3))]}, 5)
+        resampled({("x", "y"): [items(np.ones(2)), items(np.ones(3))]}, 5)
     for of, groups in (([], []), ([1.0, 2.0], "abc")):
         with pytest.raises(UserError, match="one or more, and one value and group each"):
             items(of, groups)

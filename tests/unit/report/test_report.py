@@ -26,8 +26,8 @@ from mdc.report import index_page, published, words
 from mdc.report.csv_file import csv_text
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
-from mdc.report.given import table_of
 from mdc.report.items import items_of
+from mdc.report.manifests import table_of
 from mdc.report.results import Results
 from mdc.report.statistics.replicates import Items
 from mdc.report.tables import table1

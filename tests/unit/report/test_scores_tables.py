@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdc.report.held_out import blind_scores, prior_subtracted, recall
+from mdc.report.held_out import mismatched_scores, prior_subtracted, recall
 from mdc.report.scored_sets import log_mean_exp, right_share, scores_of
-from mdc.report.statistics.replicates import Items, drawn
+from mdc.report.statistics.replicates import Items, resampled
 
 
 def test_a_tie_among_k_counts_one_kth() -> None:
@@ -39,7 +39,7 @@ def test_a_table_of_scores_is_read_by_set_estimator_item_and_option() -> None:
     table |= {"others": [[n, -n] for n in order], "image": [f"i{x}" for x in table["item"]], "group": table["item"]}
     one = scores_of(table)["s"]
     assert set(one.by) == {"likelihood", "cosine"} and one.images == tuple(f"i{item}" for item in one.items)
-    assert one.there.tolist() == [[True, True, item == "b"] for item in one.items]
+    assert one.present.tolist() == [[True, True, item == "b"] for item in one.items]
     for n, (item, option, how) in enumerate(rows):
         at = one.items.index(item), option
         assert (one.by[how].own[at], one.by[how].constant_error[at]) == (n, 300 + n)
@@ -71,7 +71,7 @@ def test_recall_is_its_mean_over_all_orders_of_ties() -> None:
             assert recall(scores, right, count)[0] == pytest.approx(np.mean(found))
 
 
-def test_blind_scores_leave_out_the_image_that_is_asked_about() -> None:
+def test_mismatched_scores_leave_out_the_image_that_is_asked_about() -> None:
     """Against a loop, also where one image alone has all of the probability, or two have the same."""
     rng = np.random.default_rng(3)
     scores = rng.normal(size=(7, 7)) * 40
@@ -81,18 +81,18 @@ def test_blind_scores_leave_out_the_image_that_is_asked_about() -> None:
         others = [scores[other, caption] for other in range(7) if other != image]
         top = max(others)
         expected = top + np.log(np.mean([np.exp(other - top) for other in others]))
-        assert blind_scores(scores)[image, caption] == pytest.approx(expected, rel=1e-12)
+        assert mismatched_scores(scores)[image, caption] == pytest.approx(expected, rel=1e-12)
         assert prior_subtracted(scores, 0.5)[image, caption] == pytest.approx(scores[image, caption] - 0.5 * expected)
 
 
-def test_blind_scores_of_some_images_are_of_as_many_others() -> None:
+def test_mismatched_scores_of_some_images_are_of_as_many_others() -> None:
     scores = np.random.default_rng(4).normal(size=(6, 6))
-    found = blind_scores(scores, 2)
+    found = mismatched_scores(scores, 2)
     for image in range(6):
         pairs = itertools.combinations([other for other in range(6) if other != image], 2)
         means = [np.log(np.exp(scores[list(pair)]).mean(axis=0)) for pair in pairs]
         assert any(found[image] == pytest.approx(mean) for mean in means)
-    assert blind_scores(scores, 5) == pytest.approx(blind_scores(scores))
+    assert mismatched_scores(scores, 5) == pytest.approx(mismatched_scores(scores))
 
 
 def test_a_column_of_parts_is_the_mean_of_its_parts_and_so_are_its_resamples() -> None:
@@ -103,7 +103,7 @@ def test_a_column_of_parts_is_the_mean_of_its_parts_and_so_are_its_resamples() -
     parts = tuple("a" if n < 50 else "b" for n in range(60))
     column = Items(tuple(map(str, range(60))), values, groups, parts)
     assert column.value == pytest.approx((values[:50].mean() + values[50:].mean()) / 2)
-    found = drawn({"column": [column]}, 4000)["column"].values[0, 1:]
+    found = resampled({"column": [column]}, 4000)["column"].values[0, 1:]
     brute = []
     for _ in range(4000):
         picks = rng.integers(0, 30, size=30)

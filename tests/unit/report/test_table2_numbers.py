@@ -79,12 +79,12 @@ def test_each_row_chooses_by_its_own_rule(shown: str, estimator: str, per_token:
     found = shown_scores(system(shown, estimator, per_token), one, 0.75)
     shares = []
     for n in range(ITEMS):
-        options = [k for k in range(OPTIONS) if one.there[n, k]]
+        options = [k for k in range(OPTIONS) if one.present[n, k]]
         scores = [_brute(one, shown, estimator, per_token, 0.75, n, k) for k in options]
         assert found[n, options].tolist() == pytest.approx(scores, rel=1e-12)
         top = [k for k, score in zip(options, scores, strict=True) if score == max(scores)]
         shares.append(1 / len(top) if 0 in top else 0.0)
-    assert right_share(found, one.there).tolist() == pytest.approx(shares)
+    assert right_share(found, one.present).tolist() == pytest.approx(shares)
     assert 0 < np.mean(shares) < 1
 
 
@@ -94,7 +94,7 @@ def test_each_row_has_the_error_of_its_own_score(shown: str, per_token: bool) ->
     one, alpha = scored_set(), 0.75
     scored = one.by["monte_carlo"]
     found = shown_errors(system(shown, per_token=per_token), one, alpha)
-    for n, k in np.argwhere(one.there).tolist():
+    for n, k in np.argwhere(one.present).tolist():
         own, blind = scored.error[n, k], scored.mismatched_error[n, k]
         shared = scored.mismatched_covariance[n, k]
         expected = {
@@ -112,7 +112,7 @@ def test_each_row_has_the_error_of_its_own_score(shown: str, per_token: bool) ->
 def test_items_that_count_with_and_without_equal_options_and_unseen_pieces() -> None:
     one = scored_set()
     for n in range(ITEMS):
-        options = [k for k in range(OPTIONS) if one.there[n, k]]
+        options = [k for k in range(OPTIONS) if one.present[n, k]]
         distinct = all(one.same_as[n, k] != 0 for k in options if k)
         trained = all(one.unseen[n, k] == 0 for k in options)
         found = [bool(kept_items(one, kept)[n]) for kept in ("all", "distinct", "trained")]
@@ -153,7 +153,7 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     assert items.parts == tuple(one.groups[n] for n in wanted)
     assert (
         isinstance(items.of, np.ndarray)
-        and items.of.tolist() == right_share(one.by["monte_carlo"].own, one.there)[wanted].tolist()
+        and items.of.tolist() == right_share(one.by["monte_carlo"].own, one.present)[wanted].tolist()
     )
 
 
@@ -163,14 +163,16 @@ def test_the_ceiling_is_what_a_perfect_scorer_reaches(ties: str) -> None:
     option first, last, or in the mean over all places."""
     one, expected = scored_set(), []
     for n in range(ITEMS):
-        options = [k for k in range(OPTIONS) if one.there[n, k]]
+        options = [k for k in range(OPTIONS) if one.present[n, k]]
         scores = {k: float(one.same_as[n, k] == 0) for k in options}
         wrong = options[1:]
         orders: list[tuple[int, ...]] = [(0, *wrong)] if ties == "right" else [(*wrong, 0)]
         orders = list(itertools.permutations(options)) if ties == "shared" else orders
         expected.append(sum(max(order, key=lambda k: scores[k]) == 0 for order in orders) / len(orders))
     assert one.ceiling(ties).tolist() == pytest.approx(expected)
-    assert (np.mean(expected) == 1) == (ties == "right") and one.chance.tolist() == [1 / row.sum() for row in one.there]
+    assert (np.mean(expected) == 1) == (ties == "right") and one.chance.tolist() == [
+        1 / row.sum() for row in one.present
+    ]
 
 
 def test_a_set_that_stands_twice_is_once_in_the_average() -> None:

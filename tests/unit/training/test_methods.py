@@ -93,7 +93,7 @@ def test_one_ratio_without_a_weight_is_bert_and_all_masked_is_parallel_decoding(
     for method in (plain, entry):
         found = supervise(method, toy.PROTOCOL, toy.MASK, batch, 64)
         assert all(torch.equal(ours, theirs) for ours, theirs in zip(found[:4], expected[:4], strict=True))
-        assert not found.told
+        assert not found.extra_inputs
     assert 0 < int(expected.normaliser) <= int((batch.lengths - 1).sum())
     if ratio == 1.0:  # nothing of the caption is left to see but SOT
         assert expected.normaliser == (batch.lengths - 1).sum()

@@ -253,7 +253,7 @@ def test_which_samples_cappa_decodes_in_parallel_follows_from_their_own_draw() -
     whole = cappa.supervise(many, 2000, toy.MASK)
     alone = replace(many, tokens=many.tokens[7:8], lengths=many.lengths[7:8], jitter=many.jitter[7:8], keys=["x"])
     assert torch.equal(cappa.supervise(alone, 1, toy.MASK).inputs[0], whole.inputs[7])
-    parallel = whole.told["parallel"]
+    parallel = whole.extra_inputs["parallel"]
     assert abs(float(parallel.float().mean()) - 0.75) < 0.03
     assert bool((whole.inputs[parallel] == toy.MASK).all()) and torch.equal(
         whole.inputs[~parallel], many.tokens[~parallel]
@@ -324,11 +324,11 @@ def test_suffix_masks_hide_exactly_what_is_behind_a_uniform_place(name: str) -> 
 def test_so_many_patches_are_kept_in_training_and_all_of_them_on_held_out_pairs(share: float, kept: int) -> None:
     method = toy.METHODS["mdc"].model_copy(update={"patches_kept": share})
     batch = toy.batch(64, draws=True)
-    told = masked.supervise(method, toy.PROTOCOL, toy.MASK, batch, 64).told["kept"]
+    told = masked.supervise(method, toy.PROTOCOL, toy.MASK, batch, 64).extra_inputs["kept"]
     assert told.shape == (64, kept) and int(told.min()) == 0 and int(told.max()) == 3
     assert all(len(set(row)) == kept for row in told.tolist())
     held_out = replace(batch, condition=None)
-    assert not masked.supervise(method, toy.PROTOCOL, toy.MASK, held_out, 64).told
+    assert not masked.supervise(method, toy.PROTOCOL, toy.MASK, held_out, 64).extra_inputs
 
 
 def test_an_untrained_decoder_that_is_told_the_time_is_one_that_is_not() -> None:

@@ -24,10 +24,10 @@ class AccuracyPanels:
     """The panels of a figure. ``trained``, ``untrained``: the numbers of systems with and without a corpus; ``styles``: once for
     the figure, so that a method that only some panels have changes no colour in the others; ``methods``: their labels."""
 
-    def __init__(self, found: Results) -> None:
-        self.found = found
-        self.trained = [n for n in found.numbers if n.system.corpus]
-        self.untrained = [n for n in found.numbers if not n.system.corpus]
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.trained = [n for n in results.numbers if n.system.corpus]
+        self.untrained = [n for n in results.numbers if not n.system.corpus]
         self.styles = method_styles(n.method_key for n in self.trained)
         self.methods = {n.method_key: n.system.method.label for n in self.trained}
         self._drawn: dict[str, Number] = {}
@@ -60,10 +60,10 @@ class AccuracyPanels:
             method = far[0].system.method.label  # said once, since all of them are of it
             names = [self._name(n) for n in far]
             names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
-            told = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
+            levels = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
             ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no line of the grid through the words
             style: dict[str, Any] = {"fontsize": 7.5, "color": _GREY, "va": "bottom", "bbox": ground}
-            panel.text(0.02, 0.015, f"↓ {told}", transform=panel.transAxes, **style)
+            panel.text(0.02, 0.015, f"↓ {levels}", transform=panel.transAxes, **style)
         return here
 
     def point(self, panel: Axes, x: float, number: Number) -> None:
@@ -78,8 +78,8 @@ class AccuracyPanels:
 
     def finish(self, figure: Figure, title: str, handles: Sequence[Any], bars: str, note: str) -> None:
         """The title, and below all panels the legend with what ``bars`` are and a ``note``."""
-        found = self.found
-        headline(figure, f"{title} linear probing of {', '.join(found.backbones)}, {found.scale_text}")
+        results = self.results
+        headline(figure, f"{title} linear probing of {', '.join(results.backbones)}, {results.scale_text}")
         keys = dict.fromkeys(n.system.key for n in self.untrained)
         lines = [
             line_handle((_GREY, ""), self._name(self._drawn[key]), _DASHES[i % 2], linewidth=1.2)
@@ -87,7 +87,7 @@ class AccuracyPanels:
             if key in self._drawn
         ]
         bottom_legend(
-            figure, [*handles, *lines], f"{words.intervals(found.levels.values(), found.job.seeds, bars)}{note}"
+            figure, [*handles, *lines], f"{words.intervals(results.levels.values(), results.job.seeds, bars)}{note}"
         )
 
     def _name(self, number: Number) -> str:

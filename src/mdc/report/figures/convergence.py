@@ -17,7 +17,7 @@ from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing
 from mdc.report.frame import Number, write_contrasts, write_levels
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 
 SHOWN = {
@@ -34,42 +34,42 @@ SHOWN = {
 _APART = 1.6  # per cent of the steps: from a method's marker to the next one's
 
 
-def make(job: ConvergenceJob, given: Given, out: Path) -> None:
+def make(job: ConvergenceJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its comparisons into ``out``; errors as of Table 1."""
-    found = Results(job, given)
+    results = Results(job, manifests)
     more: dict[str, list[Any]] = {
-        "share": [job.shares.get(n.system.key) for n in found.numbers],
-        "samples_seen": [found.training(n.system, "samples_seen") for n in found.numbers],
+        "share": [job.shares.get(n.system.key) for n in results.numbers],
+        "samples_seen": [results.training(n.system, "samples_seen") for n in results.numbers],
     }
-    write_levels(out / "figure_convergence.csv", job, found.numbers, **more)
-    write_contrasts(out / "figure_convergence_contrasts.csv", job, found.contrasts())
-    draw(found, job.shares, [out / f"figure_convergence.{ending}" for ending in ("png", "svg", "pdf")])
+    write_levels(out / "figure_convergence.csv", job, results.numbers, **more)
+    write_contrasts(out / "figure_convergence_contrasts.csv", job, results.contrasts())
+    draw(results, job.shares, [out / f"figure_convergence.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def draw(found: Results, shares: Mapping[str, float], paths: Sequence[Path]) -> None:
+def draw(results: Results, shares: Mapping[str, float], paths: Sequence[Path]) -> None:
     """A panel for each measure and corpus, a row a measure where there are several corpora: every method over the share of its
     steps."""
-    shown, corpora = AccuracyPanels(found), list(found.corpora.items())
+    shown, corpora = AccuracyPanels(results), list(results.corpora.items())
     shown.methods = {n.method_key: n.system.method.label for n in shown.trained if shares[n.system.key] == 1}
-    across = len(corpora) if len(corpora) > 1 else min(2, len(found.measures))
-    places = list(itertools.product(found.measures, corpora))
+    across = len(corpora) if len(corpora) > 1 else min(2, len(results.measures))
+    places = list(itertools.product(results.measures, corpora))
     rows, ticks = math.ceil(len(places) / across), sorted({100 * share for share in shares.values()})
     with drawing(WIDTH if across > 1 else NARROW, 2.4 * rows + 1.6, paths) as figure:
         axes = figure.subplots(rows, across, squeeze=False, sharey="row" if len(corpora) > 1 else "none").ravel()
         for panel, (measure, (corpus, label)) in zip(axes, places, strict=False):
-            here = shown.axis(panel, found.name(measure), first=(corpus, label) == corpora[0])
+            here = shown.axis(panel, results.name(measure), first=(corpus, label) == corpora[0])
             _lines(panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], shares)
-            if measure == found.measures[0] and len(corpora) > 1:
+            if measure == results.measures[0] and len(corpora) > 1:
                 panel.set_title(label)
             panel.set_xlim(0, 100 + 3 * _APART)
             panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             panel.set_xlabel("share of the steps done (%)")
         for panel in axes[len(places) :]:
             panel.set_visible(False)
-        last = {found.training(n.system, "steps") for n in shown.trained if shares[n.system.key] == 1}
+        last = {results.training(n.system, "steps") for n in shown.trained if shares[n.system.key] == 1}
         note = f" All steps: {' or '.join(count_words(n) for n in sorted(filter(None, last)))}."
-        if claims := words.claims_told(found.claims()):
-            note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
+        if claims := words.claim_sentences(results.claims()):
+            note += f" Of {results.name(results.primary_measure)}, in points: {'; '.join(claims)}."
         title = "Convergence:" if len(corpora) > 1 else f"Convergence on {corpora[0][1]}:"
         shown.finish(figure, title, shown.handles(1.3), "Bars:", note)
 

@@ -162,7 +162,7 @@ def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:
     from matplotlib.legend_handler import HandlerTuple
 
     # a letter of 8 points is about 0.063 inches wide, a handle with its gaps 0.55
-    labels = [str((one[0] if isinstance(one, tuple) else one).get_label()) for one in handles]
+    labels = [str((handle[0] if isinstance(handle, tuple) else handle).get_label()) for handle in handles]
     widest = max(0.063 * len(label) + 0.55 for label in labels)
     inches = figure.get_figwidth()
     columns = max(1, min(len(handles), int(inches / widest)))

@@ -1,6 +1,6 @@
-"""Figure 3: how long captions are after tokenisation, one distribution a corpus, with the context that cuts them.
+"""Figure 3: caption lengths after tokenisation, one distribution for each corpus, and the context length that truncates them.
 
-Lengths are counted in tokens as a model reads them: CLIP pieces, SOT and EOT.
+Lengths are in tokens as a model reads them: BPE tokens, SOT and EOT.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mdc.plan.jobs.shown import CaptionSet, LengthsJob
 from mdc.plan.records import UserError, read_json, write_text
 from mdc.report.figures.drawing import Axes, drawing, headline, line_handle
-from mdc.report.given import Given, path_of
+from mdc.report.manifests import Manifests, path_of
 
 SHOWN = {
     "artefacts": {"figure3": {"title": "Figure 3: caption lengths"}},
@@ -40,20 +40,19 @@ _STYLES: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-def make(job: LengthsJob, given: Given, out: Path) -> None:
-    """Write the figure and its two csv files into ``out``; no caption is read again.
+def make(job: LengthsJob, manifests: Manifests, out: Path) -> None:
+    """Write the figure and its two csv files into ``out``, from the histograms in the sets' indexes.
 
-    Everything is computed from the histograms in the indexes ``given``. UserError if one is missing, of another set, or
-    holds no lengths.
+    UserError if an index is missing, of another set, or holds no lengths.
     """
     import pandas as pd  # here: it takes half a second to import
 
-    corpora = [Lengths.of(one, read_json(path_of(job, given, one.job)), given[one.job]) for one in job.sets]
+    corpora = [Lengths.of(s, read_json(path_of(job, manifests, s.job)), manifests[s.job]) for s in job.sets]
     each = pd.concat([pd.DataFrame(one.each()) for one in corpora])
     whole = pd.DataFrame([one.summary(job.context_length) for one in corpora])
     for name, frame in (("figure3.csv", each), ("figure3_summary.csv", whole)):
-        told = frame.assign(scale=job.scale, records=frame["corpus"].map({one.key: one.job for one in job.sets}))
-        write_text(out / name, told.to_csv(index=False, lineterminator="\n"))
+        table = frame.assign(scale=job.scale, records=frame["corpus"].map({one.key: one.job for one in job.sets}))
+        write_text(out / name, table.to_csv(index=False, lineterminator="\n"))
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
     draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
 
@@ -68,22 +67,22 @@ class Lengths:
     captions: NDArray[np.int64]
 
     @classmethod
-    def of(cls, one: CaptionSet, index: dict[str, Any], path: Path) -> Lengths:
-        """From the histogram {CLIP pieces without SOT and EOT: captions} in the ``index`` at ``path``; UserError if it is not of
-        that set, or counts no caption."""
-        if index.get("kind") not in ("corpus", "texts") or index.get("name") != one.key:
-            raise UserError(f"{path}: figure 3 needs the index of {one.job}, this is of {index.get('name')!r}")
+    def of(cls, shown: CaptionSet, index: dict[str, Any], path: Path) -> Lengths:
+        """From the histogram {BPE tokens without SOT and EOT: captions} in the ``index`` at ``path``; UserError if the index is
+        of another set, or counts no caption."""
+        if index.get("kind") not in ("corpus", "texts") or index.get("name") != shown.key:
+            raise UserError(f"{path}: figure 3 needs the index of {shown.job}, this is of {index.get('name')!r}")
         try:
-            listed = index["captions"]["per_split"][one.split]["histogram"]
-            found = {int(pieces): count for pieces, count in listed.items() if count}
+            listed = index["captions"]["per_split"][shown.split]["histogram"]
+            counts = {int(pieces): count for pieces, count in listed.items() if count}
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(f"{path}: has no caption lengths of split {one.split!r}; make the set again") from None
-        if not all(pieces >= 0 and type(count) is int and count > 0 for pieces, count in found.items()):
-            raise UserError(f"{path}: a caption length or a count of split {one.split!r} is no whole number from 0")
-        if not found:
-            raise UserError(f"figure 3: {one.label} has no caption")
-        pieces = sorted(found)
-        return cls(one.key, one.label, np.array(pieces) + ENDS, np.array([found[length] for length in pieces]))
+            raise UserError(f"{path}: has no caption lengths of split {shown.split!r}; make the set again") from None
+        if not all(pieces >= 0 and type(count) is int and count > 0 for pieces, count in counts.items()):
+            raise UserError(f"{path}: a caption length or a count of split {shown.split!r} is no whole number from 0")
+        if not counts:
+            raise UserError(f"figure 3: {shown.label} has no caption")
+        pieces = sorted(counts)
+        return cls(shown.key, shown.label, np.array(pieces) + ENDS, np.array([counts[length] for length in pieces]))
 
     @property
     def count(self) -> int:
@@ -92,7 +91,7 @@ class Lengths:
 
     @property
     def mean(self) -> float:
-        """Tokens a caption."""
+        """Tokens per caption."""
         return float((self.tokens * self.captions).sum() / self.count)
 
     @property
@@ -111,7 +110,7 @@ class Lengths:
         return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
 
     def each(self) -> dict[str, Any]:
-        """Columns of a line for each length: pieces, tokens (with SOT and EOT), captions, and their share."""
+        """Columns, one line for each length: pieces (BPE tokens), tokens (with SOT and EOT), captions, and their share."""
         counted = {"pieces": self.tokens - ENDS, "tokens": self.tokens, "captions": self.captions}
         return {"corpus": self.key, "label": self.label, **counted, "share": self.captions / self.count}
 
@@ -129,7 +128,7 @@ class Lengths:
             "unit": "tokens a caption, SOT and EOT counted",
         }
 
-    def told(self, context_length: int) -> str:
+    def legend_text(self, context_length: int) -> str:
         """What the legend says of a corpus."""
         cut = f"truncated at {context_length}: {percent(self.truncated(context_length))}"
         return f"{self.label}: mean {self.mean:.1f}, median {self.median:g}, {cut} (n = {self.count:,})"
@@ -141,12 +140,12 @@ def percent(share: float) -> str:
 
 
 def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path], title: str) -> None:
-    """The distributions over one another, a line at the context's end; a marker stands at each median."""
-    # to the longest captions but for a thousandth, and a little beyond the context, so that its end is seen
+    """The distributions in one panel, a line at the context's end, a marker at each median."""
+    # to the 99.9 % quantile, and a little beyond the context, so that its end is seen
     last = max(context_length + 6, *(min(one.quantile(0.999), 2 * context_length) + 2 for one in corpora))
     with drawing(7.2, 3.3 + 0.19 * len(corpora), paths) as figure:
         panel = figure.subplots()
-        handles = [_one(panel, one, number, context_length) for number, one in enumerate(corpora)]
+        handles = [_draw_corpus(panel, one, number, context_length) for number, one in enumerate(corpora)]
         panel.set_xlim(0, last)
         panel.set_ylim(bottom=0)
         panel.margins(y=0.08)
@@ -168,7 +167,7 @@ def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path],
         figure.legend(handles=handles, loc="outside lower left", handlelength=3.2, title=note, alignment="left")
 
 
-def _one(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any:
+def _draw_corpus(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any:
     colour, line, marker = _STYLES[number % len(_STYLES)]
     dense = np.zeros(int(lengths.tokens[-1]) + 2)
     dense[lengths.tokens] = 100 * (lengths.captions / lengths.count)
@@ -179,4 +178,4 @@ def _one(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any
     top = dense[[int(np.floor(median)), int(np.ceil(median))]].mean()
     edge: dict[str, Any] = {"markeredgecolor": "white", "markersize": 6.5}
     panel.plot([median], [top], marker, color=colour, zorder=4, clip_on=False, **edge)
-    return line_handle((colour, marker), lengths.told(context_length), line, linewidth=1.4, **edge)
+    return line_handle((colour, marker), lengths.legend_text(context_length), line, linewidth=1.4, **edge)

@@ -14,7 +14,7 @@ from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels
 from mdc.report.figures.drawing import MARKER, Axes, drawing, line_handle
 from mdc.report.frame import Number, write_contrasts, write_levels
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 
 SHOWN = {
@@ -32,12 +32,12 @@ _ALL = 100.0  # per cent: every piece masked
 _EDGE, _APART = 7.0, 5.0  # per cent: from there to the marker of a method that draws its ratio, and to the next one's
 
 
-def make(job: ProbingJob, given: Given, out: Path) -> None:
+def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its contrasts into ``out``; errors as of Table 1.
 
     There is no average of several columns: each has panels of its own.
     """
-    probing = Results(job, given, averages=False)
+    probing = Results(job, manifests, averages=False)
     ratios = [_ratios(number.system) for number in probing.numbers]
     low, high = [least for least, _ in ratios], [greatest for _, greatest in ratios]
     write_levels(out / "figure4.csv", job, probing.numbers, mask_ratio_low=low, mask_ratio_high=high)
@@ -71,7 +71,9 @@ def draw(probing: Results, paths: Sequence[Path]) -> None:
         for row, name in zip(axes, columns.values(), strict=True):
             for panel, corpus in zip(row, corpora, strict=True):
                 here = shown.axis(panel, name, first=panel is row[0])
-                _one(panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], places)
+                _draw_panel(
+                    panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], places
+                )
         for panel, label in zip(axes[0], corpora.values(), strict=True):
             panel.set_title(label)
         ticks = fixed or [0, 25, 50, 75, _ALL]
@@ -83,7 +85,7 @@ def draw(probing: Results, paths: Sequence[Path]) -> None:
         shown.finish(figure, title, _handles(shown), "Bars and bands:", note)
 
 
-def _one(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], places: Mapping[str, float]) -> None:
+def _draw_panel(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], places: Mapping[str, float]) -> None:
     for number in numbers:
         if _fixed(number) is None:
             _level(panel, number, shown.styles[number.method_key][0])
@@ -112,25 +114,25 @@ def _curve(numbers: Sequence[Number]) -> list[Number]:
 
 def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
     """No label that would touch the next one shown: of three panels and more, 90 beside 100."""
-    least, next_, found = 12 if panels > 2 else 8, math.inf, []
+    least, next_, labels = 12 if panels > 2 else 8, math.inf, []
     for tick in reversed(ticks):
         fits = next_ - tick >= least
-        found.append(f"{tick:g}" if fits else "")
+        labels.append(f"{tick:g}" if fits else "")
         next_ = tick if fits else next_
-    return found[::-1]
+    return labels[::-1]
 
 
 def _handles(shown: AccuracyPanels) -> list[Any]:
     """Of the legend: fixed ratios below 100 % as one entry, then every other method."""
-    styles, one_each = shown.styles, list({n.method_key: n for n in shown.trained}.values())
-    part = [n for n in _curve(one_each) if _fixed(n) != _ALL]
+    styles, by_method = shown.styles, list({n.method_key: n for n in shown.trained}.values())
+    part = [n for n in _curve(by_method) if _fixed(n) != _ALL]
     family = part if len(part) > 1 else []
     handles: list[Any] = []
     if family:
         ends = family[0], family[-1]
         label = " to ".join(n.system.method.label for n in ends)
         handles.append(tuple(line_handle(styles[n.method_key], label, "none", **MARKER) for n in ends))
-    for number in sorted((n for n in one_each if n not in family), key=lambda n: _fixed(n) is None):
+    for number in sorted((n for n in by_method if n not in family), key=lambda n: _fixed(n) is None):
         label, (low, high) = number.system.method.label, _ratios(number.system)
         if low is not None and low != high:
             label += f" (drawn from {low:.0f} to {high:.0f} %)"

@@ -20,7 +20,7 @@ from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing
 from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
@@ -55,7 +55,7 @@ class Trend:
 
     def at(self, pairs: float) -> float:
         """The line's per cent at so many pairs."""
-        return self.intercept + self.line.found.value * math.log2(pairs)
+        return self.intercept + self.line.estimate.value * math.log2(pairs)
 
 
 class Sizes(Results):
@@ -63,15 +63,15 @@ class Sizes(Results):
 
     job: ProbingJob
 
-    def __init__(self, job: ProbingJob, given: Given) -> None:
-        super().__init__(job, given, averages=False)
+    def __init__(self, job: ProbingJob, manifests: Manifests) -> None:
+        super().__init__(job, manifests, averages=False)
         if len(self.corpora) < 2:
             raise UserError(f"{self.title}: a trend needs two corpora or more")
-        self.sizes = {corpus: self.told_of(corpus, "pairs", "pairs") for corpus in self.corpora}
+        self.sizes = {corpus: self.training_of_corpus(corpus, "pairs", "pairs") for corpus in self.corpora}
         by_size: dict[int, str] = {}
         for corpus, pairs in self.sizes.items():
-            if (other := by_size.setdefault(pairs, corpus)) != corpus:
-                raise UserError(f"{self.title}: {other} and {corpus} both had {pairs:,} pairs; drop one of them")
+            if (first := by_size.setdefault(pairs, corpus)) != corpus:
+                raise UserError(f"{self.title}: {first} and {corpus} both had {pairs:,} pairs; drop one of them")
 
     def pairs(self, system: System) -> int:
         """Of its corpus."""
@@ -83,11 +83,11 @@ class Sizes(Results):
         for system in (system for system in self.job.systems if system.corpus):
             groups.setdefault((system.backbone, system.method, system.estimator), []).append(system)
         lines = [(group, column) for group in groups.values() if len(group) > 1 for column in self.columns]
-        found = [self._trend(*line) for line in lines]
+        trends = [self._trend(*line) for line in lines]
         with_claims = decided(
-            [trend.line for trend in found], [self._claim(*line) for line in lines], self.job.statistics
+            [trend.line for trend in trends], [self._claim(*line) for line in lines], self.job.statistics
         )
-        return [replace(trend, line=line) for trend, line in zip(found, with_claims, strict=True)]
+        return [replace(trend, line=line) for trend, line in zip(trends, with_claims, strict=True)]
 
     def _claim(self, systems: Sequence[System], column: str) -> Claim | None:
         """Its margin is of a doubling, if the whole rise is to be less than the metric's margin."""
@@ -104,7 +104,9 @@ class Sizes(Results):
         return np.linalg.pinv(np.vander(np.log2([self.pairs(system) for system in systems]), 2))
 
     def _slope(self, systems: Sequence[System], column: str) -> Replicates:
-        if not all(self.items[systems[0].key, column][0].same_items(self.items[one.key, column][0]) for one in systems):
+        if not all(
+            self.items[systems[0].key, column][0].same_items(self.items[system.key, column][0]) for system in systems
+        ):
             raise UserError(
                 f"{self.title}: trend of {systems[0].method.label}: not tested on the same items; probe again"
             )
@@ -126,19 +128,19 @@ class Sizes(Results):
             label=self.name(column),
             metric=self.metric[column],
             unit="points per doubling",
-            found=estimate(self._slope(systems, column), self.job.statistics.level, contrast=True),
+            estimate=estimate(self._slope(systems, column), self.job.statistics.level, contrast=True),
             records=records_of(*systems),
         )
         return Trend(first, line, pairs, float(intercept), math.sqrt(float(off @ off) / free) if free else None)
 
 
-def make(job: ProbingJob, given: Given, out: Path) -> None:
+def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its trends into ``out``; errors as of Table 1.
 
     UserError besides if there are fewer than two corpora, a record does not tell its pairs, the runs of a corpus
     tell different ones, or two corpora the same.
     """
-    sizes = Sizes(job, given)
+    sizes = Sizes(job, manifests)
     trends = sizes.trends()
     seen = [sizes.training(number.system, "samples_seen") for number in sizes.numbers]
     write_levels(out / "figure5.csv", job, sizes.numbers, samples_seen=seen)
@@ -161,7 +163,7 @@ def draw(sizes: Sizes, trends: Sequence[Trend], paths: Sequence[Path]) -> None:
         for panel, name in zip(axes, sizes.columns.values(), strict=False):
             here = shown.axis(panel, name)
             lines = [trend for trend in trends if trend.line.label == name]
-            _one(panel, shown, here, lines)
+            _draw_panel(panel, shown, here, lines)
             panel.set_title(slope_words(lines), fontsize=8)
             _pairs_axis(panel, sizes, [n.system for n in here])
         for panel in axes[len(sizes.columns) :]:
@@ -175,8 +177,8 @@ def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
     from matplotlib.ticker import NullLocator
 
     pairs = sorted(sizes.sizes.values())
-    told = [(sizes.pairs(system), sizes.training(system, "samples_seen")) for system in systems]
-    seen = {count: [samples for size, samples in told if size == count and samples] for count in pairs}
+    samples_seen = [(sizes.pairs(system), sizes.training(system, "samples_seen")) for system in systems]
+    seen = {count: [samples for size, samples in samples_seen if size == count and samples] for count in pairs}
     panel.set_xscale("log", base=2)
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xticks(pairs, [f"{count_words(p)}\n{_range_words(seen[p])}" for p in pairs], fontsize=8)
@@ -185,7 +187,7 @@ def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
     panel.set_xlabel("image–caption pairs\n(below: samples seen in training)")
 
 
-def _one(panel: Axes, panels: AccuracyPanels, numbers: Sequence[Number], trends: Sequence[Trend]) -> None:
+def _draw_panel(panel: Axes, panels: AccuracyPanels, numbers: Sequence[Number], trends: Sequence[Trend]) -> None:
     methods = list(dict.fromkeys(n.method_key for n in numbers))
     shown = [n.pairs for n in numbers if n.pairs]
     span = max(shown) / min(shown)
@@ -201,7 +203,7 @@ def _one(panel: Axes, panels: AccuracyPanels, numbers: Sequence[Number], trends:
 
 def slope_words(trends: Sequence[Trend]) -> str:
     """The slopes as a panel's heading shows them."""
-    each = [f"{t.system.method.label}: {words.shown(t.line.found, 2)}" for t in trends]
+    each = [f"{t.system.method.label}: {words.shown(t.line.estimate, 2)}" for t in trends]
     unit = "points per doubling of the pairs"
     return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
 

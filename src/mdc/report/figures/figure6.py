@@ -21,7 +21,7 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, headline
-from mdc.report.given import Given, as_rows, path_of, table_of
+from mdc.report.manifests import Manifests, as_rows, path_of, table_of
 from mdc.report.tables.render import write_page
 
 SHOWN = {
@@ -64,9 +64,9 @@ class _Example:
     captions: Sequence[tuple[ShownCaptions, Mapping[str, Any]]]
 
 
-def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
+def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
     """Write the figure's files into ``out``; UserError names a record that is missing, stale or of another scale."""
-    examples = [example for dataset in job.datasets for example in _examples(job, dataset, given)]
+    examples = [example for dataset in job.datasets for example in _examples(job, dataset, manifests)]
     _draw(job, examples, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
     _page(job, examples, out / f"{job.artefact}.html")
     columns = ("scale", "dataset", "image", "system", "caption", "records")
@@ -78,13 +78,13 @@ def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
     write_csv(out / f"{job.artefact}.csv", [dict(zip(columns, line, strict=True)) for line in lines], columns)
 
 
-def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> Iterator[_Example]:
+def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manifests) -> Iterator[_Example]:
     """The images that the seed draws among those that were captioned, in their order."""
-    rows = {system.key: _captions(job, system, given) for system in dataset.systems}
+    rows = {system.key: _captions(job, system, manifests) for system in dataset.systems}
     keys = list(next(iter(rows.values())))
     count = min(job.examples, len(keys))
     chosen = sorted(np.random.default_rng([job.seed, 6]).choice(len(keys), size=count, replace=False).tolist())
-    path = path_of(job, given, dataset.corpus)
+    path = path_of(job, manifests, dataset.corpus)
     reader = ShardReader(path, dataset.split)
     for number in chosen:
         key, data, record = reader.read(number)
@@ -95,9 +95,9 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> 
         yield _Example(dataset, key, image, list(record["captions"]), own)
 
 
-def _captions(job: CaptionFigureJob, system: ShownCaptions, given: Given) -> dict[str, Mapping[str, Any]]:
+def _captions(job: CaptionFigureJob, system: ShownCaptions, manifests: Manifests) -> dict[str, Mapping[str, Any]]:
     """The captions of a system by image."""
-    table = table_of(job, given, system.record, "captions.parquet", ("image", "system", "caption"))
+    table = table_of(job, manifests, system.record, "captions.parquet", ("image", "system", "caption"))
     return {row["image"]: row for row in as_rows(table) if row["system"] == system.system}
 
 
@@ -119,9 +119,9 @@ def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[P
 
 def _text(example: _Example) -> str:
     """Without the letters that the drawing takes for mathematics, and without those that its font lacks."""
-    said = [f"{system.label}:  {row['caption']}" for system, row in example.captions if system.pictured]
-    said += [f"reference:  {example.references[0]}"]
-    plain = ("".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$") for line in said)
+    lines = [f"{system.label}:  {row['caption']}" for system, row in example.captions if system.pictured]
+    lines += [f"reference:  {example.references[0]}"]
+    plain = ("".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$") for line in lines)
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="      ") for line in plain)
 
 

@@ -18,7 +18,7 @@ from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Side, decided, records_of, write_contrasts, write_levels
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
 from mdc.report.statistics.estimate import estimate
@@ -39,59 +39,59 @@ _Y = "CLIPScore"
 _EQUAL = "CIDEr"
 
 
-def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
+def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
-    found = Captioned(job, given)
+    results = Captioned(job, manifests)
     scales = {
         key: (curve.key, scale) for curve in job.curves for key, scale in zip(curve.systems, curve.scales, strict=True)
     }
     # floors are no points of a curve
-    lines = [number for number in found.numbers if number.system.key in scales]
+    lines = [number for number in results.numbers if number.system.key in scales]
     curves, guidance = zip(*(scales[number.system.key] for number in lines), strict=True)
     write_levels(out / f"{job.artefact}.csv", job, lines, curve=curves, guidance=guidance)
-    claims, spans, apart = _claims(job, found)
+    claims, spans, apart = _claims(job, results)
     low, high = [span[0] for span in spans], [span[1] for span in spans]
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims, cider_from=low, cider_to=high)
-    _draw(job, found, claims, apart, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, results, claims, apart, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def _claims(job: GuidanceFigureJob, found: Captioned) -> tuple[list[Contrast], list[tuple[float, float]], list[str]]:
+def _claims(job: GuidanceFigureJob, results: Captioned) -> tuple[list[Contrast], list[tuple[float, float]], list[str]]:
     """The first curve's CLIPScore above the second's at equal CIDEr, in points, and between which CIDEr; a sentence for each pair
     that shares none. Both curves are drawn on the same resamples of the images."""
-    curves, how = {curve.key: curve for curve in job.curves}, job.statistics
-    lines, spans, none = [], [], []
-    for pair in job.between if {_Y, _EQUAL} <= set(found.columns) else ():
+    curves, statistics = {curve.key: curve for curve in job.curves}, job.statistics
+    lines, spans, apart_only = [], [], []
+    for pair in job.between if {_Y, _EQUAL} <= set(results.columns) else ():
         sides = [curves[key] for key in pair]
-        systems = [found.systems[key] for side in sides for key in side.systems]
-        most = max(found.replicates[system.key, _Y].seeds for system in systems)
-        one, other = (np.stack([_points(found, key, most) for key in side.systems], axis=2) for side in sides)
+        systems = [results.systems[key] for side in sides for key in side.systems]
+        most = max(results.replicates[system.key, _Y].seeds for system in systems)
+        one, other = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)
         if (shared := difference(one, other)) is None:
-            none.append(f"{sides[0].label} and {sides[1].label} share no {_EQUAL}")
+            apart_only.append(f"{sides[0].label} and {sides[1].label} share no {_EQUAL}")
             continue
         values, span = shared
-        first, place = found.replicates[systems[0].key, _Y], Side.of(systems[0])
-        apart = estimate(Replicates(values, first.n, first.groups), how.level, contrast=True)
+        first, place = results.replicates[systems[0].key, _Y], Side.of(systems[0])
+        apart = estimate(Replicates(values, first.n, first.groups), statistics.level, contrast=True)
         named = [replace(place, key=side.key, method=side.label) for side in sides]
         more = {"first": named[0], "second": named[1], "records": records_of(*systems), "condition": f"equal {_EQUAL}"}
         spans.append(span)
-        lines.append(found.contrast("curves", (systems[0].key, systems[-1].key), _Y, apart, **more))
-    return decided(lines, [Claim(line.found) for line in lines], how), spans, none
+        lines.append(results.contrast("curves", (systems[0].key, systems[-1].key), _Y, apart, **more))
+    return decided(lines, [Claim(line.estimate) for line in lines], statistics), spans, apart_only
 
 
-def _points(found: Captioned, system: str, seeds: int) -> Floats:
+def _points(results: Captioned, system: str, seeds: int) -> Floats:
     """Of each of so many seeds and each resample a point of a curve, (S, 1 + R, 2): CIDEr and CLIPScore in per cent."""
-    points = np.stack([found.replicates[system, name].values for name in (_EQUAL, _Y)], axis=-1)
+    points = np.stack([results.replicates[system, name].values for name in (_EQUAL, _Y)], axis=-1)
     return np.broadcast_to(points, (seeds, *points.shape[1:]))  # one record counts with every seed
 
 
 def _draw(
     job: GuidanceFigureJob,
-    found: Captioned,
+    results: Captioned,
     claims: Sequence[Contrast],
     apart: Sequence[str],
     paths: Sequence[Path],
 ) -> None:
-    across = [key for key in found.parts_of["paper"] if key in found.columns]
+    across = [key for key in results.parts_of["paper"] if key in results.columns]
     styles = method_styles([curve.key for curve in job.curves])
     rows = -(-len(across) // 2)
     with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
@@ -99,24 +99,26 @@ def _draw(
         for panel in panels[len(across) :]:
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
-            for curve in job.curves if _Y in found.columns else ():
-                _curve(panel, curve, found, key, styles[curve.key])
-            panel.set_xlabel(found.columns[key])
-        panels[0].set_ylabel(_Y if _Y in found.columns else f"{_Y} is not available")
+            for curve in job.curves if _Y in results.columns else ():
+                _curve(panel, curve, results, key, styles[curve.key])
+            panel.set_xlabel(results.columns[key])
+        panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
+        bars = words.intervals(results.levels.values(), job.seeds, "Bars:")
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
-        if said := [*words.claims_told(claims, 2), *apart]:
-            note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(said)}."
+        if sentences := [*words.claim_sentences(claims, 2), *apart]:
+            note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 
 
-def _curve(panel: Axes, curve: Curve, found: Captioned, metric: str, style: tuple[str, str]) -> None:
-    x, y = ([found.number(key, name) for key in curve.systems] for name in (metric, _Y))
-    across, up = ([one.value for one in numbers] for numbers in (x, y))
+def _curve(panel: Axes, curve: Curve, results: Captioned, metric: str, style: tuple[str, str]) -> None:
+    x, y = ([results.number(key, name) for key in curve.systems] for name in (metric, _Y))
+    across, up = ([number.value for number in numbers] for numbers in (x, y))
     faint: dict[str, Any] = {"bars": 0.22, "markersize": 5}
-    error_bars(panel, up, [(one.value, *one.ends) for one in x], style, across=True, **faint)
-    error_bars(panel, across, [(one.value, *one.ends) for one in y], style, linestyle="-", label=curve.label, **faint)
+    error_bars(panel, up, [(number.value, *number.ends) for number in x], style, across=True, **faint)
+    error_bars(
+        panel, across, [(number.value, *number.ends) for number in y], style, linestyle="-", label=curve.label, **faint
+    )
     # the direction in which the scale grows, by its ends
     for place in (0, -1):
         label: dict[str, Any] = {"fontsize": 8.5, "color": style[0], "weight": "bold", "textcoords": "offset points"}

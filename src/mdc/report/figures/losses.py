@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mdc.plan.jobs.shown import LossesJob, ShownRun
 from mdc.report.figures.drawing import MARKER, Axes, bottom_legend, drawing, headline, line_handle, smooth, write_logs
 from mdc.report.figures.styles import method_styles
-from mdc.report.given import Given, run_log
+from mdc.report.manifests import Manifests, run_log
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},
@@ -74,11 +74,11 @@ class Curve:
         return "schedules" if masked and self.method != _COMMON else "captioning"
 
 
-def make(job: LossesJob, given: Given, out: Path) -> None:
+def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
     curves = []
     for run in job.runs:
-        _, lines = run_log(job, given, run.job)
+        _, lines = run_log(job, manifests, run.job)
         # of a step that was logged twice the last counts
         series = [{line["step"]: line[key] for line in lines if key in line} for key in ("loss", "validation_loss")]
         curves.append(Curve(run, *series))
@@ -151,7 +151,8 @@ def _draw(panel: Axes, curves: Sequence[Curve], styles: Mapping[str, tuple[str, 
         colour, marker = styles[method]
         group = [curve for curve in curves if curve.method == method]
         smoothed = [
-            dict(zip(one.train, smooth(list(one.train.values()), len(one.train) // 15), strict=True)) for one in group
+            dict(zip(curve.train, smooth(list(curve.train.values()), len(curve.train) // 15), strict=True))
+            for curve in group
         ]
         steps, low, mean, high = _over_seeds(smoothed)
         if len(group) == 1:
@@ -171,7 +172,7 @@ def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float
     """Steps (N,), and the least, mean and largest value there (N,) over the seeds that have the step."""
     import pandas as pd
 
-    seeds = pd.DataFrame([pd.Series(one) for one in series]).sort_index(axis="columns")
+    seeds = pd.DataFrame([pd.Series(losses) for losses in series]).sort_index(axis="columns")
     return (
         np.asarray(seeds.columns, dtype=np.float64),
         *(f.to_numpy() for f in (seeds.min(), seeds.mean(), seeds.max())),

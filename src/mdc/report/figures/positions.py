@@ -13,7 +13,7 @@ from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, job_cells, records_of, write_contrasts
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.positions import CONTEXTS, Positions
 from mdc.report.statistics.estimate import Estimate
 from mdc.report.statistics.steadiness import factors
@@ -58,87 +58,87 @@ _CLAIMED = {
 }
 
 
-def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
+def make(job: PositionsFigureJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv files into ``out``; UserError names the record that is missing, stale or of another scale."""
-    found = Positions(job, given)
-    claims = found.claims()
-    write_csv(out / "figure_position.csv", _curve_lines(found), _CURVES)
-    write_contrasts(out / "figure_position_contrasts.csv", job, [*claims, *found.falls()])
-    write_csv(out / "figure_position_gradients.csv", _gradient_lines(found), _GRADIENTS)
-    write_csv(out / "figure_position_kinds.csv", _kind_lines(found), _KINDS)
-    _draw(found, claims, [out / "figure_position.png", out / "figure_position.svg"])
+    positions = Positions(job, manifests)
+    claims = positions.claims()
+    write_csv(out / "figure_position.csv", _curve_lines(positions), _CURVES)
+    write_contrasts(out / "figure_position_contrasts.csv", job, [*claims, *positions.falls()])
+    write_csv(out / "figure_position_gradients.csv", _gradient_lines(positions), _GRADIENTS)
+    write_csv(out / "figure_position_kinds.csv", _kind_lines(positions), _KINDS)
+    _draw(positions, claims, [out / "figure_position.png", out / "figure_position.svg"])
 
 
 # --- lines --------------------------------------------------------------------------------------------------------------
 
 
-def _line(found: Positions, key: str, value: Estimate, **more: Any) -> dict[str, Any]:
-    system = found.systems[key]
-    told: dict[str, Any] = {
-        **job_cells(found.job),
+def _line(positions: Positions, key: str, value: Estimate, **more: Any) -> dict[str, Any]:
+    system = positions.systems[key]
+    cells: dict[str, Any] = {
+        **job_cells(positions.job),
         "system": key,
         "records": records_of(system),
     }
-    told |= {"dataset": system.corpus.label, "method": system.method.label}
-    return {**told, **estimate_cells(value), **more}
+    cells |= {"dataset": system.corpus.label, "method": system.method.label}
+    return {**cells, **estimate_cells(value), **more}
 
 
-def _curve_lines(found: Positions) -> list[dict[str, Any]]:
+def _curve_lines(positions: Positions) -> list[dict[str, Any]]:
     lines = []
-    for key in found.systems:
-        for context, kind in product(CONTEXTS, (None, *found.kinds[key])):
-            untrained = found.untrained(key, context, kind)
-            told = {"context": found.context(key, context), "kind": kind or "all", "unit": "nats"}
-            for number, gain in found.curve(key, context, kind):
-                there = {"position": _place(found, number), "outside_trained_range": untrained[number]}
-                lines.append(_line(found, key, gain, **there, **told))
+    for key in positions.systems:
+        for context, kind in product(CONTEXTS, (None, *positions.kinds[key])):
+            untrained = positions.untrained(key, context, kind)
+            labels = {"context": positions.context(key, context), "kind": kind or "all", "unit": "nats"}
+            for number, gain in positions.curve(key, context, kind):
+                bin_cells = {"position": _place(positions, number), "outside_trained_range": untrained[number]}
+                lines.append(_line(positions, key, gain, **bin_cells, **labels))
     return lines
 
 
-def _gradient_lines(found: Positions) -> list[dict[str, Any]]:
+def _gradient_lines(positions: Positions) -> list[dict[str, Any]]:
     return [
-        _line(found, key, norm, step=step, position=_place(found, number))
-        for key in found.systems
-        for step, norms in found.signal(key).items()
+        _line(positions, key, norm, step=step, position=_place(positions, number))
+        for key in positions.systems
+        for step, norms in positions.signal(key).items()
         for number, norm in norms
     ]
 
 
-def _kind_lines(found: Positions) -> list[dict[str, Any]]:
+def _kind_lines(positions: Positions) -> list[dict[str, Any]]:
     return [
-        _line(found, key, strength, step=step, kind=kind, unit="times the mean BPE token")
-        for key in found.systems
-        for step in found.signal(key)
-        for kind, strength in found.strengths(key, step)
+        _line(positions, key, strength, step=step, kind=kind, unit="times the mean BPE token")
+        for key in positions.systems
+        for step in positions.signal(key)
+        for kind, strength in positions.strengths(key, step)
     ]
 
 
-def _place(found: Positions, number: int) -> float:
+def _place(positions: Positions, number: int) -> float:
     """The middle of a bin."""
-    return (number + 0.5) / found.job.bins
+    return (number + 0.5) / positions.job.bins
 
 
 # --- the picture --------------------------------------------------------------------------------------------------------
 
 
-def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
-    corpora = list(dict.fromkeys(system.corpus.label for system in found.job.systems))
-    styles = method_styles(system.method.key for system in found.job.systems)
+def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
+    corpora = list(dict.fromkeys(system.corpus.label for system in positions.job.systems))
+    styles = method_styles(system.method.key for system in positions.job.systems)
     labels = {
         system.method.key: f"{system.method.label} (control: suffix shown)" if system.reverse else system.method.label
-        for system in found.job.systems
+        for system in positions.job.systems
     }
-    kinds = list(dict.fromkeys(kind for known in found.kinds.values() for kind in known))
+    kinds = list(dict.fromkeys(kind for known in positions.kinds.values() for kind in known))
     panels = (*_PANELS, _OF_KINDS) if kinds else _PANELS
     # a row of five is taller, or the index page's thumbnail would be a strip
     with drawing(3.55 * len(panels), (3.2 if kinds else 2.75) * len(corpora) + 1.3, paths) as figure:
         axes = figure.subplots(len(corpora), len(panels), squeeze=False)
         for row, corpus in zip(axes, corpora, strict=True):
-            here = {key: styles[one.method.key] for key, one in found.systems.items() if one.corpus.label == corpus}
+            here = {key: styles[one.method.key] for key, one in positions.systems.items() if one.corpus.label == corpus}
             for key, style in here.items():
-                _one(row, found, key, style)
+                _draw_system(row, positions, key, style)
             if kinds:
-                _by_kind(row[4], found, here, kinds)
+                _by_kind(row[4], positions, here, kinds)
             for panel, (heading, label) in zip(row, panels, strict=True):
                 panel.set_title(f"{corpus}, {heading}" if panel is row[0] else heading)
                 panel.set_ylabel(label)
@@ -153,36 +153,36 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
             panel.set_xlabel(
                 "share of the training done" if panel is axes[-1][3] else "relative position in the caption"
             )
-        scale = f"{found.job.backbone}, scale {found.job.scale_label}"
+        scale = f"{positions.job.backbone}, scale {positions.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
-        said = [
-            f"{told}: {'; '.join(words.claims_told([one for one in claims if one.kind == kind], 2))}."
+        sentences = [
+            f"{told}: {'; '.join(words.claim_sentences([one for one in claims if one.kind == kind], 2))}."
             for kind, told in _CLAIMED.items()
             if any(one.kind == kind for one in claims)
         ]
         handles = [line_handle(styles[key], labels[key]) for key in styles]
-        bottom_legend(figure, handles, " ".join([_BLIND, *said]))
+        bottom_legend(figure, handles, " ".join([_BLIND, *sentences]))
 
 
-def _one(row: Sequence[Axes], found: Positions, key: str, style: tuple[str, str]) -> None:
+def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tuple[str, str]) -> None:
     """A system in the four panels of its corpus."""
     for panel, context in zip(row[:2], CONTEXTS, strict=True):
-        curve = found.curve(key, context)
-        _band(panel, [(_place(found, number), gain) for number, gain in curve], style)
-        untrained = found.untrained(key, context)
-        hollow = [(_place(found, number), gain.value) for number, gain in curve if (untrained[number] or 0) > 0.5]
+        curve = positions.curve(key, context)
+        _band(panel, [(_place(positions, number), gain) for number, gain in curve], style)
+        untrained = positions.untrained(key, context)
+        hollow = [(_place(positions, number), gain.value) for number, gain in curve if (untrained[number] or 0) > 0.5]
         if hollow:
             look: dict[str, Any] = {"markersize": 4.2, "markerfacecolor": "white", "markeredgecolor": style[0]}
             panel.plot(*zip(*hollow, strict=True), marker=style[1], linestyle="none", zorder=3, **look)
-    signal = found.signal(key)
-    _band(row[2], [(_place(found, number), norm) for number, norm in signal[max(signal)]], style)
-    _band(row[3], [(done, factors(ratio)) for done, ratio in found.signal_ratio(key)], style)
+    signal = positions.signal(key)
+    _band(row[2], [(_place(positions, number), norm) for number, norm in signal[max(signal)]], style)
+    _band(row[3], [(done, factors(ratio)) for done, ratio in positions.signal_ratio(key)], style)
 
 
-def _by_kind(panel: Axes, found: Positions, looks: Mapping[str, tuple[str, str]], kinds: Sequence[str]) -> None:
+def _by_kind(panel: Axes, positions: Positions, looks: Mapping[str, tuple[str, str]], kinds: Sequence[str]) -> None:
     """How strongly the words of each kind teach the encoder after training, of the systems of a corpus side by side."""
     for number, (key, (colour, marker)) in enumerate(looks.items()):
-        for kind, strength in found.strengths(key):
+        for kind, strength in positions.strengths(key):
             place = kinds.index(kind) + 0.7 * ((number + 0.5) / len(looks) - 0.5)
             panel.plot([place] * 2, strength.ends, color=colour, linewidth=1.2)
             panel.plot(place, strength.value, color=colour, marker=marker, markersize=4.2)
@@ -193,7 +193,7 @@ def _by_kind(panel: Axes, found: Positions, looks: Mapping[str, tuple[str, str]]
 def _band(panel: Axes, points: Sequence[tuple[float, Estimate]], style: tuple[str, str]) -> None:
     """Estimates as a line with their intervals as a band."""
     places = [place for place, _ in points]
-    low, high = ([one.ends[end] for _, one in points] for end in (0, 1))
+    low, high = ([estimate.ends[end] for _, estimate in points] for end in (0, 1))
     panel.fill_between(places, low, high, color=style[0], alpha=0.16, lw=0)
-    value = [one.value for _, one in points]
+    value = [estimate.value for _, estimate in points]
     panel.plot(places, value, color=style[0], marker=style[1], markersize=4.2, linewidth=1.4)

@@ -1,8 +1,8 @@
-"""Probe accuracy and held-out loss over the samples that a run has seen: the same pairs again and again, or fresh ones.
+"""Probe accuracy and held-out loss over the samples that a run has seen: repeated pairs or fresh ones.
 
-The corpora with the fewest pairs are one corpus seen several times, each run with a cosine of its own; those with more pairs are
-fresh: each of their pairs is seen as often as in the shortest run. Both lines start at that run. What is claimed are differences
-between methods at one number of samples; the figure's note says them with their verdicts.
+The corpora with the fewest pairs are one corpus seen several times, each run with a cosine of its own. Those with more pairs are
+fresh: each pair is seen as often as in the shortest run. Both lines start at that run. The claims are differences between methods
+at one number of samples; the figure's note gives their verdicts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing, error_bars, line_handle
 from mdc.report.frame import write_contrasts, write_levels
-from mdc.report.given import Given, record_of
+from mdc.report.manifests import Manifests, record_of
 from mdc.report.results import Results
 
 SHOWN = {
@@ -42,8 +42,8 @@ _LOSSES = names(
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a corpus's runs have seen: ``pairs``, each ``passes`` times; ``fresh``: they are more than the fewest."""
+class Exposure:
+    """What a corpus's runs have seen: ``pairs``, each ``passes`` times; ``fresh``: more pairs than the smallest corpus."""
 
     pairs: int
     samples: int
@@ -55,31 +55,29 @@ class Seen:
 
 
 class Repetition(Results):
-    """The systems by the samples that they have seen. ``losses``: of each system the held-out losses of its runs at their ends;
-    ``captioners``: those whose losses are in nats per token, not per pair."""
+    """The systems by samples seen. ``losses``: the final held-out losses of each system's runs; ``captioners``: the systems whose
+    losses are in nats per token, not per pair."""
 
     job: ProbingJob
 
-    def __init__(self, job: ProbingJob, given: Given) -> None:
-        super().__init__(job, given)
-        told = {
-            corpus: (self.told_of(corpus, "pairs", "pairs"), self.told_of(corpus, "samples_seen", "samples"))
-            for corpus in self.corpora
-        }
-        fewest = min(pairs for pairs, _ in told.values())
-        self.seen = {corpus: Seen(pairs, samples, pairs > fewest) for corpus, (pairs, samples) in told.items()}
-        of: dict[tuple[int, bool], str] = {}
+    def __init__(self, job: ProbingJob, manifests: Manifests) -> None:
+        super().__init__(job, manifests)
+        of_corpus = self.training_of_corpus
+        counts = {c: (of_corpus(c, "pairs", "pairs"), of_corpus(c, "samples_seen", "samples")) for c in self.corpora}
+        fewest = min(pairs for pairs, _ in counts.values())
+        self.seen = {corpus: Exposure(pairs, samples, pairs > fewest) for corpus, (pairs, samples) in counts.items()}
+        first_corpus: dict[tuple[int, bool], str] = {}
         for corpus, seen in self.seen.items():
-            if (other := of.setdefault((seen.samples, seen.fresh), corpus)) != corpus:
+            if (first := first_corpus.setdefault((seen.samples, seen.fresh), corpus)) != corpus:
                 raise UserError(
-                    f"{self.title}: runs of {other} and {corpus} both saw {seen.samples:,} samples; drop one of them"
+                    f"{self.title}: runs of {first} and {corpus} both saw {seen.samples:,} samples; drop one of them"
                 )
-        if len(of) < 2:
+        if len(first_corpus) < 2:
             raise UserError(f"{self.title}: needs runs that have seen different numbers of samples")
         self.losses: dict[str, list[float]] = {}
         self.captioners: list[System] = []
         for system in (system for system in job.systems if system.corpus):
-            records = [record_of(job, given, f"runs/{run}") for run in system.runs]
+            records = [record_of(job, manifests, f"runs/{run}") for run in system.runs]
             for record in records:
                 if record.get("validation_loss") is None:
                     raise UserError(
@@ -94,73 +92,74 @@ class Repetition(Results):
 
     def lines(self, systems: Sequence[System]) -> dict[tuple[str, bool], list[System]]:
         """(method, whether its pairs are fresh) → its systems by samples; a fresh line starts where the repeated one does."""
-        found: dict[tuple[str, bool], list[System]] = {}
+        lines: dict[tuple[str, bool], list[System]] = {}
         for system in sorted((s for s in systems if s.corpus), key=self.samples):
             assert system.corpus is not None
-            found.setdefault((system.method.key, self.seen[system.corpus.key].fresh), []).append(system)
-        for (method, fresh), line in found.items():
-            start = found.get((method, False), [])
+            lines.setdefault((system.method.key, self.seen[system.corpus.key].fresh), []).append(system)
+        for (method, fresh), line in lines.items():
+            start = lines.get((method, False), [])
             if fresh and start and self.samples(start[0]) < self.samples(line[0]):
                 line.insert(0, start[0])
-        return found
+        return lines
 
 
-def make(job: ProbingJob, given: Given, out: Path) -> None:
+def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers, losses and comparisons into ``out``; errors as of Table 1.
 
     UserError besides if the runs of a corpus have seen different numbers of pairs or samples, or two corpora the same.
     """
-    found = Repetition(job, given)
-    seen = [found.seen[n.system.corpus.key] if n.system.corpus else None for n in found.numbers]
+    results = Repetition(job, manifests)
+    seen = [results.seen[n.system.corpus.key] if n.system.corpus else None for n in results.numbers]
     more: Mapping[str, Sequence[Any]] = {
-        "passes": [one.passes if one else None for one in seen],
-        "samples_seen": [one.samples if one else None for one in seen],
+        "passes": [exposure.passes if exposure else None for exposure in seen],
+        "samples_seen": [exposure.samples if exposure else None for exposure in seen],
     }
-    write_levels(out / "figure_repetition.csv", job, found.numbers, **more)
-    write_contrasts(out / "figure_repetition_contrasts.csv", job, found.contrasts())
-    write_csv(out / "figure_repetition_losses.csv", _loss_rows(found), _LOSSES)
-    draw(found, [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")])
+    write_levels(out / "figure_repetition.csv", job, results.numbers, **more)
+    write_contrasts(out / "figure_repetition_contrasts.csv", job, results.contrasts())
+    write_csv(out / "figure_repetition_losses.csv", _loss_rows(results), _LOSSES)
+    draw(results, [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
+def _loss_rows(results: Repetition) -> list[dict[str, Any]]:
     rows = []
-    for key, losses in found.losses.items():
-        system = found.systems[key]
+    for key, losses in results.losses.items():
+        system = results.systems[key]
         assert system.corpus is not None
-        seen, unit = found.seen[system.corpus.key], "nats per token" if system in found.captioners else "nats per pair"
-        labels = system.corpus.label, system.backbone.label, system.method.label
-        told = (found.job.scale, found.job.artefact, key, *labels, seen.passes, seen.samples, len(losses), unit)
+        seen, job = results.seen[system.corpus.key], results.job
+        unit = "nats per token" if system in results.captioners else "nats per pair"
+        labels = job.scale, job.artefact, key, system.corpus.label, system.backbone.label, system.method.label
         runs = " ".join(f"runs/{run}" for run in system.runs)
-        rows.append(dict(zip(_LOSSES, (*told, fmean(losses), min(losses), max(losses), runs), strict=True)))
+        numbers = seen.passes, seen.samples, len(losses), unit, fmean(losses), min(losses), max(losses)
+        rows.append(dict(zip(_LOSSES, (*labels, *numbers, runs), strict=True)))
     return rows
 
 
-def draw(found: Repetition, paths: Sequence[Path]) -> None:
+def draw(results: Repetition, paths: Sequence[Path]) -> None:
     """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
-    shown, count = AccuracyPanels(found), len(found.measures)
+    shown, count = AccuracyPanels(results), len(results.measures)
     rows = math.ceil((count + 1) / 2)
     with drawing(WIDTH, 2.3 * rows + 1.6, paths) as figure:
         axes = figure.subplots(rows, 2, squeeze=False).ravel()
-        for panel, measure in zip(axes, found.measures, strict=False):
-            shown.axis(panel, found.name(measure))
-            for (method, fresh), line in found.lines(found.job.systems).items():
-                points = [(found.samples(s), found.number(s.key, measure)) for s in line]
+        for panel, measure in zip(axes, results.measures, strict=False):
+            shown.axis(panel, results.name(measure))
+            for (method, fresh), line in results.lines(results.job.systems).items():
+                points = [(results.samples(s), results.number(s.key, measure)) for s in line]
                 at, values = [x for x, _ in points], [number.value for _, number in points]
                 panel.plot(at, values, color=shown.styles[method][0], **_dashes(fresh))
                 for point in points:
                     shown.point(panel, *point)
-        count += _losses(axes[count], found, shown.styles)
+        count += _losses(axes[count], results, shown.styles)
         for panel in axes[:count]:
-            _samples_axis(panel, found)
+            _samples_axis(panel, results)
         for panel in axes[count:]:
             panel.set_visible(False)
-        handles, fresh = shown.handles(1.3), any(seen.fresh for seen in found.seen.values())
+        handles, fresh = shown.handles(1.3), any(seen.fresh for seen in results.seen.values())
         if fresh:
             pairs = ((False, "the same pairs"), (True, "fresh pairs"))
-            handles += [line_handle(("#444444", ""), label, **_dashes(one)) for one, label in pairs]
-        note = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
-        if claims := words.claims_told(found.claims()):
-            note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
+            handles += [line_handle(("#444444", ""), label, **_dashes(fresh_pairs)) for fresh_pairs, label in pairs]
+        note = "" if len(results.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
+        if claims := words.claim_sentences(results.claims()):
+            note += f" Of {results.name(results.primary_measure)}, in points: {'; '.join(claims)}."
         shown.finish(figure, f"The same pairs again{', or fresh ones' * fresh}:", handles, "Bars:", note)
 
 
@@ -168,28 +167,28 @@ def _dashes(fresh: bool) -> dict[str, Any]:
     return {"linewidth": 1.3, "zorder": 2, "linestyle": (0, (3, 2)) if fresh else "-"}
 
 
-def _losses(panel: Axes, found: Repetition, styles: dict[str, tuple[str, str]]) -> bool:
-    """Of captioners, in nats per token; False if there are none. Bars reach from the least seed to the greatest."""
-    for (method, fresh), line in found.lines(found.captioners).items():
-        each = [(fmean(one), min(one), max(one)) for one in (found.losses[s.key] for s in line)]
-        places = [found.samples(s) for s in line]
+def _losses(panel: Axes, results: Repetition, styles: dict[str, tuple[str, str]]) -> bool:
+    """The captioners' losses, in nats per token, bars from the least seed to the greatest; False if there are no captioners."""
+    for (method, fresh), line in results.lines(results.captioners).items():
+        each = [(fmean(losses), min(losses), max(losses)) for losses in (results.losses[s.key] for s in line)]
+        places = [results.samples(s) for s in line]
         error_bars(panel, places, each, styles[method], markersize=4, **_dashes(fresh))
     panel.set_ylabel("held-out loss (nats per token)")
-    return bool(found.captioners)
+    return bool(results.captioners)
 
 
 def times(passes: float) -> str:
-    """A number of passes as it is asked for: a last batch that is left out of each makes 4.99 of 5."""
+    """A number of passes as configured: dropping each pass's last batch makes 4.99 of 5."""
     whole = round(passes)
     return str(whole) if abs(passes - whole) <= 0.02 * passes else f"{passes:.3g}"
 
 
-def _samples_axis(panel: Axes, found: Repetition) -> None:
-    """Samples on a logarithmic scale, below them how many passes over the fewest pairs that is."""
+def _samples_axis(panel: Axes, results: Repetition) -> None:
+    """Samples on a logarithmic scale, below them the passes over the smallest corpus."""
     from matplotlib.ticker import NullLocator
 
-    fewest = min(seen.pairs for seen in found.seen.values())
-    samples = sorted({seen.samples for seen in found.seen.values()})
+    fewest = min(seen.pairs for seen in results.seen.values())
+    samples = sorted({seen.samples for seen in results.seen.values()})
     panel.set_xscale("log", base=2)
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xticks(samples, [f"{count_words(count)}\n{times(count / fewest)}×" for count in samples], fontsize=7.5)

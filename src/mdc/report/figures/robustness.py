@@ -1,8 +1,8 @@
-"""How fast captions become worse as test images do: their quality over the strength of a distortion, a panel a kind.
+"""Quality of captions over the strength of a distortion of the test images, one panel for each kind of distortion.
 
-Captioners start from different levels, so they are compared by the share of its own quality on untouched images that each
-keeps at the strongest distortion. Quality is what lies above the same captioner on other images: one that ignores its image has
-none, and keeps nothing.
+Captioners start from different levels. Each is therefore compared by the share of its own quality on undistorted images that it
+keeps at the strongest distortion. Quality is the score above the mismatched-image control: a captioner that ignores its image has
+none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Side, decided, records_of, write_contrasts, write_levels
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Floats, Replicates
@@ -37,81 +37,81 @@ SHOWN = {
     "job": "shown_captions.RobustnessFigureJob",
 }
 
-#: of each row of panels its metric: the one that is claimed, and what of the captions is true, where it is known
+#: the metric of the second row of panels, where it is known: the share of true statements
 _TRUE = "true"
 
 
-def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
+def make(job: RobustnessFigureJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
-    found = Captioned(job, given)
-    # an untouched image is the beginning of every kind's curve
+    results = Captioned(job, manifests)
+    # every curve starts at the undistorted images
     lines = [
-        (found.number(key, column), curve.kind, place, curve.key)
+        (results.number(key, column), curve.kind, place, curve.key)
         for curve in job.curves
         for place, key in enumerate(curve.systems)
-        for column in found.columns
+        for column in results.columns
     ]
     numbers, kinds, places, keys = zip(*lines, strict=True)
     write_levels(out / f"{job.artefact}.csv", job, numbers, distortion=kinds, strength=places, curve=keys)
-    claims = _claims(job, found)
+    claims = _claims(job, results)
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims)
-    _draw(job, found, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, results, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def _claims(job: RobustnessFigureJob, found: Captioned) -> list[Contrast]:
-    """What the first system keeps of its quality at the strongest distortion of a kind, minus what the second keeps, in
-    points; of the kinds that are claimed, decided. A pair of which one is not better on its own images than on others
-    has nothing to keep, and is not compared."""
-    measure, how = job.primary_metric, job.statistics
-    if measure not in found.columns or found.claims_lost:
+def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
+    """The share of quality that the first system keeps at the strongest distortion minus that of the second, in points, for each
+    kind; decided for the claimed kinds. A pair is left out if one of the two is not above its mismatched-image control."""
+    measure, statistics = job.primary_metric, job.statistics
+    if measure not in results.columns or results.claims_lost:
         return []
     curves = {(curve.kind, curve.key): curve for curve in job.curves}
     lines: list[Contrast] = []
     claims: list[Claim | None] = []
     for kind, pair in product(dict.fromkeys(curve.kind for curve in job.curves), job.between):
         sides = [curves[kind, key] for key in pair]
-        one, other = (kept(found, side, measure) for side in sides)
-        if one is None or other is None:
+        first, second = (kept(results, side, measure) for side in sides)
+        if first is None or second is None:
             continue
-        claims.append(claim(one - other, how.margins.get("kept"), how.level) if kind in job.claimed else None)
-        named = [replace(Side.of(found.systems[side.systems[0]]), method=side.label) for side in sides]
+        claims.append(
+            claim(first - second, statistics.margins.get("kept"), statistics.level) if kind in job.claimed else None
+        )
+        named = [replace(Side.of(results.systems[side.systems[0]]), method=side.label) for side in sides]
         keys = [key for side in sides for key in (*side.systems, side.control) if key is not None]
-        records = records_of(*(found.systems[key] for key in keys))
+        records = records_of(*(results.systems[key] for key in keys))
         more = {"first": named[0], "second": named[1], "records": records, "condition": kind}
-        apart = estimate(one - other, how.level, contrast=True)
-        lines.append(found.contrast("kept", (named[0].key, named[1].key), measure, apart, **more))
-    return decided(lines, claims, how)
+        apart = estimate(first - second, statistics.level, contrast=True)
+        lines.append(results.contrast("kept", (named[0].key, named[1].key), measure, apart, **more))
+    return decided(lines, claims, statistics)
 
 
-def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
-    """The quality under the strongest distortion in per cent of that on untouched images, both above the same captioner
-    on other images.
-
-    None if it has no such control, or is not sure to be above it on untouched images.
-    """
+def kept(results: Captioned, curve: Worsening, measure: str) -> Replicates | None:
+    """The quality under the strongest distortion, in per cent of that on undistorted images; both above the mismatched-image
+    control. None without a control, or if the interval on undistorted images is not above it."""
     if curve.control is None:
         return None
-    whole, worst, control = (found.whole(key, measure) for key in (curve.systems[0], curve.systems[-1], curve.control))
+    whole, worst, control = (
+        results.whole(key, measure) for key in (curve.systems[0], curve.systems[-1], curve.control)
+    )
     above = whole - control
-    low = estimate(above, found.job.statistics.level, contrast=True).low
+    low = estimate(above, results.job.statistics.level, contrast=True).low
     if low is None or low <= 0 or above.values[:, 0].min() <= 0:
         return None
 
     def share(first: Floats, last: Floats, floor: Floats) -> Floats:
-        # not defined where a resample has nothing to keep
+        # undefined on resamples without quality
         own, left = np.broadcast_arrays(first - floor, last - floor)
         return 100 * np.divide(left, own, out=np.full(own.shape, np.nan), where=own > 0)
 
     return whole.of(share, worst, control)
 
 
-def _draw(job: RobustnessFigureJob, found: Captioned, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
+def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
     kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
-    rows = [key for key in dict.fromkeys((job.primary_metric, _TRUE)) if key in found.columns]
-    rows = rows or list(found.columns)[:1]  # where neither is available
+    rows = [key for key in dict.fromkeys((job.primary_metric, _TRUE)) if key in results.columns]
+    rows = rows or list(results.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))
-    # of one method on one backbone the first is filled, others are not
+    # of several curves of one method on one backbone the first has filled markers
     alike: dict[tuple[str, str], list[str]] = {}
     for curve in job.curves:
         same = alike.setdefault((curve.method, curve.backbone), [])
@@ -120,8 +120,8 @@ def _draw(job: RobustnessFigureJob, found: Captioned, claims: Sequence[Contrast]
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
-                for curve in (one for one in job.curves if one.kind == kind):
-                    numbers = [found.number(system, key) for system in curve.systems]
+                for curve in (claim for claim in job.curves if claim.kind == kind):
+                    numbers = [results.number(system, key) for system in curve.systems]
                     points = [(number.value, *number.ends) for number in numbers]
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}
                     place = alike[curve.method, curve.backbone].index(curve.key)
@@ -129,15 +129,15 @@ def _draw(job: RobustnessFigureJob, found: Captioned, claims: Sequence[Contrast]
                     error_bars(panel, range(len(points)), points, styles[curve.method], bars=0.5, **look)
                     panel.set_xticks(range(len(points)), ["none", *map(str, range(1, len(points)))])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn
-            row[0].set_ylabel(found.columns[key] if key != _TRUE else "true statements, per cent")
+            row[0].set_ylabel(results.columns[key] if key != _TRUE else "true statements, per cent")
         for panel, label in zip(panels[0], kinds.values(), strict=True):
             panel.set_title(label)
         for panel in panels[-1]:
             panel.set_xlabel("strength")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        note = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        told = [f"{kinds[one.condition]}: {said}" for one in claims for said in words.claims_told([one])]
-        if told:
+        note = words.intervals(results.levels.values(), job.seeds, "Bars:")
+        sentences = [f"{kinds[claim.condition]}: {text}" for claim in claims for text in words.claim_sentences([claim])]
+        if sentences:
             what = "Share of the quality above mismatched images that is kept at the strongest distortion, difference in points"
-            note += f" {what}: {'; '.join(told)}."
+            note += f" {what}: {'; '.join(sentences)}."
         bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)

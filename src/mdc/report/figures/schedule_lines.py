@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError
 from mdc.report.frame import LOG_RATIO, Contrast, Side, decided
-from mdc.report.given import Given, record_of, run_log
+from mdc.report.manifests import Manifests, record_of, run_log
 from mdc.report.statistics import steadiness
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.estimate import Estimate
@@ -44,16 +44,16 @@ class Track:
     expected: float | None
 
     @classmethod
-    def of(cls, run: ShownRun, job: SchedulesJob, given: Given) -> Track:
+    def of(cls, run: ShownRun, job: SchedulesJob, manifests: Manifests) -> Track:
         """As its log has it; UserError if a loss stands without its gradient norm."""
-        path, logged = run_log(job, given, run.job)
+        path, logged = run_log(job, manifests, run.job)
         lines = [line for line in logged if "loss" in line]
         for line in lines:
             if not isinstance(line.get("grad_norm"), int | float):
                 raise UserError(f"{path}: step {line['step']} has no grad_norm; retrain the run")
         steps = np.array([line["step"] for line in lines])
         loss, norm = (np.array([line[key] for line in lines], dtype=np.float64) for key in ("loss", "grad_norm"))
-        return cls(run, steps, loss, norm, _expected(run, record_of(job, given, run.job)["config"], lines))
+        return cls(run, steps, loss, norm, _expected(run, record_of(job, manifests, run.job)["config"], lines))
 
     @property
     def method(self) -> str:
@@ -129,17 +129,17 @@ def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
             named = line.statistic in (LOSS, NORM) and f"{line.run.corpus.key}/{line.run.method.key}" in job.primary
             ratios.append(line.ratio)
             # no margin was named beforehand, so no ratio has a size
-            claims.append(Claim(line.ratio.found) if named else None)
-    told = iter(decided(ratios, claims, job.statistics))
-    return [line if line.ratio is None else replace(line, ratio=next(told)) for line in lines]
+            claims.append(Claim(line.ratio.estimate) if named else None)
+    with_decisions = iter(decided(ratios, claims, job.statistics))
+    return [line if line.ratio is None else replace(line, ratio=next(with_decisions)) for line in lines]
 
 
 def places(tracks: Sequence[Track]) -> dict[tuple[str, str], list[Track]]:
     """The runs of each corpus and backbone."""
-    found: dict[tuple[str, str], list[Track]] = {}
+    by_place: dict[tuple[str, str], list[Track]] = {}
     for track in tracks:
-        found.setdefault((track.run.corpus.key, track.run.backbone.key), []).append(track)
-    return found
+        by_place.setdefault((track.run.corpus.key, track.run.backbone.key), []).append(track)
+    return by_place
 
 
 def place_name(run: ShownRun) -> str:
@@ -151,9 +151,9 @@ def _counted(here: Sequence[Track]) -> list[Track]:
     """The runs of one place after their longest warm-up, all logged at the same steps."""
     warmup = max(track.run.warmup_steps for track in here)
     steps = here[0].steps
-    for other in here:
-        if not np.array_equal(other.steps, steps):
-            each = (f"{t.run.job} has {len(t.steps)} logged steps up to {t.steps[-1]}" for t in (here[0], other))
+    for track in here:
+        if not np.array_equal(track.steps, steps):
+            each = (f"{t.run.job} has {len(t.steps)} logged steps up to {t.steps[-1]}" for t in (here[0], track))
             raise UserError(f"schedules: {' and '.join(each)}; needed: the same in both")
     kept = steps > warmup
     if kept.sum() < steadiness.NEEDED:
@@ -176,18 +176,18 @@ _VARIES: dict[str, tuple[Callable[[Track], Any], float]] = {
 
 
 def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job: SchedulesJob) -> list[Line]:
-    how, run = job.statistics, group[0].run
+    statistics, run = job.statistics, group[0].run
     records = " ".join(track.run.job for track in (*group, *(reference or ())))
     lines = []
     for name, (contributions, power) in _VARIES.items():
         own = [_named(track, contributions) for track in group]
-        value = steadiness.factors(steadiness.variation(own, power, how.bootstrap, how.level))
+        value = steadiness.factors(steadiness.variation(own, power, statistics.bootstrap, statistics.level))
         if name == SPIKE:
             value = value.within(1)  # no largest value lies below its level
         ratio = None
         if reference is not None:
             others = [_named(track, contributions) for track in reference]
-            found = steadiness.variation(own, power, how.bootstrap, how.level, others)
+            log_ratio = steadiness.variation(own, power, statistics.bootstrap, statistics.level, others)
             ratio = Contrast(
                 kind="ratio",
                 first=_side(run),
@@ -196,14 +196,14 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
                 label=name,
                 metric=name,
                 unit=LOG_RATIO,
-                found=found,
+                estimate=log_ratio,
                 records=records,
             )
         expected = group[0].expected if name == LOSS else None
         lines.append(Line(run, name, value, records, len(group[0].steps), ratio, expected))
     over = [track.norm > limit for track in group if (limit := track.run.clip_norm) is not None]
     if len(over) == len(group):  # where every run was clipped
-        share = steadiness.share(over, how.bootstrap, how.level)
+        share = steadiness.share(over, statistics.bootstrap, statistics.level)
         lines.append(Line(run, OVER, share, records, len(group[0].steps), None, None))
     return lines
 

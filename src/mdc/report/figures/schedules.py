@@ -1,10 +1,9 @@
-"""The figure of the noise schedules: how unsteady training is with each range of t, measured and drawn.
+"""The figure of the noise schedules: training stability with each range of t.
 
 The paper leaves out small t because "loss is very unstable when pretrained on CC3M, where many captions are very short"
 (its section on the noise schedule, Table 5). Here that is a number with an interval: see :mod:`mdc.report.statistics.steadiness`.
 
-A run's log holds clocks, so no hash of it can stand in a record; ``figure_schedules_curves.csv`` holds every number that is
-read from it.
+A log contains times, so no record can name it by hash; ``figure_schedules_curves.csv`` has every number read from the logs.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from mdc.report.figures.drawing import (
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, measure, place_name, places
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.statistics import steadiness
 
 SHOWN = {
@@ -63,16 +62,16 @@ _PANELS = {
 Styles = Mapping[str, tuple[str, str]]
 
 
-def make(job: SchedulesJob, given: Given, out: Path) -> None:
+def make(job: SchedulesJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and the logged curves into ``out``.
 
     UserError if a run's manifest or log does not serve, or its runs cannot be compared (see :func:`measure`).
     """
-    tracks = [Track.of(run, job, given) for run in job.runs]
+    tracks = [Track.of(run, job, manifests) for run in job.runs]
     lines = measure(tracks, job)
     write_csv(out / "figure_schedules.csv", levels(lines, job), _LEVELS)
     write_contrasts(out / "figure_schedules_contrasts.csv", job, [line.ratio for line in lines if line.ratio])
-    logs = ((one.run, {"step": one.steps, "loss": one.loss, "grad_norm": one.norm}) for one in tracks)
+    logs = ((track.run, {"step": track.steps, "loss": track.loss, "grad_norm": track.norm}) for track in tracks)
     write_logs(out / "figure_schedules_curves.csv", job.scale, logs)
     _draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])
 
@@ -82,8 +81,9 @@ def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
     rows = []
     for line in lines:
         run, (low, high) = line.run, line.run.t_range or (None, None)
-        told = (job.scale, job.artefact, line.system, run.corpus.label, run.backbone.label, run.method.label, low, high)
-        cells = dict(zip(_LEVELS, (*told, line.statistic, line.logged_steps, line.expected), strict=False))
+        labels = job.scale, job.artefact, line.system, run.corpus.label, run.backbone.label, run.method.label
+        numbers = low, high, line.statistic, line.logged_steps, line.expected
+        cells = dict(zip(_LEVELS, (*labels, *numbers), strict=False))
         rows.append({**cells, **estimate_cells(line.value), "records": line.records})
     return rows
 
@@ -97,62 +97,62 @@ def _range_of(run: ShownRun) -> str:
 
 
 def _name_of(run: ShownRun) -> str:
-    """A method as people call it, always with its range of t."""
-    told = "" if run.t_range is None else f"[{run.t_range[0]}, {run.t_range[1]}]"
-    return run.method.label if told in run.method.label else f"{run.method.label} {told}"
+    """A method's label, always with its range of t."""
+    t_range = "" if run.t_range is None else f"[{run.t_range[0]}, {run.t_range[1]}]"
+    return run.method.label if t_range in run.method.label else f"{run.method.label} {t_range}"
 
 
 def findings(lines: Sequence[Line], job: SchedulesJob) -> list[str]:
-    """What was found, a sentence for each corpus and backbone: the first schedule against the reference.
+    """One sentence for each corpus and backbone: the first schedule against the reference.
 
-    It is the first one, not the one with the largest ratio, which would be picked by its number.
+    The first, not the one with the largest ratio, which would be a selection by result.
     """
-    told = []
+    sentences = []
     for place in dict.fromkeys(line.place for line in lines):
         here = {(line.run.method.key, line.statistic): line for line in lines if line.place == place}
         reference = here[job.reference, LOSS].run
         for first in [method for method, _ in here if method != job.reference][:1]:
             loss, norm = here[first, LOSS], here[first, NORM]
-            told.append(
+            sentences.append(
                 f"{place_name(reference)}: with t in {_range_of(loss.run)} the loss varies {_times(loss)} as much as with "
                 f"{_range_of(reference)}{_verdict(loss)}, the gradient norm {_times(norm)}{_verdict(norm)}."
             )
-    return told
+    return sentences
 
 
 def _verdict(line: Line) -> str:
     """A primary comparison's direction; of an inconclusive one with the minimum detectable ratio."""
     if line.ratio is None or (decision := line.ratio.decision) is None:
         return ""
-    said = f": {words.direction(decision, line.ratio.found)}"
+    verdict = f": {words.direction(decision, line.ratio.estimate)}"
     if line.detectable is not None:
-        return f"{said}, minimum detectable {line.detectable:.2f}×"
-    return said if decision.p_holm is None else f"{said}, p {words.p_value(decision.p_holm)}"
+        return f"{verdict}, minimum detectable {line.detectable:.2f}×"
+    return verdict if decision.p_holm is None else f"{verdict}, p {words.p_value(decision.p_holm)}"
 
 
 def _times(line: Line) -> str:
     """A ratio with its interval; its spaces do not break."""
     if line.ratio is None:
         return "reference"
-    times = steadiness.factors(line.ratio.found)
+    times = steadiness.factors(line.ratio.estimate)
     interval = "" if times.low is None or times.high is None else f" [{times.low:.2f}, {times.high:.2f}]"
     return f"{times.value:.2f}×{interval}".replace(" ", "\u00a0")
 
 
 def _note(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> str:
-    how, level = job.statistics, words.percent(lines[0].value.level)
+    statistics, level = job.statistics, words.percent(lines[0].value.level)
     claims = sum(line.ratio is not None and line.ratio.decision is not None for line in lines)
     notes = findings(lines, job)
     if claims:
         notes.append(
             "Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is "
-            f"below {1 - how.level:.2g}. {words.correction(claims, how.order)}"
+            f"below {1 - statistics.level:.2g}. {words.correction(claims, statistics.order)}"
         )
     if seeds >= steadiness.SEEDS:
         notes.append(f"{level} intervals over {seeds} seeds, paired by seed.")
     else:
         alone = "this run" if seeds == 1 else "these two runs"
-        resampled = f"{level} intervals from the logged steps ({how.bootstrap:,} moving-block resamples)"
+        resampled = f"{level} intervals from the logged steps ({statistics.bootstrap:,} moving-block resamples)"
         notes.append(f"{resampled}: they speak of {alone} of each schedule only.")
     return " ".join(notes)
 
@@ -161,15 +161,15 @@ def _note(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> str:
 
 
 def _draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, paths: Sequence[Path]) -> None:
-    """Loss and gradient norm over steps on the left, what they vary by on the right; a band for each corpus and backbone."""
+    """Loss and gradient norm over steps on the left, their variation on the right; a row for each corpus and backbone."""
     by_place = places(tracks)
     runs = {track.method: track.run for track in tracks}
     styles = method_styles(runs)
     seeds = len({track.run.seed for track in tracks})
-    said = _note(lines, job, seeds)
+    note = _note(lines, job, seeds)
     # three panels of dots share the height of two of curves
     height = max(4.4, 3 * (0.24 * len(runs) + 0.62))
-    with drawing(10.6, height * len(by_place) + 0.75 + 0.0013 * len(said), paths) as figure:
+    with drawing(10.6, height * len(by_place) + 0.75 + 0.0013 * len(note), paths) as figure:
         halves = figure.subfigures(len(by_place), 2, squeeze=False, width_ratios=[1.45, 1])
         for (left, right), (place, here) in zip(halves, by_place.items(), strict=True):
             _curves(left.subplots(2, 1), here, styles)
@@ -177,19 +177,19 @@ def _draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, pat
                 own = [line for line in lines if (line.place, line.statistic) == (place, statistic)]
                 _dots(panel, own, styles, *_PANELS[statistic])
         headline(figure, f"Training stability of the noise schedules, scale {job.scale_label}")
-        told = (
+        label = (
             "running median; faint: as logged" if seeds == 1 else "running median of the seeds' mean; faint: each run"
         )
         handles = [line_handle(styles[method], _name_of(run)) for method, run in runs.items()]
-        handles.append(line_handle((_GREY, ""), told, linewidth=1.8))
+        handles.append(line_handle((_GREY, ""), label, linewidth=1.8))
         if any(line.expected is not None for line in lines):
-            told = "expected from the draw of t and masks alone, if every token cost the same"
-            handles.append(line_handle((_DARK, "|"), told, "none"))
-        bottom_legend(figure, handles, said)
+            label = "expected from the draw of t and masks alone, if every token cost the same"
+            handles.append(line_handle((_DARK, "|"), label, "none"))
+        bottom_legend(figure, handles, note)
 
 
 def _curves(panels: Sequence[Axes], here: Sequence[Track], styles: Styles) -> None:
-    """Each run faint, the running median of the seeds' mean bold; grey where the warm-up is not counted."""
+    """Each run faint, the running median of the seeds' mean bold; the warm-up, which is not counted, grey."""
     methods = list(dict.fromkeys(track.method for track in here))
     alpha = 0.45 / math.sqrt(len(here) / len(methods))
     warmup, steps = max(track.run.warmup_steps for track in here), here[0].steps
@@ -201,7 +201,7 @@ def _curves(panels: Sequence[Axes], here: Sequence[Track], styles: Styles) -> No
                 panel.plot(steps, series, color=styles[method][0], linewidth=0.7, alpha=alpha)
             mean = np.mean(runs, axis=0)
             bold = steadiness.level(mean, max(steadiness.LEVEL_WINDOW, len(mean) // 15))
-            # a few markers, each method's between the others', tell the lines apart without their colour
+            # a few markers, shifted between methods, distinguish the lines without colour
             every = max(1, len(bold) // _MARKERS)
             at = slice(every * number // len(methods), None, every)
             colour, marker = styles[method]

@@ -58,6 +58,6 @@ def method_styles(methods: Iterable[str]) -> dict[str, tuple[str, str]]:
 
     What these others take depends on which of them are given, so give all methods of a figure at once, not a panel's.
     """
-    given = set(methods)
-    others = {key: _OTHERS[place % len(_OTHERS)] for place, key in enumerate(sorted(given - set(METHOD_STYLE)))}
-    return {**{key: style for key, style in METHOD_STYLE.items() if key in given}, **others}
+    keys = set(methods)
+    others = {key: _OTHERS[place % len(_OTHERS)] for place, key in enumerate(sorted(keys - set(METHOD_STYLE)))}
+    return {**{key: style for key, style in METHOD_STYLE.items() if key in keys}, **others}

@@ -48,14 +48,14 @@ class Decision:
     detectable: float | None = None
 
 
-def claim(found: Replicates, margin: float | Replicates | None, level: float = LEVEL) -> Claim:
-    """That ``found`` is above 0. A margin that is estimated too is drawn on the same resamples."""
-    difference = estimate(found, level, contrast=True)
+def claim(replicates: Replicates, margin: float | Replicates | None, level: float = LEVEL) -> Claim:
+    """That ``replicates`` is above 0. A margin that is estimated too is drawn on the same resamples."""
+    difference = estimate(replicates, level, contrast=True)
     if margin is None:
         return Claim(difference)
     if isinstance(margin, float):
-        margin = found.of(lambda values: np.full_like(values, margin))
-    above, below = (estimate(one, level, contrast=True) for one in (found + margin, found - margin))
+        margin = replicates.of(lambda values: np.full_like(values, margin))
+    above, below = (estimate(shifted, level, contrast=True) for shifted in (replicates + margin, replicates - margin))
     return Claim(difference, float(margin.values[:, 0].mean()), above, below)
 
 
@@ -77,43 +77,45 @@ def decide(
     else *inconclusive*. *Equivalent*: the difference is less than the margin (two one-sided tests, each at 1 -
     ``level``); *larger*: it is more (two-sided); else *undecided*."""
     alpha = round(1 - level, 12)  # 1 - 0.95 is a little above 0.05
-    ps = [one.difference.p for one in claims]
-    sizes = [None if one.difference.p is None else _size(one) for one in claims]
+    ps = [claim.difference.p for claim in claims]
+    sizes = [None if claim.difference.p is None else _size(claim) for claim in claims]
     corrected, size_corrected = _corrected(ps, order), _corrected([size and size[1] for size in sizes], order)
     family = 1 if order == "fixed" else max(1, sum(p is not None for p in ps))
-    found: list[Decision] = []
-    for one, size, p, p_size in zip(claims, sizes, corrected, size_corrected, strict=True):
-        known = one.margin, one.difference.p
-        if order == "fixed" and found and found[-1].direction != "supported":
-            found.append(Decision("not tested", "not tested", *known, p_size=size and size[1]))
+    decisions: list[Decision] = []
+    for claim, size, p, p_size in zip(claims, sizes, corrected, size_corrected, strict=True):
+        known = claim.margin, claim.difference.p
+        if order == "fixed" and decisions and decisions[-1].direction != "supported":
+            decisions.append(Decision("not tested", "not tested", *known, p_size=size and size[1]))
             continue
-        direction = _direction(one, p, alpha)
+        direction = _direction(claim, p, alpha)
         named: Size = "" if size is None or p_size is None else size[0] if p_size < alpha else "undecided"
-        least = minimum_detectable(one.difference, alpha / family, power) if direction == "inconclusive" else None
-        found.append(Decision(direction, named, *known, p, size and size[1], p_size, least))
-    return found
+        least = minimum_detectable(claim.difference, alpha / family, power) if direction == "inconclusive" else None
+        decisions.append(Decision(direction, named, *known, p, size and size[1], p_size, least))
+    return decisions
 
 
 def _corrected(values: Sequence[float | None], order: Order) -> list[float | None]:
     """Of those that are there; in a fixed order the greatest p up to here."""
-    there = [p for p in values if p is not None]
-    found = iter(holm(there).tolist() if order == "holm" else np.maximum.accumulate(there).tolist() if there else [])
-    return [None if p is None else float(next(found)) for p in values]
+    tested = [p for p in values if p is not None]
+    adjusted = iter(
+        holm(tested).tolist() if order == "holm" else np.maximum.accumulate(tested).tolist() if tested else []
+    )
+    return [None if p is None else float(next(adjusted)) for p in values]
 
 
-def _direction(one: Claim, p: float | None, alpha: float) -> Direction:
-    found = one.difference
+def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
+    difference = claim.difference
     if p is None:
         # without a standard error nothing is known, as of a run of few logged steps
-        return "too few groups" if found.few or found.se is None else "no variation"
-    if p < alpha and found.value != 0:
-        return "supported" if found.value > 0 else "reversed"
+        return "too few groups" if difference.few or difference.se is None else "no variation"
+    if p < alpha and difference.value != 0:
+        return "supported" if difference.value > 0 else "reversed"
     return "inconclusive"
 
 
-def _size(one: Claim) -> tuple[Size, float] | None:
+def _size(claim: Claim) -> tuple[Size, float] | None:
     """Which of the two sizes its value speaks for, and the p of that; None without a margin."""
-    value, margin, above, below = one.difference.value, one.margin, one.above, one.below
+    value, margin, above, below = claim.difference.value, claim.margin, claim.above, claim.below
     if margin is None or above is None or below is None or above.p is None or below.p is None:
         return None
     if abs(value) < margin:
@@ -122,7 +124,7 @@ def _size(one: Claim) -> tuple[Size, float] | None:
     return "larger", below.p if value > 0 else above.p
 
 
-def minimum_detectable(found: Estimate, alpha: float, power: float = POWER) -> float | None:
+def minimum_detectable(estimate: Estimate, alpha: float, power: float = POWER) -> float | None:
     """The true difference that a two-sided test at ``alpha`` finds on its own side with probability ``power``, if its
     standard error is this one.
 
@@ -135,9 +137,9 @@ def minimum_detectable(found: Estimate, alpha: float, power: float = POWER) -> f
 
     if not alpha / 2 < power < 1:
         raise UserError(f"power: {power}, must lie above {alpha / 2:.3g} and below 1")
-    if not found.se or found.df is None:
+    if not estimate.se or estimate.df is None:
         return None
-    critical, df = half_width(found.parts, 1 - alpha) / found.se, found.df
+    critical, df = half_width(estimate.parts, 1 - alpha) / estimate.se, estimate.df
 
     def lacking(shift: float) -> float:
         return 1 - float(nctdtr(df, shift, critical)) - power
@@ -145,7 +147,7 @@ def minimum_detectable(found: Estimate, alpha: float, power: float = POWER) -> f
     upper = critical + 1
     while lacking(upper) < 0:
         upper *= 2
-    return float(brentq(lacking, 0.0, upper)) * found.se
+    return float(brentq(lacking, 0.0, upper)) * estimate.se
 
 
 def holm(pvalues: ArrayLike) -> NDArray[np.float64]:

@@ -17,10 +17,10 @@ _BETWEEN = 65  # places at which a straight line is read; 0 and 1 are its ends
 _AT = 33  # places of x at which two curves are compared
 
 
-def common(one: Floats, other: Floats) -> tuple[float, float] | None:
+def common(first: Floats, second: Floats) -> tuple[float, float] | None:
     """The x that both curves (points, 2) reach: from the greater of their least to the less of their greatest; None if there is
     none."""
-    low, high = max(one[:, 0].min(), other[:, 0].min()), min(one[:, 0].max(), other[:, 0].max())
+    low, high = max(first[:, 0].min(), second[:, 0].min()), min(first[:, 0].max(), second[:, 0].max())
     return (float(low), float(high)) if low < high else None
 
 
@@ -35,20 +35,20 @@ def reached(curve: Floats, at: Floats) -> Floats:
     return np.asarray(best[np.maximum(place, 0)])
 
 
-def above(one: Floats, other: Floats, span: tuple[float, float]) -> float:
-    """How much higher ``one`` lies than ``other``, in the mean over the x of ``span``."""
+def above(first: Floats, second: Floats, span: tuple[float, float]) -> float:
+    """How much higher ``first`` lies than ``second``, in the mean over the x of ``span``."""
     at = np.linspace(*span, _AT)
-    return float((reached(one, at) - reached(other, at)).mean())
+    return float((reached(first, at) - reached(second, at)).mean())
 
 
-def difference(one: Floats, other: Floats) -> tuple[Floats, tuple[float, float]] | None:
+def difference(first: Floats, second: Floats) -> tuple[Floats, tuple[float, float]] | None:
     """:func:`above` of the x that the curves share, (S, 1 + R), and that x; None if they share none.
 
     one, other (S, 1 + R, points, 2): of each seed the curve on the items themselves, then on R resamples of them, the same
     for all seeds and both curves. The x that is shared is that of the seeds' mean curves, and stays what it is on resamples.
     """
-    span = common(one[:, 0].mean(axis=0), other[:, 0].mean(axis=0))
+    span = common(first[:, 0].mean(axis=0), second[:, 0].mean(axis=0))
     if span is None:
         return None
-    found = [[above(a, b, span) for a, b in zip(*of_seed, strict=True)] for of_seed in zip(one, other, strict=True)]
-    return np.asarray(found), span
+    apart = [[above(a, b, span) for a, b in zip(*of_seed, strict=True)] for of_seed in zip(first, second, strict=True)]
+    return np.asarray(apart), span

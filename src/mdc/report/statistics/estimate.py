@@ -123,28 +123,28 @@ class Estimate:
         return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
-def estimate(found: Replicates, level: float = LEVEL, contrast: bool = False) -> Estimate:
+def estimate(replicates: Replicates, level: float = LEVEL, contrast: bool = False) -> Estimate:
     """The mean over seeds, with its interval. ``contrast``: a difference, which has a ``p`` unless its groups are too
     few or it never varies.
 
     Only resamples on which all seeds are defined count. UserError if there is none.
     """
-    of_seeds, drawn = found.values[:, 0], found.values[:, 1:].mean(axis=0)
+    of_seeds, drawn = replicates.values[:, 0], replicates.values[:, 1:].mean(axis=0)
     drawn = drawn[~np.isnan(drawn)]
     if len(drawn) < 2:
         raise UserError("bootstrap: the statistic is not defined on any resample")
-    if found.right is not None and found.seeds == 1 and not contrast:
-        return exact(found.right, found.n, level, found.share or 1.0)
-    value, groups = float(of_seeds.mean()), found.groups
+    if replicates.right is not None and replicates.seeds == 1 and not contrast:
+        return exact(replicates.right, replicates.n, level, replicates.share or 1.0)
+    value, groups = float(of_seeds.mean()), replicates.groups
     items = Component(_variance(drawn, value) * groups / (groups - 1), groups - 1)
-    if found.seeds >= 3:
-        made = over_seeds(of_seeds, items, found.n, level, contrast)
+    if replicates.seeds >= 3:
+        result = over_seeds(of_seeds, items, replicates.n, level, contrast)
     else:
-        made = _percentile(np.sort(drawn), value, items, found.n, found.seeds, level, contrast)
-    made = replace(made, groups=groups, draws=len(drawn))
-    if made.few:
-        made = replace(made, p=None)
-    return made if contrast or found.share is None else made.within(0.0, found.share)
+        result = _percentile(np.sort(drawn), value, items, replicates.n, replicates.seeds, level, contrast)
+    result = replace(result, groups=groups, draws=len(drawn))
+    if result.few:
+        result = replace(result, p=None)
+    return result if contrast or replicates.share is None else result.within(0.0, replicates.share)
 
 
 def exact(right: int, n: int, level: float = LEVEL, whole: float = 1.0) -> Estimate:
@@ -180,8 +180,8 @@ def over_seeds(
     count, mean = len(values), float(values.mean())
     of_seeds = Component(_variance(values, mean) / count, count - 1)
     kind: Kind = "seeds" if items is None else "seeds and items"
-    found = Estimate(mean, None, None, n or count, count, kind, of_seeds=of_seeds, of_items=items, level=level)
-    return bounded(found, contrast)
+    result = Estimate(mean, None, None, n or count, count, kind, of_seeds=of_seeds, of_items=items, level=level)
+    return bounded(result, contrast)
 
 
 def over_splits(differences: ArrayLike, test_over_train: float, level: float = LEVEL) -> Estimate:
@@ -199,11 +199,11 @@ def over_splits(differences: ArrayLike, test_over_train: float, level: float = L
     return bounded(Estimate(mean, None, None, k, 1, "splits", of_items=part, level=level), contrast=True)
 
 
-def _finite(values: ArrayLike, what: str) -> NDArray[np.float64]:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or len(found) < 2 or not np.isfinite(found).all():
-        raise UserError(f"{what} {found.tolist()}, needed: two or more finite ones")
-    return found
+def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all():
+        raise UserError(f"{name} {array.tolist()}, needed: two or more finite ones")
+    return array
 
 
 def _variance(values: NDArray[np.float64], about: float) -> float:
@@ -211,26 +211,26 @@ def _variance(values: NDArray[np.float64], about: float) -> float:
     return float(values.var(ddof=1)) if np.ptp(values) > 1e-12 * max(1.0, abs(about)) else 0.0
 
 
-def bounded(found: Estimate, contrast: bool) -> Estimate:
-    """``found`` with the interval that its parts give, and of a ``contrast`` with p; with neither if its standard error is 0."""
-    if not found.se:
-        return found
-    reach = half_width(found.parts, found.level)
-    p = p_value(found.value, found.parts) if contrast else None
-    return replace(found, low=found.value - reach, high=found.value + reach, p=p)
+def bounded(estimate: Estimate, contrast: bool) -> Estimate:
+    """``estimate`` with the interval from its parts, a ``contrast`` also with p; unchanged if its standard error is 0."""
+    if not estimate.se:
+        return estimate
+    reach = half_width(estimate.parts, estimate.level)
+    p = p_value(estimate.value, estimate.parts) if contrast else None
+    return replace(estimate, low=estimate.value - reach, high=estimate.value + reach, p=p)
 
 
 def _percentile(
     drawn: NDArray[np.float64], value: float, items: Component, n: int, seeds: int, level: float, contrast: bool
 ) -> Estimate:
-    found = Estimate(value, None, None, n=n, seeds=seeds, kind="bootstrap", of_items=items, level=level)
+    result = Estimate(value, None, None, n=n, seeds=seeds, kind="bootstrap", of_items=items, level=level)
     if not items.variance:
-        return found
+        return result
     end, p = partial(_end, drawn, value, int(items.df) + 1), None
     if contrast:  # 1 minus the level at which the interval ends at 0
         least = 2 / (len(drawn) + 1)
         p = 1.0 if value == 0 else _root(lambda p: end(1 - p, upper=value < 0) * value > 0, least)
-    return replace(found, low=end(level, upper=False), high=end(level, upper=True), p=p)
+    return replace(result, low=end(level, upper=False), high=end(level, upper=True), p=p)
 
 
 def _end(drawn: NDArray[np.float64], value: float, groups: int, level: float, upper: bool) -> float:

@@ -2,11 +2,12 @@
 
 A group, such as the items of one image, is drawn together: G groups are drawn G times with replacement, each with the
 same chance (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, sections 6 and 8; for groups: Davison &
-Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). Columns that share groups share one draw. What is
-computed of replicates (a difference, an average over columns, a slope, a ratio) is again a number with replicates, so
-all of them have their intervals by one rule (:func:`mdc.report.statistics.estimate.estimate`).
+Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). Columns that share groups share one draw. A function of
+replicates (a difference, an average over columns, a slope, a ratio) has replicates too, so all intervals follow one rule
+(:func:`mdc.report.statistics.estimate.estimate`).
 
-A draw starts from its groups' names. So a number depends on others only if they share some of its groups and have further ones.
+The seed of a draw is a hash of its groups' names. So a number depends on others only if they share some of its groups and have
+further ones.
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ _CELLS = 4_000_000  # numbers held at once: 32 MB
 class Items:
     """Results of N test items: the mean of the values ``of`` (N,) float64, or ``of`` a statistic of resamples.
 
-    ``ids``, ``groups`` (N,): names of the items and of what they share, such as their image; a group's name is unlike
-    in all columns that do not share it. ``parts`` (N,): the result is the plain mean of the means of its parts, as some
-    benchmarks define it; on a resample, of those parts that it has items of. ``kind``: "answers" are right or wrong (a
-    tie among k counts 1/k) and nothing else; a "share" lies in 0 to 1. ``biased``: replicates lie above the value that
-    they should spread around, and are shifted by their mean difference to it (Efron & Tibshirani, section 10.2): an
-    item drawn twice ranks beside its own copy, which lifts an average precision."""
+    ``ids``, ``groups`` (N,): names of the items and of what they share, such as their image; columns have a group in common if
+    its name is the same. ``parts`` (N,): the result is the plain mean of the means of its parts, as some benchmarks define it;
+    on a resample, of the parts with items. ``kind``: "answers" are right or wrong (a tie among k counts 1/k); a "share" is in 0
+    to 1. ``biased``: replicates are biased upwards, and shifted by their mean difference to the value (Efron & Tibshirani,
+    section 10.2): an item drawn twice ranks next to its own copy, which raises an average precision."""
 
     ids: tuple[str, ...]
     of: Floats | Statistic
@@ -86,9 +86,9 @@ class Items:
 @dataclass(frozen=True, eq=False)
 class Replicates:
     """A number of S trainings: ``values`` (S, 1 + R) float64, of each on the items themselves, then on R resamples,
-    which are the same for all of them. ``n``: items behind it; ``groups``: the fewest that a column of it draws.
-    ``right``: of right or wrong answers on independent items, how many are right in the first training. ``share``: it
-    lies in 0 to ``share``, None if it may be anything."""
+    which are the same for all of them. ``n``: its items; ``groups``: the fewest that one of its columns draws.
+    ``right``: of right or wrong answers on independent items, the number of right ones in the first training. ``share``: the
+    number is in 0 to ``share``, None if unbounded."""
 
     values: Floats
     n: int
@@ -107,13 +107,13 @@ class Replicates:
         One record is paired with every training of the other side. UserError if sides differ in how many they have.
         """
         every = (self, *others)
-        seeds = {one.seeds for one in every} - {1}
+        seeds = {side.seeds for side in every} - {1}
         if len(seeds) > 1:
             raise UserError(
                 f"a comparison needs as many seeds on both sides, not {' and '.join(map(str, sorted(seeds)))}"
             )
-        values = np.asarray(function(*(one.values for one in every)), dtype=np.float64)
-        return Replicates(values, self.n, min(one.groups for one in every))
+        values = np.asarray(function(*(side.values for side in every)), dtype=np.float64)
+        return Replicates(values, self.n, min(side.groups for side in every))
 
     def __sub__(self, other: Replicates) -> Replicates:
         return self.of(np.subtract, other)
@@ -130,27 +130,26 @@ def mean(parts: Sequence[Replicates]) -> Replicates:
     """The plain mean over columns, each of which is resampled by itself."""
     if len(parts) == 1:
         return parts[0]
-    found = reduce(lambda one, other: one + other, parts).times(1 / len(parts))
-    shares = {one.share for one in parts}
-    return replace(found, n=sum(one.n for one in parts), share=shares.pop() if len(shares) == 1 else None)
+    total = reduce(lambda first, second: first + second, parts).times(1 / len(parts))
+    shares = {part.share for part in parts}
+    return replace(total, n=sum(part.n for part in parts), share=shares.pop() if len(shares) == 1 else None)
 
 
-def drawn(columns: Mapping[Key, Sequence[Items]], draws: int) -> dict[Key, Replicates]:
-    """The replicates of each of ``columns``: of one number its items, training by training.
+def resampled(columns: Mapping[Key, Sequence[Items]], draws: int) -> dict[Key, Replicates]:
+    """The replicates of each of ``columns``: number → its items, training by training.
 
-    UserError if the trainings of a number were not tested on the same items, or if the items are in one group alone,
-    which has no variance."""
+    UserError if the trainings of a number were not tested on the same items, or if all items are in one group."""
     for name, trainings in columns.items():
-        if not all(trainings[0].same_items(one) for one in trainings):
-            raise UserError(f"{_told(name)}: its seeds were not tested on the same items")
-    every = [one for trainings in columns.values() for one in trainings]
-    rows = {id(one): np.empty(1 + draws) for one in every}
+        if not all(trainings[0].same_items(items) for items in trainings):
+            raise UserError(f"{_label(name)}: its seeds were not tested on the same items")
+    every = [items for trainings in columns.values() for items in trainings]
+    rows = {id(items): np.empty(1 + draws) for items in every}
     for labels, members in _sharing(every):
-        if lone := [one for one in members if len(set(one.groups)) < 2]:
+        if lone := [items for items in members if len(set(items.groups)) < 2]:
             raise UserError(f"resampling: {lone[0].n} items in 1 group; two groups are needed")
-        for one, row in zip(members, _replicates(labels, members, draws), strict=True):
-            rows[id(one)] = row
-    return {name: _whole(trainings, [rows[id(one)] for one in trainings]) for name, trainings in columns.items()}
+        for items, row in zip(members, _replicates(labels, members, draws), strict=True):
+            rows[id(items)] = row
+    return {name: _whole(trainings, [rows[id(items)] for items in trainings]) for name, trainings in columns.items()}
 
 
 def _whole(trainings: Sequence[Items], rows: Sequence[Floats]) -> Replicates:
@@ -163,54 +162,53 @@ def _whole(trainings: Sequence[Items], rows: Sequence[Floats]) -> Replicates:
 
 
 def as_records(columns: Sequence[Replicates]) -> list[Replicates]:
-    """The columns of one system: trainings that are equal in all of them are one record, as a frozen encoder or a
-    constant caption beside several seeds. Up to rounding: a product of matrices rounds a row by where it stands, and by
-    the number of threads."""
-    same = all(np.allclose(row, one.values[0], 1e-9, 1e-9, equal_nan=True) for one in columns for row in one.values[1:])
-    return [replace(one, values=one.values[:1]) for one in columns] if same else list(columns)
+    """The columns of one system: trainings that are equal in all columns are one record, as of a frozen encoder or a constant
+    caption. Equal up to rounding: the rounding of a matrix product depends on a row's place and on the number of threads."""
+    same = all(np.allclose(row, c.values[0], 1e-9, 1e-9, equal_nan=True) for c in columns for row in c.values[1:])
+    return [replace(c, values=c.values[:1]) for c in columns] if same else list(columns)
 
 
-def _told(name: Hashable) -> str:
+def _label(name: Hashable) -> str:
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def _sharing(every: Sequence[Items]) -> list[tuple[list[str], list[Items]]]:
-    """The items together whose groups have a name in common, directly or through others; with all names in order."""
+    """Clusters of items whose groups share a name, directly or through others, each with its sorted names."""
     by_groups: dict[tuple[str, ...], list[Items]] = {}
-    for one in {id(one): one for one in every}.values():
-        by_groups.setdefault(one.groups, []).append(one)
-    found: list[tuple[set[str], list[Items]]] = []
+    for items in {id(items): items for items in every}.values():
+        by_groups.setdefault(items.groups, []).append(items)
+    clusters: list[tuple[set[str], list[Items]]] = []
     for groups, members in by_groups.items():
         labels, apart = set(groups), []
-        for there in found:
-            if labels.isdisjoint(there[0]):
-                apart.append(there)
+        for cluster in clusters:
+            if labels.isdisjoint(cluster[0]):
+                apart.append(cluster)
             else:
-                labels, members = labels | there[0], [*there[1], *members]
-        found = [*apart, (labels, members)]
-    return [(sorted(labels), members) for labels, members in found]
+                labels, members = labels | cluster[0], [*cluster[1], *members]
+        clusters = [*apart, (labels, members)]
+    return [(sorted(labels), members) for labels, members in clusters]
 
 
 def _replicates(labels: Sequence[str], members: Sequence[Items], draws: int) -> list[Floats]:
-    """Of each of ``members`` the row (1 + R,) of its number on the items themselves and on the resamples of ``labels``."""
+    """For each of ``members`` the row (1 + R,): its number on the items themselves and on the resamples of ``labels``."""
     place = {label: number for number, label in enumerate(labels)}
-    at = {groups: np.array([place[label] for label in groups]) for groups in {one.groups for one in members}}
-    matrix, parts = _sums([one for one in members if not callable(one.of)], at, len(labels))
-    widest = max([len(labels), matrix.shape[1], *(one.n for one in members if callable(one.of))])
-    found: list[list[Floats]] = [[np.array([one.value])] for one in members]
+    at = {groups: np.array([place[label] for label in groups]) for groups in {items.groups for items in members}}
+    matrix, parts = _sums([items for items in members if not callable(items.of)], at, len(labels))
+    widest = max([len(labels), matrix.shape[1], *(items.n for items in members if callable(items.of))])
+    values_of: list[list[Floats]] = [[np.array([items.value])] for items in members]
     for counts in counted(labels, draws, widest):
-        # means as ratios of sums over groups: one product of matrices a block, whatever the number of columns
+        # means as ratios of sums over groups: one matrix product per block, whatever the number of columns
         totals, sums = counts @ matrix, iter(parts)
-        for one, row in zip(members, found, strict=True):
-            if callable(one.of):
-                row.append(np.asarray(one.of(counts[:, at[one.groups]]), dtype=np.float64))
+        for items, row in zip(members, values_of, strict=True):
+            if callable(items.of):
+                row.append(np.asarray(items.of(counts[:, at[items.groups]]), dtype=np.float64))
             else:
                 above, below = next(sums)
                 row.append(_mean_of_parts(totals[:, above], totals[:, below]))
-    rows = [np.concatenate(row) for row in found]
-    for one, whole in zip(members, rows, strict=True):
+    rows = [np.concatenate(row) for row in values_of]
+    for items, whole in zip(members, rows, strict=True):
         defined = whole[1:][~np.isnan(whole[1:])]
-        if one.biased and len(defined):
+        if items.biased and len(defined):
             whole[1:] -= defined.mean() - whole[0]
     return rows
 
@@ -219,7 +217,7 @@ def counted(labels: Sequence[str], draws: int, width: int = 0) -> Any:
     """How often each of ``labels`` occurs in each resample: blocks (r, G) of together ``draws`` rows, always the same
     for the same labels.
 
-    ``r`` is such that a block (r, max(G, ``width``)) fits in memory; it decides nothing about the numbers.
+    ``r`` is such that a block (r, max(G, ``width``)) fits in memory; the numbers do not depend on it.
     """
     name = hashlib.blake2b("\n".join(labels).encode(), digest_size=8).digest()
     rng, units = np.random.default_rng(int.from_bytes(name)), len(labels)
@@ -233,19 +231,19 @@ def counted(labels: Sequence[str], draws: int, width: int = 0) -> Any:
 def _sums(
     means: Sequence[Items], at: Mapping[tuple[str, ...], NDArray[np.intp]], units: int
 ) -> tuple[Floats, list[tuple[list[int], list[int]]]]:
-    """Sums over groups (units, columns): of values, and of how many items there are; and for each of ``means`` the columns of
-    its parts' values and numbers."""
+    """Sums over groups (units, columns) of values and of numbers of items; and for each of ``means`` the columns of its parts'
+    values and numbers."""
     columns: list[NDArray[Any]] = []
-    known: dict[Any, int] = {}  # numbers of items that several share are held once
+    known: dict[Any, int] = {}  # numbers of items that several columns share are stored once
     parts = []
-    for one in means:
-        places, values = at[one.groups], np.asarray(one.of, dtype=np.float64)
-        chosen = [np.arange(one.n)] if one.parts is None else list(map(np.array, rows_of(one.parts).values()))
+    for items in means:
+        places, values = at[items.groups], np.asarray(items.of, dtype=np.float64)
+        chosen = [np.arange(items.n)] if items.parts is None else list(map(np.array, rows_of(items.parts).values()))
         above = range(len(columns), len(columns) + len(chosen))
         columns += [np.bincount(places[rows], values[rows], units) for rows in chosen]
         below = []
         for number, rows in enumerate(chosen):
-            key = one.groups, one.parts, number
+            key = items.groups, items.parts, number
             if key not in known:
                 known[key] = len(columns)
                 columns.append(np.bincount(places[rows], minlength=units))
@@ -255,16 +253,16 @@ def _sums(
 
 
 def _mean_of_parts(above: Floats, below: Floats) -> Floats:
-    """The mean (r,) over those parts (r, P) that are there."""
-    there = below > 0
-    shares = np.divide(above, below, out=np.zeros_like(above), where=there)
-    count = there.sum(axis=1)
+    """The mean (r,) over the parts (r, P) with items."""
+    present = below > 0
+    shares = np.divide(above, below, out=np.zeros_like(above), where=present)
+    count = present.sum(axis=1)
     return np.divide(shares.sum(axis=1), count, out=np.full(len(above), np.nan), where=count > 0)
 
 
 def rows_of(labels: Sequence[Key]) -> dict[Key, list[int]]:
-    """Where each label stands, in the order of their first appearance."""
-    found: dict[Key, list[int]] = {}
+    """The places of each label, in the order of first appearance."""
+    places: dict[Key, list[int]] = {}
     for row, label in enumerate(labels):
-        found.setdefault(label, []).append(row)
-    return found
+        places.setdefault(label, []).append(row)
+    return places

@@ -148,9 +148,9 @@ def _over_runs(
         return student(values, level=level, contrast=contrast)
     lengths = [run.shape[1] for run in runs]
     kind: Kind = "steps" if max(lengths) > 1 else "seeds"
-    found = Estimate(float(np.mean(values)), None, None, sum(lengths), len(runs), kind)
+    result = Estimate(float(np.mean(values)), None, None, sum(lengths), len(runs), kind)
     if min(lengths) < NEEDED_FOR_INTERVAL:
-        return found
+        return result
     # each estimate starts from the same generator, so no number depends on which others were made before it
     rng, variance, freedom = np.random.default_rng(0), 0.0, 0
     for run in runs:
@@ -161,7 +161,7 @@ def _over_runs(
         variance += float(of(_block_means(run, rng, draws, block, blocks)).var()) * blocks / (blocks - 1)
     variance /= len(runs) ** 2
     part = Component(variance if variance > 1e-20 else 0.0, freedom)  # rounding alone makes no variance
-    return bounded(replace(found, draws=draws, of_items=part, level=level), contrast)
+    return bounded(replace(result, draws=draws, of_items=part, level=level), contrast)
 
 
 def block_length(count: int) -> int:
@@ -203,7 +203,7 @@ def loss_variance(low: float, high: float, tokens: float, least_t: float) -> flo
     """Variance of the loss from the draw of t and masks alone, if each masked token cost one nat.
 
     The loss is Σ_b (1/t_b) K_b / ``tokens``, K_b ~ Bin(L_b, t_b) of the caption's L_b tokens and ``tokens`` their sum
-    over the batch. Given t its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
+    over the batch. Manifests t its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
     (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and it grows as captions get
     shorter. Its root is the coefficient of variation, whatever a token costs.
     """

@@ -23,35 +23,35 @@ def label_of(system: CaptionedSystem) -> str:
     return system.method.label.removesuffix(f" · {system.length}")
 
 
-def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
+def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
     """A line of the csv file for each system and seed."""
-    for system in found.job.systems:
-        for seed, record, told in zip(found.job.seeds, system.records, found.told(system), strict=True):
-            line: dict[str, object] = {"scale": found.job.scale, "dataset": dataset(system)}
+    for system in results.job.systems:
+        for seed, record, entry in zip(results.job.seeds, system.records, results.entries(system), strict=True):
+            line: dict[str, object] = {"scale": results.job.scale, "dataset": dataset(system)}
             line |= {"method": system.method.label, "seed": seed, "records": record}
-            yield line | {key: told[key] * factor if key in told else None for key, (_, factor, _) in SETS.items()}
+            yield line | {key: entry[key] * factor if key in entry else None for key, (_, factor, _) in SETS.items()}
 
 
-def models(found: Captioned) -> Table:
+def models(results: Captioned) -> Table:
     """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
-    systems = [(system, found.first(system)) for system in found.job.systems if not system.blind]
-    known = [(system, told) for system, told in systems if told.get("parameters") is not None]
-    most = max((told["parameters"]["trained"] for _, told in known), default=0)
+    systems = [(system, results.first(system)) for system in results.job.systems if not system.blind]
+    known = [(system, entry) for system, entry in systems if entry.get("parameters") is not None]
+    most = max((entry["parameters"]["trained"] for _, entry in known), default=0)
     unit, size = ("million", 1e6) if most >= 1e7 else ("thousand", 1e3)
     rows = []
-    for system, told in known:
-        trained, frozen = told["parameters"]["trained"], told["parameters"]["frozen"]
-        loss, length = told["held_out"]["loss"], told["held_out"]["length"]
+    for system, entry in known:
+        trained, frozen = entry["parameters"]["trained"], entry["parameters"]["frozen"]
+        loss, length = entry["held_out"]["loss"], entry["held_out"]["length"]
         cells = (
             Cell(trained / size),
             Cell((trained + frozen) / size),
-            Cell(told["weights_step"], decimals=0),
+            Cell(entry["weights_step"], decimals=0),
             Cell(loss, decimals=2),
             Cell(loss * length if loss is not None and length is not None else None),
         )
         rows.append(Row((dataset(system), label_of(system), system.length), cells, system.backbone.label))
     return Table(
-        title=f"Models, {found.scale_text}",
+        title=f"Models, {results.scale_text}",
         caption=("Of the first seed.",),
         labels=("Dataset", "Method", "Length"),
         columns=(
@@ -69,18 +69,18 @@ def models(found: Captioned) -> Table:
     )
 
 
-def variety(found: Captioned) -> Table:
+def variety(results: Captioned) -> Table:
     """Of whole sets of captions, means over seeds."""
     rows = []
-    for system in sorted(found.job.systems, key=lambda system: system.reference):
+    for system in sorted(results.job.systems, key=lambda system: system.reference):
         cells = []
         for key, (_, factor, decimals) in SETS.items():
-            values = [one[key] * factor for one in found.told(system) if key in one]
+            values = [entry[key] * factor for entry in results.entries(system) if key in entry]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
         labels = (dataset(system), label_of(system), system.length)
         rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
     return Table(
-        title=f"Variety of captions, {found.scale_text}",
+        title=f"Variety of captions, {results.scale_text}",
         caption=("Of all captions of a system together; the mean over seeds.",),
         labels=("Dataset", "Method", "Length"),
         columns=tuple(Column(label) for label, _, _ in SETS.values()),

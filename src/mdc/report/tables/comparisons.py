@@ -1,5 +1,5 @@
-"""What tables of systems share: rows of levels, the differences below them (the primary comparisons with their verdicts, the
-others with intervals alone), and the files that they are written to."""
+"""What tables of systems share: rows of levels, differences (primary comparisons with verdicts, the others with intervals only),
+and output files."""
 
 from __future__ import annotations
 
@@ -18,37 +18,42 @@ from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mar
 _NAMED = 3  # controls that a heading names
 
 
-def rows(found: Results, systems: Sequence[System], block: str | None = None) -> list[Row]:
-    """A row for each of ``systems`` with its levels, best and second best of them marked. ``block``: what they stand
-    together in, by default their dataset and backbone."""
+def rows(results: Results, systems: Sequence[System], block: str | None = None) -> list[Row]:
+    """A row for each of ``systems`` with its levels, the best and second best marked. ``block``: their common block, by default
+    one for each dataset and backbone."""
     lines = []
     for system in systems:
         labels = names(system)
-        levels = tuple(number_cell(found.number(system.key, measure)) for measure in found.measures)
+        levels = tuple(number_cell(results.number(system.key, measure)) for measure in results.measures)
         where = "/".join(labels[:2]) if block is None else block
         lines.append(Row(labels, levels, where, system.reference, system.ranked))
     return mark_rows(lines)
 
 
 def level_table(
-    found: Results, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str] = (), group: str = ""
+    results: Results,
+    title: str,
+    caption: Sequence[str],
+    body: Sequence[Row],
+    notes: Sequence[str] = (),
+    group: str = "",
 ) -> Table:
     """A table of levels on every measure, under the heading ``group``."""
     return Table(
-        title=f"{title}, {found.scale_text}",
+        title=f"{title}, {results.scale_text}",
         caption=tuple(caption),
         labels=("Dataset", "Backbone", "Method"),
-        columns=columns(found, group, found.measures),
+        columns=columns(results, group, results.measures),
         rows=tuple(body),
         footnotes=tuple(notes),
     )
 
 
-def levels(found: Results, labels: int = 3, times: int = 1, measures: Sequence[str] | None = None) -> list[Row]:
-    """The rows of what guessing, the best known shortcut and a perfect scorer reach, below a table with so many
-    ``labels`` whose columns, by default all ``measures``, stand there so many ``times``."""
-    shown = found.measures if measures is None else measures
-    reached = {"chance": found.chance, "best shortcut": found.shortcut, "perfect scorer": found.ceiling}
+def levels(results: Results, labels: int = 3, times: int = 1, measures: Sequence[str] | None = None) -> list[Row]:
+    """The rows of chance, the best known shortcut and a perfect scorer, for a table with so many ``labels`` whose columns, by
+    default all ``measures``, are repeated ``times`` times."""
+    shown = results.measures if measures is None else measures
+    reached = {"chance": results.chance, "best shortcut": results.shortcut, "perfect scorer": results.ceiling}
     return [
         Row(
             (*("any",) * (labels - 1), name),
@@ -62,9 +67,9 @@ def levels(found: Results, labels: int = 3, times: int = 1, measures: Sequence[s
 
 
 def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Table]:
-    """The tables of what the job names beforehand, those without a row left out. ``measures``: those shown, by default all."""
-    # what was decided on every measure has said all that there is to say
-    open_ = [pair for pair in probing.named if any((pair, one) not in probing.decisions for one in probing.measures)]
+    """The tables of the comparisons that the job names, without empty ones. ``measures``: those shown, by default all."""
+    # pairs decided on every measure are not repeated
+    open_ = [pair for pair in probing.named if any((pair, m) not in probing.decisions for m in probing.measures)]
     within = [pair for pair in open_ if len({dataset(probing.systems[key]) for key in pair}) == 1]
     across = [pair for pair in open_ if pair not in within]
     verdicts = "The claims among them have their verdicts under primary comparisons. " if probing.decisions else ""
@@ -74,8 +79,8 @@ def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Tabl
     return [
         *([_primary(probing)] if probing.decisions else []),
         *(
-            _differences(probing, f"Differences between {what}", pairs, "Difference", ("Points", alone), measures)
-            for what, pairs in (("methods", within), ("datasets", across))
+            _differences(probing, f"Differences between {kind}", pairs, "Difference", ("Points", alone), measures)
+            for kind, pairs in (("methods", within), ("datasets", across))
             if pairs
         ),
     ]
@@ -86,46 +91,46 @@ def gains(probing: Results) -> list[Table]:
     if not probing.gains:
         return []
     controls = probing.controls()
-    # a control a row, as of Table 2, would make a heading of all its rows
+    # one control for each row, as in Table 2, would be too long a heading
     named = f" ({', '.join(controls)})" if len(controls) <= _NAMED else ""
-    how = ("Points above each row's own control",)
-    return [_differences(probing, f"Gain over the control{named}", probing.gains, "Gain", how)]
+    caption = ("Points above each row's own control",)
+    return [_differences(probing, f"Gain over the control{named}", probing.gains, "Gain", caption)]
 
 
 def _primary(probing: Results) -> Table:
-    """What was claimed beforehand, with what was found."""
-    name, found = probing.name(probing.primary_measure), probing.claims()
-    how = words.intervals([one.found for one in found], probing.job.seeds)
+    """The primary comparisons with their verdicts."""
+    name, contrasts = probing.name(probing.primary_measure), probing.claims()
+    intervals = words.intervals([contrast.estimate for contrast in contrasts], probing.job.seeds)
     return claims(
         f"Primary comparisons on {name}, {probing.scale_text}",
-        f"Differences in points on {name}, paired. {how}",
+        f"Differences in points on {name}, paired. {intervals}",
         probing.job.statistics,
         ("Dataset", "Backbone", "Comparison"),
-        [(_minus(probing, pair), one) for (pair, _), one in zip(probing.decisions, found, strict=True)],
+        [(_minus(probing, pair), contrast) for (pair, _), contrast in zip(probing.decisions, contrasts, strict=True)],
     )
 
 
 def claims(
     title: str,
-    how: str,
+    description: str,
     statistics: Statistics,
     heads: tuple[str, ...],
-    found: Sequence[tuple[tuple[str, ...], Contrast]],
+    contrasts: Sequence[tuple[tuple[str, ...], Contrast]],
 ) -> Table:
-    """A row a claim under labels, whose ``heads`` are given: the difference, its corrected p, direction and size. ``how``:
-    what the differences are, and how their intervals were made."""
+    """One row for each claim: its labels under ``heads``, the difference, its corrected p, direction and size.
+    ``description``: the differences and their intervals in words."""
     body, tested = [], 0
-    for labels, one in found:
-        decision = one.decision
+    for labels, contrast in contrasts:
+        decision = contrast.decision
         assert decision is not None
         tested += decision.p is not None
-        value, _, interval = words.shown(one.found).partition(" ")
-        said = words.direction(decision, one.found), words.size(decision), words.detectable(decision)
-        body.append(Row((*labels, value, interval or "–", words.p_value(decision.p_holm), *said), ()))
+        value, _, interval = words.shown(contrast.estimate).partition(" ")
+        verdict = words.direction(decision, contrast.estimate), words.size(decision), words.detectable(decision)
+        body.append(Row((*labels, value, interval or "–", words.p_value(decision.p_holm), *verdict), ()))
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
-        caption=(how, *words.claims(statistics, tested)),
+        caption=(description, *words.claims(statistics, tested)),
         labels=(*heads, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(body),
@@ -143,15 +148,15 @@ def _differences(
     """``pairs`` on every measure, the first minus the second, with intervals and no verdict."""
     shown = probing.measures if measures is None else measures
     gain = group == "Gain"
-    found = [[probing.differences[pair, measure] for measure in shown] for pair in pairs]
+    estimates = [[probing.differences[pair, measure] for measure in shown] for pair in pairs]
     body = []
-    for pair, line in zip(pairs, found, strict=True):
+    for pair, line in zip(pairs, estimates, strict=True):
         labels = names(probing.systems[pair[0]]) if gain else _minus(probing, pair)
         body.append(Row(labels, tuple(map(estimate_cell, line)), "/".join(labels[:2])))
-    what, *more = caption
+    subject, *more = caption
     return Table(
         title=f"{title}, {probing.scale_text}",
-        caption=(f"{what}, paired. {probing.interval_words(itertools.chain(*found))}", *more),
+        caption=(f"{subject}, paired. {probing.interval_words(itertools.chain(*estimates))}", *more),
         labels=("Dataset", "Backbone", "Method" if gain else "Comparison"),
         columns=columns(probing, group, shown),
         rows=tuple(body),
@@ -169,17 +174,17 @@ def columns(probing: Results, group: str, measures: Sequence[str]) -> tuple[Colu
     apart = "not in the average" if AVERAGE in measures else ""
     separate = f"{group}, {apart}" if group and apart else group or apart.capitalize()
     groups = dict.fromkeys(probing.job.reported_separately, separate) | {AVERAGE: ""}
-    return tuple(Column(probing.name(one), groups.get(one, group), probing.metric[one]) for one in measures)
+    return tuple(Column(probing.name(m), groups.get(m, group), probing.metric[m]) for m in measures)
 
 
 def _minus(probing: Results, pair: Pair) -> tuple[str, str, str]:
-    """What a difference is of, label by label."""
+    """The labels of a difference, label by label."""
     data, backbone, method = map(words.minus, *(names(probing.systems[key]) for key in pair))
     return data, backbone, method
 
 
 def write(
-    found: Results,
+    results: Results,
     shown: Sequence[Table],
     out: Path,
     everything: Table | None = None,
@@ -187,10 +192,10 @@ def write(
     /,
     **more: Sequence[Any],
 ) -> None:
-    """The files of a table: the pages, ``everything`` in the paper's layout (by default the first that is ``shown``), the
+    """Write the files of a table: the pages, ``everything`` in the paper's layout (by default the first of ``shown``), the
     levels or other ``numbers`` with the columns of ``more``, and the differences."""
-    name = found.job.artefact
-    write_csv(everything or shown[0], out / f"{name}.csv", {"scale": words.scale_column(found.job)})
-    write_levels(out / f"{name}_long.csv", found.job, found.numbers if numbers is None else numbers, **more)
-    write_contrasts(out / f"{name}_contrasts.csv", found.job, found.contrasts())
+    name = results.job.artefact
+    write_csv(everything or shown[0], out / f"{name}.csv", {"scale": words.scale_column(results.job)})
+    write_levels(out / f"{name}_long.csv", results.job, results.numbers if numbers is None else numbers, **more)
+    write_contrasts(out / f"{name}_contrasts.csv", results.job, results.contrasts())
     write_pages(shown, out, name)

@@ -22,7 +22,7 @@ from mdc.plan.jobs.shown_captions import CaptionedSystem, CostJob
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.report import words
 from mdc.report.frame import Number, dataset, write_levels
-from mdc.report.given import Given, path_of, record_of
+from mdc.report.manifests import Manifests, path_of, record_of
 from mdc.report.statistics.estimate import Estimate
 from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table
@@ -49,7 +49,7 @@ _COUNTED = {
 
 
 @dataclass(frozen=True)
-class Took:
+class Timing:
     """What a system took: ``value`` in seconds, a mean over ``seeds``, of ``n`` runs or captions, ``of`` what: a key of
     ``_OF``. ``machines``: where."""
 
@@ -61,47 +61,48 @@ class Took:
     machines: tuple[str, ...]
 
 
-def make(job: CostJob, given: Given, out: Path) -> None:
+def make(job: CostJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``. UserError if a record does not serve; a host file that is missing, or of another
     record, leaves its time out."""
-    counted = {system.key: _counted(job, given, system) for system in job.systems}
+    counted = {system.key: _counted(job, manifests, system) for system in job.systems}
     numbers = [
         _number(system, key, label, "count", counted[system.key][key], len(system.runs))
         for system in job.systems
         for key, label in _COUNTED.items()
     ]
     trained, written = (
-        [took for system in systems if (took := _took(job, given, system))] for systems in (job.systems, job.written)
+        [timing for system in systems if (timing := _timing(job, manifests, system))]
+        for systems in (job.systems, job.written)
     )
     times = [
-        _number(one.system, f"{one.of}_seconds", f"{one.of}-seconds per {what}", "seconds", one.value, one.seeds, one.n)
-        for what, found in (("run", trained), ("caption", written))
-        for one in found
+        _number(t.system, f"{t.of}_seconds", f"{t.of}-seconds per {what}", "seconds", t.value, t.seeds, t.n)
+        for what, timings in (("run", trained), ("caption", written))
+        for t in timings
     ]
     main = _operations(job, counted)
     write_csv(main, out / "table_cost.csv", {"scale": words.scale_column(job)})
     write_levels(out / "table_cost_long.csv", job, numbers)
     write_levels(out / "table_cost_measured.csv", job, times)
-    pages = [_measured(job, took, captions) for took, captions in ((trained, False), (written, True)) if took]
+    pages = [_measured(job, timings, captions) for timings, captions in ((trained, False), (written, True)) if timings]
     write_pages([main, *pages], out, "table_cost")
 
 
 def _number(system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None) -> Number:
     # nothing is known of how sure it is: counts are exact, and times of one machine say nothing of others
-    found = Estimate(value, None, None, n or seeds, seeds, "seeds")
-    return Number(system, key, label, "cost", unit, found)
+    estimate = Estimate(value, None, None, n or seeds, seeds, "seeds")
+    return Number(system, key, label, "cost", unit, estimate)
 
 
-def _counted(job: CostJob, given: Given, system: System) -> dict[str, int]:
+def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, int]:
     """Of a system's first run, which all its seeds are like."""
     from mdc.models.text import Vocabulary
     from mdc.training.memory import captions_like, operations
 
     name = system.records[0]
-    record = record_of(job, given, name)
-    run = as_job(record["config"], "pretrain", str(path_of(job, given, name)))
-    index = read_json(path_of(job, given, f"data/corpora/{run.corpus}"))
-    vocabulary = Vocabulary.read(path_of(job, given, f"data/vocabularies/{run.vocabulary}"))
+    record = record_of(job, manifests, name)
+    run = as_job(record["config"], "pretrain", str(path_of(job, manifests, name)))
+    index = read_json(path_of(job, manifests, f"data/corpora/{run.corpus}"))
+    vocabulary = Vocabulary.read(path_of(job, manifests, f"data/vocabularies/{run.vocabulary}"))
     batch = run.recipe.batch_size // run.recipe.processes
     try:
         parameters, seen = (
@@ -109,41 +110,41 @@ def _counted(job: CostJob, given: Given, system: System) -> dict[str, int]:
             int(record["samples_seen"]),
         )
     except (KeyError, TypeError):
-        raise UserError(f"{path_of(job, given, name)}: does not tell its parameters; retrain the run") from None
+        raise UserError(f"{path_of(job, manifests, name)}: does not tell its parameters; retrain the run") from None
     flop = round(operations(run, captions_like(run, index, vocabulary)) / batch)
     return dict(zip(_COUNTED, (*parameters, flop, flop * seen, seen), strict=True))
 
 
-def _host(job: CostJob, given: Given, name: str) -> dict[str, Any]:
+def _host(job: CostJob, manifests: Manifests, name: str) -> dict[str, Any]:
     """What the host file beside a record says, nothing if there is none, or it is another record's."""
-    record_of(job, given, name)
-    path = path_of(job, given, name)
+    record_of(job, manifests, name)
+    path = path_of(job, manifests, name)
     host = read_json(path.with_name(HOST)) if path.with_name(HOST).is_file() else {}
     return host if host.get("manifest_sha256") == sha256_file(path) else {}
 
 
-def _took(job: CostJob, given: Given, system: System) -> Took | None:
+def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None:
     """A run's time, or that of one caption; the mean over the seeds of which it is known, on a GPU if one of them was on one."""
-    found: list[tuple[bool, float, int, str]] = []
+    measured: list[tuple[bool, float, int, str]] = []
     for name in system.records:
-        host = _host(job, given, name)
+        host = _host(job, manifests, name)
         on_gpu = host.get("device", "cpu") != "cpu"
         if isinstance(system, CaptionedSystem):
-            told = host.get("writing", {}).get(system.system, {})
-            n = int(told.get("captions", 1))
+            timed = host.get("writing", {}).get(system.system, {})
+            n = int(timed.get("captions", 1))
             times = 1 / n
         else:  # the first process's, and the others did as much
-            told, n, times = host, 1, record_of(job, given, name)["config"]["recipe"]["processes"]
-        if (seconds := told.get("seconds" if on_gpu else "processor_seconds")) is not None:
+            timed, n, times = host, 1, record_of(job, manifests, name)["config"]["recipe"]["processes"]
+        if (seconds := timed.get("seconds" if on_gpu else "processor_seconds")) is not None:
             machine = host["device"] if on_gpu else host.get("processor", "unknown")
-            found.append((on_gpu, times * float(seconds), n, str(machine)))
-    on_gpu = any(one[0] for one in found)
-    same = [one[1:] for one in found if one[0] == on_gpu]
-    if not same:
+            measured.append((on_gpu, times * float(seconds), n, str(machine)))
+    on_gpu = any(entry[0] for entry in measured)
+    on_same_device = [entry[1:] for entry in measured if entry[0] == on_gpu]
+    if not on_same_device:
         return None
-    seconds, counts, machines = zip(*same, strict=True)
+    seconds, counts, machines = zip(*on_same_device, strict=True)
     of = "gpu" if on_gpu else "core"
-    return Took(system, fmean(seconds), sum(counts), len(same), of, tuple(dict.fromkeys(machines)))
+    return Timing(system, fmean(seconds), sum(counts), len(on_same_device), of, tuple(dict.fromkeys(machines)))
 
 
 # pages
@@ -158,9 +159,9 @@ def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
 
 
 def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
-    sizes = _scaled((one["parameters"] for one in counted.values()), ("", "thousand", "million", "billion"))
+    sizes = _scaled((counts["parameters"] for counts in counted.values()), ("", "thousand", "million", "billion"))
     flop, whole = (
-        _scaled((one[key] for one in counted.values()), [f"{prefix}FLOP" for prefix in ("", *"kMGTPEZ")])
+        _scaled((counts[key] for counts in counted.values()), [f"{prefix}FLOP" for prefix in ("", *"kMGTPEZ")])
         for key in ("flop_per_pair", "flop_per_run")
     )
     units = {"parameters": sizes, "encoder_parameters": sizes, "flop_per_pair": flop, "flop_per_run": whole}
@@ -209,9 +210,9 @@ _OF = {
 }
 
 
-def _measured(job: CostJob, found: Sequence[Took], captions: bool) -> Table:
+def _measured(job: CostJob, timings: Sequence[Timing], captions: bool) -> Table:
     """The time of trainings, or of ``captions``."""
-    most = max(one.value for one in found)
+    most = max(timing.value for timing in timings)
     if captions:
         title, each = "Time of a caption, by what writes it", "caption"
         unit, size, decimals = ("seconds", 1.0, 2) if most >= 1 else ("milliseconds", 0.001, 1)
@@ -220,15 +221,15 @@ def _measured(job: CostJob, found: Sequence[Took], captions: bool) -> Table:
         title, each = "Time of a training", "run"
         unit, size, decimals = ("hours", 3600.0, 2) if most >= 7200 else ("seconds", 1.0, 1)
         note = "With reading the data and validating. A run that was interrupted and resumed has no time of cores."
-    kinds = [kind for kind in _OF if any(one.of == kind for one in found)]
+    kinds = [kind for kind in _OF if any(timing.of == kind for timing in timings)]
     rows = []
-    for one in found:
-        system = one.system
-        cells = [Cell(one.value / size if one.of == kind else None, decimals=decimals) for kind in kinds]
+    for timing in timings:
+        system = timing.system
+        cells = [Cell(timing.value / size if timing.of == kind else None, decimals=decimals) for kind in kinds]
         more = system.decoding if isinstance(system, CaptionedSystem) else system.backbone.label
         labels = dataset(system), more, system.method.label
-        rows.append(Row(labels, (*cells, Cell(one.n, decimals=0)), "" if captions else _block(system)))
-    machines = dict.fromkeys(machine for one in found for machine in one.machines)
+        rows.append(Row(labels, (*cells, Cell(timing.n, decimals=0)), "" if captions else _block(system)))
+    machines = dict.fromkeys(machine for timing in timings for machine in timing.machines)
     heads = [Column(f"per {each}", f"{_OF[kind][0]}-{unit}", full=f"{kind}-{unit}") for kind in kinds]
     return Table(
         title=f"{title}, {words.scale_text(job)}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
@@ -32,9 +32,9 @@ SHOWN = {
 _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}
 
 
-def make(job: ProbingJob, given: Given, out: Path) -> None:
+def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     """Write the artefact's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
-    probing = Results(job, given)
+    probing = Results(job, manifests)
     comparisons.write(probing, [main_table(probing), *comparisons.tables(probing)], out)
 
 

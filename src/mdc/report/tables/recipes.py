@@ -57,8 +57,8 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 
 
-def make(job: RecipesJob, given: Mapping[str, Path], out: Path) -> None:
-    """Write the artefact's csv, HTML, Markdown and LaTeX into ``out``. Nothing is ``given``: the job holds all values."""
+def make(job: RecipesJob, manifests: Mapping[str, Path], out: Path) -> None:
+    """Write the artefact's csv, HTML, Markdown and LaTeX into ``out``. Nothing is ``manifests``: the job holds all values."""
     name, labels = job.artefact, [corpus.label for corpus in job.corpora]
     ranked = [[run for run in corpus.runs if run.ranked] for corpus in job.corpora]
     numbered = f"Table {name.removeprefix('table')}. Hyperparameters"
@@ -81,26 +81,26 @@ def _text(run: RecipeRun, key: str, shown: Callable[[Any], str]) -> str:
     return NOTHING if value is None else shown(value)
 
 
-def _usual(told: Sequence[str]) -> str:
+def _usual(texts: Sequence[str]) -> str:
     """What most runs have, the first of equals; nothing if there is no run."""
-    return Counter(told).most_common(1)[0][0] if told else NOTHING
+    return Counter(texts).most_common(1)[0][0] if texts else NOTHING
 
 
 def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
     """(what, its value in each corpus, …) from the ranked runs of each corpus. A row of nothing is left out."""
-    found = []
+    lines = []
     for name, key, shown in ROWS:
-        told = [[_text(run, key, shown) for run in runs] for runs in corpora]
-        common = [_usual(one) for one in told]
+        texts_by_corpus = [[_text(run, key, shown) for run in runs] for runs in corpora]
+        common = [_usual(texts) for texts in texts_by_corpus]
         others: dict[str, list[str]] = {}  # who differs → value by corpus
-        for number, (runs, texts) in enumerate(zip(corpora, told, strict=True)):
-            for text in dict.fromkeys(one for one in texts if one != common[number]):
-                who = _who([run for run, one in zip(runs, texts, strict=True) if one == text])
+        for number, (runs, texts) in enumerate(zip(corpora, texts_by_corpus, strict=True)):
+            for text in dict.fromkeys(value for value in texts if value != common[number]):
+                who = _who([run for run, value in zip(runs, texts, strict=True) if value == text])
                 others.setdefault(who, [NOTHING] * len(corpora))[number] = text
         if set(common) != {NOTHING}:
-            found.append((name, *common))
-        found += [(f"{name} (for {who} only)", *values) for who, values in others.items()]
-    return found
+            lines.append((name, *common))
+        lines += [(f"{name} (for {who} only)", *values) for who, values in others.items()]
+    return lines
 
 
 def _who(runs: Sequence[RecipeRun]) -> str:
@@ -110,13 +110,14 @@ def _who(runs: Sequence[RecipeRun]) -> str:
 
 def notes(corpora: Sequence[Sequence[RecipeRun]]) -> list[str]:
     """How each method that is not ranked differs from what its corpus's others have in common."""
-    told: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for runs in corpora:
         for run in (run for run in runs if not run.ranked):
             differs = [
                 f"{name} {text}"
                 for name, key, shown in ROWS
-                if (text := _text(run, key, shown)) != _usual([_text(one, key, shown) for one in runs if one.ranked])
+                if (text := _text(run, key, shown))
+                != _usual([_text(other, key, shown) for other in runs if other.ranked])
             ]
-            told[f"{run.label}: {', '.join(differs) or 'the same'}."] = None
-    return list(told)
+            lines[f"{run.label}: {', '.join(differs) or 'the same'}."] = None
+    return list(lines)

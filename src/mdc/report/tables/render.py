@@ -53,9 +53,11 @@ def write_pages(tables: Sequence[Table], out: Path, name: str) -> None:
     write_page(out / f"{name}.tex", "table.tex.j2", table=tables[0], title=title)
 
 
-def write_page(path: str | Path, template: str, **given: Any) -> None:
+def write_page(path: str | Path, template: str, **values: Any) -> None:
     """A page of its template; of HTML, all text is escaped."""
-    write_text(path, _environment(template.removesuffix(".j2").rpartition(".")[2]).get_template(template).render(given))
+    write_text(
+        path, _environment(template.removesuffix(".j2").rpartition(".")[2]).get_template(template).render(values)
+    )
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mdc.plan.jobs.shown import RetrievalTableJob
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.scores import Retrieval
 from mdc.report.tables import comparisons, score_rows
 
@@ -19,17 +19,17 @@ SHOWN = {
 }
 
 
-def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
+def make(job: RetrievalTableJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     # there is no average: what is claimed is of the first answer to an image
-    found = Retrieval(job.model_copy(update={"primary_metric": "text_1"}), given, averages=False)
-    body = [*comparisons.rows(found, job.systems, ""), *comparisons.levels(found)]
+    results = Retrieval(job.model_copy(update={"primary_metric": "text_1"}), manifests, averages=False)
+    body = [*comparisons.rows(results, job.systems, ""), *comparisons.levels(results)]
     main = comparisons.level_table(
-        found,
+        results,
         f"Retrieval by score among {job.pairs} held-out pairs",
         (
             "Per cent of queries whose right answer is among the first 1, 5 or 10; equal captions are all right answers.",
-            found.level_words,
+            results.level_words,
         ),
         body,
         (
@@ -38,18 +38,18 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
             *score_rows.estimator_notes(job.systems, job.samples),
             "own − α other images: the score of an image and a caption less α times the log of the caption's mean probability "
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
-            f"{score_rows.alpha_notes(found)}.",
-            *_too_long(found),
-            *found.notes(),
+            f"{score_rows.alpha_notes(results)}.",
+            *_too_long(results),
+            *results.notes(),
         ),
     )
-    score_rows.write(found, [main, *comparisons.tables(found)], out)
+    score_rows.write(results, [main, *comparisons.tables(results)], out)
 
 
-def _too_long(found: Retrieval) -> list[str]:
+def _too_long(results: Retrieval) -> list[str]:
     """How many held-out pairs were passed over, since their captions are longer than the context; a run's are its corpus's."""
-    told = {
-        system.corpus.label if system.corpus else system.method.label: found.first(system)["too_long"]
-        for system in found.job.systems
+    counts = {
+        system.corpus.label if system.corpus else system.method.label: results.first(system)["too_long"]
+        for system in results.job.systems
     }
-    return [f"{label}: {count} pairs passed over, longer than the context." for label, count in told.items() if count]
+    return [f"{label}: {count} pairs passed over, longer than the context." for label, count in counts.items() if count]

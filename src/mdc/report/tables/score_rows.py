@@ -26,35 +26,35 @@ def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:
     ]
 
 
-def alpha_notes(found: Choices | Retrieval) -> str:
+def alpha_notes(results: Choices | Retrieval) -> str:
     """How α was chosen, a clause, and which α each row of sums has, a seed each."""
-    asked = ", ".join(f"{alpha:g}" for alpha in found.job.language_prior_weights)
+    weights = ", ".join(f"{alpha:g}" for alpha in results.job.language_prior_weights)
     chosen = [
-        f"{system.method.label.partition(' · own')[0]} {' '.join(f'{alpha:g}' for alpha in found.alpha[system.key])}"
-        for system in found.job.systems
+        f"{system.method.label.partition(' · own')[0]} {' '.join(f'{alpha:g}' for alpha in results.alpha[system.key])}"
+        for system in results.job.systems
         if system.shown == "prior_subtracted" and not system.per_token
     ]
-    said = (
-        f"for each seed, estimator and unit (caption or token) it is the value of {asked} with the highest image-to-text R@1 on "
-        "these pairs, of equal ones the smallest"
+    rule = (
+        f"for each seed, estimator and unit (caption or token) it is the value of {weights} with the highest image-to-text R@1 "
+        "on these pairs, of equal ones the smallest"
     )
-    return f"{said}: {'; '.join(chosen)}" if chosen else said
+    return f"{rule}: {'; '.join(chosen)}" if chosen else rule
 
 
-def write(found: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
+def write(results: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
     """The files that these tables have: all rows in the paper's layout and tidy, the comparisons, and the pages."""
-    systems = found.job.systems
-    told = {s.key: (s.weights or "", "token" if s.per_token else "caption", s.shown) for s in systems}
-    rows = zip(systems, comparisons.rows(found, systems), strict=True)
+    systems = results.job.systems
+    labels = {s.key: (s.weights or "", "token" if s.per_token else "caption", s.shown) for s in systems}
+    rows = zip(systems, comparisons.rows(results, systems), strict=True)
     everything = Table(
         title=shown[0].title,
         caption=(),
         labels=("Dataset", "Backbone", "Method", "Estimator", "Weights", "Per", "Shown"),
         columns=shown[0].columns,
-        rows=tuple(Row((*row.labels, system.estimator, *told[system.key]), row.cells) for system, row in rows),
+        rows=tuple(Row((*row.labels, system.estimator, *labels[system.key]), row.cells) for system, row in rows),
     )
     more = {
-        head: [told[n.system.key][place] for n in found.numbers]
+        head: [labels[n.system.key][place] for n in results.numbers]
         for place, head in enumerate(("weights", "per", "shown"))
     }
-    comparisons.write(found, shown, out, everything, **more)
+    comparisons.write(results, shown, out, everything, **more)

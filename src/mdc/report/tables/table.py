@@ -30,14 +30,14 @@ class Cell:
     decimals: int = 1
 
 
-def estimate_cell(found: Estimate, note: str = "") -> Cell:
+def estimate_cell(estimate: Estimate, note: str = "") -> Cell:
     """A number with its interval."""
-    return Cell(found.value, found.low, found.high, note=note)
+    return Cell(estimate.value, estimate.low, estimate.high, note=note)
 
 
 def number_cell(number: Number) -> Cell:
     """A level with its interval and, beside it, what the paper prints."""
-    return estimate_cell(number.found, "" if number.published is None else f"paper {number.published:.1f}")
+    return estimate_cell(number.estimate, "" if number.published is None else f"paper {number.published:.1f}")
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,9 @@ class Table:
         """The headings over several columns, unnamed ones included, each with its first column, counted from 1, and their
         number; none if no column has one."""
         places = itertools.groupby(range(len(self.columns)), key=lambda place: self.columns[place].group)
-        found = [(label, list(members)) for label, members in places]
-        return [(label, own[0] + 1, len(own)) for label, own in found] if any(label for label, _ in found) else []
+        headings = [(label, list(members)) for label, members in places]
+        named = any(label for label, _ in headings)
+        return [(label, members[0] + 1, len(members)) for label, members in headings] if named else []
 
     def lines(self) -> Iterator[tuple[Row, bool, int]]:
         """Every row, whether it begins a block, and how many leading labels repeat those of the row above it."""

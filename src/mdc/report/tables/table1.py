@@ -11,7 +11,7 @@ from mdc.plan.records import write_json
 from mdc.report import words
 from mdc.report.figures.drawing import table1_bars
 from mdc.report.frame import Number
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Table
@@ -32,12 +32,12 @@ SHOWN = {
 DECIMALS = 2
 
 
-def make(job: ProbingJob, given: Given, out: Path) -> None:
+def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     """Write the table's six files, its figure and its headline numbers into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its items.
     """
-    probing = Results(job, given)
+    probing = Results(job, manifests)
     shown = [main_table(probing), *comparisons.gains(probing), *comparisons.tables(probing)]
     comparisons.write(probing, shown, out)
     controls = ", ".join(probing.controls())

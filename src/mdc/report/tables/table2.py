@@ -13,7 +13,7 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.report.csv_file import names, write_csv
 from mdc.report.frame import ESTIMATE, Cells, job_cells, system_cells
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.scores import KEPT, Choices, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell
@@ -34,23 +34,23 @@ _ERROR_LINE = names(
 )
 
 
-def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
+def make(job: ChoiceTableJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its scores.
     """
-    found = Choices(job, given)
-    errors = list(_errors(found))
-    kept, kept_lines = _kept(found)
-    shown = [*_main(found), _blind(found), *comparisons.gains(found), *comparisons.tables(found)]
-    score_rows.write(found, [*shown, *kept, _error_table(found, errors)], out)
+    results = Choices(job, manifests)
+    errors = list(_errors(results))
+    kept, kept_lines = _kept(results)
+    shown = [*_main(results), _blind(results), *comparisons.gains(results), *comparisons.tables(results)]
+    score_rows.write(results, [*shown, *kept, _error_table(results, errors)], out)
     write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
     write_csv(out / "table2_errors.csv", errors, _ERROR_LINE)
 
 
-def _main(found: Choices) -> list[Table]:
+def _main(results: Choices) -> list[Table]:
     """The paper's rows and ours by sums, then by means a token, each with the rule that shorter wins and with chance."""
-    job = found.job
+    job = results.job
     every = [system for system in job.systems if system.shown == "own"]
     shorter = [system for system in job.systems if system.shown == "shorter"]
     tables: list[Table] = []
@@ -58,23 +58,23 @@ def _main(found: Choices) -> list[Table]:
         for per_token in (False, True):
             of_kind = [s for s in every if s.weights in (weights, None)]
             own = [s for s in of_kind if s.per_token == per_token or not ESTIMATORS[s.estimator].nats]
-            below = [*comparisons.rows(found, shorter, "control"), *comparisons.levels(found)]
+            below = [*comparisons.rows(results, shorter, "control"), *comparisons.levels(results)]
             what = "per-token means" if per_token else "sums over a caption's tokens"
             notes = (
                 "Best in bold, second best underlined (after rounding).",
                 *score_rows.estimator_notes(every, job.samples),
-                *_set_notes(found),
-                *found.notes(own),
+                *_set_notes(results),
+                *results.notes(own),
             )
             tables.append(
                 comparisons.level_table(
-                    found,
+                    results,
                     f"Table 2. Compositionality, {what}{_WEIGHTS[weights]}",
                     (
                         "Per cent of items whose right caption scores highest; a tie among k counts 1/k.",
-                        found.level_words,
+                        results.level_words,
                     ),
-                    [*comparisons.rows(found, own, ""), *below],
+                    [*comparisons.rows(results, own, ""), *below],
                     ("Notes: those of the first table.",) if tables else notes,
                 )
             )
@@ -84,9 +84,9 @@ def _main(found: Choices) -> list[Table]:
 _WEIGHTS = {"last": "", "best": ", best validation checkpoint"}
 
 
-def _blind(found: Choices) -> Table:
+def _blind(results: Choices) -> Table:
     """Every model beside itself with other images, with none, and with its blind score taken off."""
-    job = found.job
+    job = results.job
     grouped: dict[object, list[ScoredSystem]] = {}
     for s in job.systems:
         if s.shown != "shorter":
@@ -94,15 +94,15 @@ def _blind(found: Choices) -> Table:
     blocks = enumerate(grouped.values())
     images = f"{job.others} other image{'s' if job.others > 1 else ''}"
     return comparisons.level_table(
-        found,
+        results,
         "What language alone can do",
-        ("Each model, followed by its image-blind controls.", found.level_words),
-        [row for number, systems in blocks for row in comparisons.rows(found, systems, f"{number}")],
+        ("Each model, followed by its image-blind controls.", results.level_words),
+        [row for number, systems in blocks for row in comparisons.rows(results, systems, f"{number}")],
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
             "own − α other images: a score less α times its blind score. α is chosen on held-out pairs of the training corpus, "
-            f"with {images} too; {score_rows.alpha_notes(found)}.",
+            f"with {images} too; {score_rows.alpha_notes(results)}.",
         ),
     )
 
@@ -110,18 +110,18 @@ def _blind(found: Choices) -> Table:
 # --- with and without the items that no model can answer, or that this vocabulary cannot --------------------------------
 
 
-def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
+def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
     """Columns of which some items do not count, with and without them; all columns as csv lines."""
-    job = found.job
+    job = results.job
     own = [s for s in job.systems if s.shown == "own" and not s.per_token]
     alone: dict[str, Any] = {
         "systems": [s.model_copy(update={"control": None}) for s in own],
         "contrasts": [],
         "primary": [],
     }
-    left = {(kept, s.key, c.key): _left(found, s, c, kept) for kept in KEPT for s in own for c in job.columns}
+    left = {(kept, s.key, c.key): _left(results, s, c, kept) for kept in KEPT for s in own for c in job.columns}
     lines: list[Cells] = []
-    parts = {"all": found}
+    parts = {"all": results}
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
     heads: list[Column] = []
     for kept in KEPT:
@@ -138,20 +138,20 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
             pairs = [c.key for c in wanted if c.score is not None]
             alone["reported_separately"] = pairs if len(pairs) < len(wanted) else []
             part = job.model_copy(update={**alone, "columns": wanted})
-            parts[kept] = Choices(part, found.given, kept, found.store)
+            parts[kept] = Choices(part, results.manifests, kept, results.store)
         numbers = [parts[kept].number(s.key, c.key) for c in wanted for s in own]
         lines += [{**job_cells(job), **number.cells(), "kept": kept} for number in numbers]
         for column in wanted if kept != "all" else ():
-            for one in ("all", kept):
-                counts = [left[one, s.key, column.key][0] for s in own]
+            for which in ("all", kept):
+                counts = [left[which, s.key, column.key][0] for s in own]
                 most = max(set(counts), key=counts.count)
-                name = f"{column.label}, all, {kept}" if one == "all" else f"{column.label}, {kept}"
-                heads.append(Column(KEPT[one], column.label, f"{most} items", name))
+                name = f"{column.label}, all, {kept}" if which == "all" else f"{column.label}, {kept}"
+                heads.append(Column(KEPT[which], column.label, f"{most} items", name))
                 for system, count in zip(own, counts, strict=True):
                     note = "" if count == most else f"{count} items"
-                    cells[system.key].append(estimate_cell(parts[one].number(system.key, column.key).found, note))
+                    cells[system.key].append(estimate_cell(parts[which].number(system.key, column.key).estimate, note))
     table = Table(
-        title=f"With and without items that cannot be answered, {found.scale_text}",
+        title=f"With and without items that cannot be answered, {results.scale_text}",
         caption=(
             "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Unseen "
             "pieces: BPE tokens that no training caption had. Each column with all its items, and without those. A row of which "
@@ -165,22 +165,22 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     return [table] if heads else [], lines
 
 
-def _left(found: Choices, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
+def _left(results: Choices, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
     """How many items of a column count for a system, and whether they are of two images or more in every seed."""
-    seeds = [found.chosen(system, seed, column, kept) for seed in range(len(system.records))]
-    images = [{one.images[n] for _, one, numbers in chosen for n in numbers} for chosen in seeds]
+    seeds = [results.chosen(system, seed, column, kept) for seed in range(len(system.records))]
+    images = [{scored_set.images[n] for _, scored_set, numbers in chosen for n in numbers} for chosen in seeds]
     samples = sum(len(numbers) for _, _, numbers in seeds[0])
     return samples // (2 if column.score else 1), min(map(len, images)) > 1
 
 
-def _too_long(found: Choices, name: str) -> list[str]:
+def _too_long(results: Choices, name: str) -> list[str]:
     """How many items of a set were left out of which rows, since they are longer than the model's context."""
     rows: dict[int, list[str]] = {}
-    for system in found.job.systems:
-        told = found.first(system)["sets"].get(name)
+    for system in results.job.systems:
+        record = results.first(system)["sets"].get(name)
         label = f"{system.corpus.label}, {system.method.label}" if system.corpus else system.method.label
-        if told is not None and label not in rows.setdefault(told["too_long"], []):
-            rows[told["too_long"]].append(label)
+        if record is not None and label not in rows.setdefault(record["too_long"], []):
+            rows[record["too_long"]].append(label)
     return [
         f"{count} items left out{'' if len(rows) == 1 else f' of {_and(labels)}'}, longer than the context"
         for count, labels in rows.items()
@@ -199,61 +199,63 @@ _PAIRS = (
 )
 
 
-def _set_notes(found: Choices) -> list[str]:
+def _set_notes(results: Choices) -> list[str]:
     """How the sets were made, and what was left out or counted."""
-    job, record = found.job, found.first(found.job.systems[0])
-    labels = {one.key: one.label for one in job.sets}
+    job, record = results.job, results.first(results.job.systems[0])
+    labels = {one_set.key: one_set.label for one_set in job.sets}
     notes = []
-    for name, told in record["sets"].items():
-        said = []
-        if "tagger" in told:
-            said.append("parts of speech by " + " ".join(str(value) for value in told["tagger"].values()))
-        if "perturbed" in told:
-            said.append(
-                "perturbed captions: " + ", ".join(f"{count} {what}" for what, count in told["perturbed"].items())
+    for name, entry in record["sets"].items():
+        parts = []
+        if "tagger" in entry:
+            parts.append("parts of speech by " + " ".join(str(value) for value in entry["tagger"].values()))
+        if "perturbed" in entry:
+            parts.append(
+                "perturbed captions: " + ", ".join(f"{count} {what}" for what, count in entry["perturbed"].items())
             )
-        same = told["same_as_answer"].get("any", 0)
+        same = entry["same_as_answer"].get("any", 0)
         if same:
-            share = 100 * same / told["items"]
-            said.append(f"{same} items ({share:.1f} %) have a wrong option equal to the right one, a tie by definition")
-        said += _too_long(found, name)
-        skipped = sum(told["skipped"].values())
+            share = 100 * same / entry["items"]
+            parts.append(
+                f"{same} items ({share:.1f} %) have a wrong option equal to the right one, a tie by definition"
+            )
+        parts += _too_long(results, name)
+        skipped = sum(entry["skipped"].values())
         if skipped:
-            said.append(f"{skipped} items left out when the set was made")
-        if said:
-            notes.append(f"{labels[name]}: {'; '.join(said)}.")
+            parts.append(f"{skipped} items left out when the set was made")
+        if parts:
+            notes.append(f"{labels[name]}: {'; '.join(parts)}.")
     if paired := [column.label for column in job.columns if column.score is not None]:
         notes.append(f"{_and(paired)}: {_PAIRS}")
     for column in job.columns:
         if column.parts == "groups":
             notes.append(f"{column.label}: the plain mean over its groups with {column.min_items} items or more.")
         elif len(column.sets) > 1:
-            notes.append(f"{column.label}: the plain mean of {', '.join(labels[one] for one in column.sets)}.")
+            notes.append(f"{column.label}: the plain mean of {', '.join(labels[one_set] for one_set in column.sets)}.")
     return notes
 
 
 # --- standard errors ----------------------------------------------------------------------------------------------------
 
 
-def _errors(found: Choices) -> Iterator[Cells]:
+def _errors(results: Choices) -> Iterator[Cells]:
     """Csv lines of the right captions, all columns and seeds together, in nats per caption: of every row of sums; of those that
     are blind only where masks are drawn, because no other has an error.
 
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """
-    for system in found.job.systems:
+    for system in results.job.systems:
         blind = system.shown != "own"
         if system.per_token or system.shown == "shorter" or (blind and not ESTIMATORS[system.estimator].sampled):
             continue
         parts = [
-            (shown_scores(system, one, alpha)[:, 0], shown_errors(system, one, alpha)[:, 0], one.pieces[:, 0] + 1)
-            for record, alpha in zip(system.records, found.alpha[system.key], strict=True)
-            for one in found.store.scores(record).values()
+            (shown_scores(system, s, alpha)[:, 0], shown_errors(system, s, alpha)[:, 0], s.pieces[:, 0] + 1)
+            for record, alpha in zip(system.records, results.alpha[system.key], strict=True)
+            for s in results.store.scores(record).values()
         ]
         score, error, tokens = map(np.concatenate, zip(*parts, strict=True))
         likelihood = not blind and system.estimator in ("likelihood", "monte_carlo", "parallel")
         yield {
-            **job_cells(found.job),
+            **job_cells(results.job),
             **system_cells(system),
             "weights": system.weights or "",
             "shown": system.shown,
@@ -265,18 +267,18 @@ def _errors(found: Choices) -> Iterator[Cells]:
         }
 
 
-def _error_table(found: Choices, errors: Sequence[Cells]) -> Table:
+def _error_table(results: Choices, errors: Sequence[Cells]) -> Table:
     rows = []
-    for one in errors:
-        how = ESTIMATORS[one["estimator"]]
-        shown = one["score"], one["error"] if how.sampled else None, one["tokens"] if how.nats else None
-        labels = one["dataset"], one["backbone"], one["method"], how.text
-        rows.append(Row(labels, tuple(Cell(value, decimals=2) for value in (*shown, one["bits_per_token"]))))
+    for line in errors:
+        estimator = ESTIMATORS[line["estimator"]]
+        shown = line["score"], line["error"] if estimator.sampled else None, line["tokens"] if estimator.nats else None
+        labels = line["dataset"], line["backbone"], line["method"], estimator.text
+        rows.append(Row(labels, tuple(Cell(value, decimals=2) for value in (*shown, line["bits_per_token"]))))
     return Table(
-        title=f"Scores and their standard errors, {found.scale_text}",
+        title=f"Scores and their standard errors, {results.scale_text}",
         caption=(
             "Means over the right captions with their own images, and of what is drawn also without. Estimators that draw take "
-            f"{found.job.samples} masks a caption; the standard error is of one score, and the root of its mean square over "
+            f"{results.job.samples} masks a caption; the standard error is of one score, and the root of its mean square over "
             "captions is shown. Bits a token are of the bound where the score is the bound, else of the likelihood itself.",
         ),
         labels=("Dataset", "Backbone", "Method", "Score"),

@@ -15,8 +15,8 @@ from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import Number
-from mdc.report.given import Given
 from mdc.report.judged import Judged, judged
+from mdc.report.manifests import Manifests
 from mdc.report.over_datasets import OverDatasets
 from mdc.report.tables import comparisons
 from mdc.report.tables.caption_sets import SETS, label_of, models, set_lines, variety
@@ -95,42 +95,43 @@ _LENGTH = (
 )
 
 
-def make(job: CaptionTableJob, given: Given, out: Path) -> None:
+def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its captions.
     """
-    found = Captioned(job, given)
-    parts, heading = found.parts_of, words.heading(job)
-    choices = [judged(job, given, contest) for contest in job.contests]
-    votes = [vote for one in choices for vote in _votes(found, one)]
-    every = [*found.numbers, *votes]
+    results = Captioned(job, manifests)
+    parts, heading = results.parts_of, words.heading(job)
+    choices = [judged(job, manifests, contest) for contest in job.contests]
+    votes = [vote for choice in choices for vote in _votes(results, choice)]
+    every = [*results.numbers, *votes]
     contests = {vote.label: vote.label for vote in votes}
-    there = {part: {key: label for key, label in of.items() if key in found.columns} for part, of in parts.items()}
+    known = results.columns
+    available = {part: {k: label for k, label in own.items() if k in known} for part, own in parts.items()}
     others = _OTHERS.get(job.artefact, ())
-    main = _table(found, every, heading, parts["paper"] | contests, _main_notes(found, choices), others)
-    truth = [_table(found, found.numbers, "What of it is true", there["truth"], _TRUTH_NOTES)] if there["truth"] else []
-    over = OverDatasets(job, given, found, job.over) if job.over is not None else None
+    main = _table(results, every, heading, parts["paper"] | contests, _main_notes(results, choices), others)
+    numbers, truth = results.numbers, available["truth"]
+    over = OverDatasets(job, manifests, results, job.over) if job.over is not None else None
     shown = [
         main,
-        _table(found, found.numbers, "More metrics", there["more"], _more_notes(found)),
-        *truth,
-        _table(found, found.numbers, "Length and description", there["words"], _WORD_NOTES, marked=False),
-        *_objects(job, given, found),
-        *([_contests(found, choices)] if choices else []),
-        variety(found),
-        models(found),
-        *(over.tables(list(there["paper"])) if over is not None else []),
-        *comparisons.tables(found, [key for key in (*there["paper"], "true", "told") if key in found.columns]),
+        _table(results, numbers, "More metrics", available["more"], _more_notes(results)),
+        *([_table(results, numbers, "What of it is true", truth, _TRUTH_NOTES)] if truth else []),
+        _table(results, numbers, "Length and description", available["words"], _WORD_NOTES, marked=False),
+        *_objects(job, manifests, results),
+        *([_contests(results, choices)] if choices else []),
+        variety(results),
+        models(results),
+        *(over.tables(list(available["paper"])) if over is not None else []),
+        *comparisons.tables(results, [key for key in (*available["paper"], "true", "told") if key in known]),
     ]
-    columns = {key: label for key, label in found.all_columns.items() if key in parts["paper"] or key in found.columns}
-    everything = _table(found, every, heading, columns | contests, (), others)
+    columns = {key: label for key, label in results.all_columns.items() if key in parts["paper"] or key in known}
+    everything = _table(results, every, heading, columns | contests, (), others)
     more = {key: [getattr(number.system, key) for number in every] for key in _MORE}
-    comparisons.write(found, shown, out, everything, every, **more)
+    comparisons.write(results, shown, out, everything, every, **more)
     if over is not None:
         over.write(out / f"{job.artefact}_over.csv")
     head = ["scale", "dataset", "method", "seed", *SETS, "records"]
-    write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(found)), head)
+    write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(results)), head)
 
 
 #: of a system, in the csv file of levels
@@ -138,7 +139,7 @@ _MORE = ("length", "decoding", "tuned", "weights", "blind")
 
 
 def _table(
-    found: Captioned,
+    results: Captioned,
     numbers: Sequence[Number],
     heading: str,
     columns: Mapping[str, str],
@@ -151,36 +152,36 @@ def _table(
     ``others``: rows without numbers. ``marked``: the highest numbers are the best.
     """
     cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
-    contests = {contest.label for contest in found.job.contests}
+    contests = {contest.label for contest in results.job.contests}
     rows = []
     systems: dict[str, CaptionedSystem] = {}  # each on the first dataset that it captions; the floors last
-    for system in sorted(found.job.systems, key=lambda one: one.reference):
+    for system in sorted(results.job.systems, key=lambda system: system.reference):
         systems.setdefault(system.system, system)
     for name, first in systems.items():
         # not every system captions every dataset
-        own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in found.corpora for label in columns.values()]
+        own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in results.corpora for label in columns.values()]
         block = "floor" if first.reference else "captioners"
         labels = label_of(first), first.length, first.decoding
         rows.append(Row(labels, tuple(own), block, first.reference, first.ranked))
-    nothing = (Cell(None),) * (len(found.corpora) * len(columns))
+    nothing = (Cell(None),) * (len(results.corpora) * len(columns))
     rows += [Row((label, "–", "–"), nothing, "others", reference=True) for label in others]
     heads = [
         Column(
             label,
             dataset,
-            "not available" if key in found.missing else "chosen" if key in contests else "",
+            "not available" if key in results.missing else "chosen" if key in contests else "",
             f"{dataset} {label}",
         )
-        for dataset in found.corpora.values()
+        for dataset in results.corpora.values()
         for key, label in columns.items()
     ]
-    measured = [key for key in columns if key in found.columns]
-    shown = [found.levels[s.key, key] for s in found.job.systems for key in measured]
-    images = {s.corpus.label: found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus}
+    measured = [key for key in columns if key in results.columns]
+    shown = [results.levels[s.key, key] for s in results.job.systems for key in measured]
+    images = {s.corpus.label: results.count(s, next(iter(results.columns))) for s in results.job.systems if s.corpus}
     counts = ", ".join(f"{label} {count}" for label, count in images.items())
     return Table(
-        title=f"{heading}, {found.scale_text}",
-        caption=(f"{words.intervals(shown, found.job.seeds)} Images: {counts}.",),
+        title=f"{heading}, {results.scale_text}",
+        caption=(f"{words.intervals(shown, results.job.seeds)} Images: {counts}.",),
         labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows) if marked else rows),
@@ -197,62 +198,63 @@ _CHAIR_NOTE = (
 )
 
 
-def _objects(job: CaptionTableJob, given: Given, found: Captioned) -> list[Table]:
+def _objects(job: CaptionTableJob, manifests: Manifests, results: Captioned) -> list[Table]:
     """CHAIR of the datasets whose images' objects are known; none if there is no such dataset."""
-    known = [key for key, note in _chair_notes(found).items() if not note]
+    known = [key for key, note in _chair_notes(results).items() if not note]
     if not known:
         return []
     columns = [CaptionColumn(key=key, label=label, part="words") for key, label in _CHAIR.items()]
     systems = [s.model_copy(update={"control": None}) for s in job.systems if s.corpus and s.corpus.key in known]
     alone = {"contrasts": [], "primary": [], "primary_metric": "CHAIRi", "contests": []}
-    part = Captioned(job.model_copy(update={**alone, "systems": systems, "columns": columns}), given)
+    part = Captioned(job.model_copy(update={**alone, "systems": systems, "columns": columns}), manifests)
     title = "Objects that are not there (CHAIR)"
     return [_table(part, part.numbers, title, _CHAIR, (_CHAIR_NOTE,), marked=False)]
 
 
-def _chair_notes(found: Captioned) -> dict[str, str]:
+def _chair_notes(results: Captioned) -> dict[str, str]:
     """Of each dataset that asks for CHAIR, why it is not measured; "" if it is."""
-    told = {s.corpus.key: found.records[s.records[0]].get("objects") for s in found.job.systems if s.corpus is not None}
-    return {key: str(one["note"]) for key, one in told.items() if one is not None}
+    first = {s.corpus.key: results.records[s.records[0]] for s in results.job.systems if s.corpus is not None}
+    entries = {key: record.get("objects") for key, record in first.items()}
+    return {key: str(entry["note"]) for key, entry in entries.items() if entry is not None}
 
 
-def _votes(found: Captioned, one: Judged) -> Iterator[Number]:
+def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
     """How often each system was chosen in a contest, as lines beside those of its metrics."""
-    for name, share in one.share.items():
-        beside = found.number(f"{one.contest.dataset}/{name}", found.measures[-1])
+    for name, share in choice.share.items():
+        beside = results.number(f"{choice.contest.dataset}/{name}", results.measures[-1])
         system = beside.system
-        labels = beside.dataset, system.backbone.label, system.method.label, one.contest.label
+        labels = beside.dataset, system.backbone.label, system.method.label, choice.contest.label
         yield replace(
             beside,
-            system=system.model_copy(update={"records": [*system.records, *one.contest.records]}),
-            column=one.contest.name,
-            label=one.contest.label,
+            system=system.model_copy(update={"records": [*system.records, *choice.contest.records]}),
+            column=choice.contest.name,
+            label=choice.contest.label,
             metric="chosen",
             unit="per cent",
-            found=share,
-            chance=100 / len(one.share),
-            published=published.lookup(found.job.artefact, *labels) if found.job.scale == "paper" else None,
+            estimate=share,
+            chance=100 / len(choice.share),
+            published=published.lookup(results.job.artefact, *labels) if results.job.scale == "paper" else None,
             gain=None,
             control=None,
         )
 
 
-def _contests(found: Captioned, choices: Sequence[Judged]) -> Table:
+def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
     """How the answers of the judge ended, and how often each letter was chosen."""
     rows = []
-    letters = max((list(one.letters) for one in choices), key=len)
-    for one in choices:
-        answered = max(sum(one.letters.values()), 1)
+    letters = max((list(choice.letters) for choice in choices), key=len)
+    for choice in choices:
+        answered = max(sum(choice.letters.values()), 1)
         cells = tuple(
-            Cell(100 * one.letters[letter] / answered if letter in one.letters else None) for letter in letters
+            Cell(100 * choice.letters[letter] / answered if letter in choice.letters else None) for letter in letters
         )
-        ended = ", ".join(f"{count} {status}" for status, count in sorted(one.answers.items()))
-        labels = found.corpora[one.contest.dataset], one.contest.label, ended, words.p_value(one.letter_p)
+        ended = ", ".join(f"{count} {status}" for status, count in sorted(choice.answers.items()))
+        labels = results.corpora[choice.contest.dataset], choice.contest.label, ended, words.p_value(choice.letter_p)
         rows.append(Row(labels, cells))
     return Table(
-        title=f"The judge's answers, {found.scale_text}",
+        title=f"The judge's answers, {results.scale_text}",
         caption=(
-            f"Judge: {found.job.judge}. Letters are drawn anew for each image and training seed, so each should be chosen "
+            f"Judge: {results.job.judge}. Letters are drawn anew for each image and training seed, so each should be chosen "
             "as often as every other; p is of a test that they are, with one observation an image.",
         ),
         labels=("Dataset", "Contest", "Answers", "p of the letters"),
@@ -261,79 +263,78 @@ def _contests(found: Captioned, choices: Sequence[Judged]) -> Table:
     )
 
 
-def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
-    records = [found.records[system.records[0]] for system in found.job.systems]
+def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
+    records = [results.records[system.records[0]] for system in results.job.systems]
     references = dict.fromkeys(f"{record['references']:.3g}" for record in records)
-    blind = dict.fromkeys(system.note for system in found.job.systems if system.note)
-    missing = [
-        f"{found.all_columns[key]} is {note}." for key, note in found.missing.items() if key in found.parts_of["paper"]
-    ]
-    timed = any(system.length not in ("–", "free") for system in found.job.systems)
-    grey = dict.fromkeys(label_of(s) for s in found.job.systems if not s.ranked and not s.reference)
+    blind = dict.fromkeys(system.note for system in results.job.systems if system.note)
+    paper = results.parts_of["paper"]
+    missing = [f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper]
+    timed = any(system.length not in ("–", "free") for system in results.job.systems)
+    grey = dict.fromkeys(label_of(s) for s in results.job.systems if not s.ranked and not s.reference)
     return [
         "Best in bold, second best underlined (after rounding).",
         *([f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []),
         f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) per image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
-        _DIFFUSED if found.job.artefact.startswith("mcd_") else _SEARCHED,
-        *([_LENGTH] if found.job.artefact == "table3" and timed else []),
-        *([_OTHERS_NOTE] if found.job.artefact in _OTHERS else []),
-        *_choice_notes(found),
-        *_contest_notes(found, choices),
+        _DIFFUSED if results.job.artefact.startswith("mcd_") else _SEARCHED,
+        *([_LENGTH] if results.job.artefact == "table3" and timed else []),
+        *([_OTHERS_NOTE] if results.job.artefact in _OTHERS else []),
+        *_choice_notes(results),
+        *_contest_notes(results, choices),
         *blind,
         *missing,
-        *(["No claim is decided, since its metric is not available."] if found.claims_lost else []),
+        *(["No claim is decided, since its metric is not available."] if results.claims_lost else []),
     ]
 
 
-def _choice_notes(found: Captioned) -> list[str]:
+def _choice_notes(results: Captioned) -> list[str]:
     """Which system is the best on other images, by the mean over seeds of the metric that is claimed."""
-    choose, column = found.job.choose, found.job.primary_metric
-    if choose is None or column in found.missing:
+    choose, column = results.job.choose, results.job.primary_metric
+    if choose is None or column in results.missing:
         return []
     means = {}
     for system in choose.systems:
-        items = [found.of(record, system).items(column) for record in choose.records]
-        if any(one is None for one in items):
+        items = [results.of(record, system).items(column) for record in choose.records]
+        if any(item is None for item in items):
             return []
-        means[system] = 100 * float(np.mean([one.value for one in items if one is not None]))
-    runs = {system.system: tuple(system.runs) for system in found.job.systems}
-    labels = {system.system: label_of(system) for system in found.job.systems}
+        means[system] = 100 * float(np.mean([item.value for item in items if item is not None]))
+    runs = {system.system: tuple(system.runs) for system in results.job.systems}
+    labels = {system.system: label_of(system) for system in results.job.systems}
     best: dict[tuple[str, ...], str] = {}  # of each training: a mask rate is trained for, and its scale is chosen
     for name, mean in means.items():
-        of = runs.get(name, (name,))
-        if of not in best or mean > means[best[of]]:
-            best[of] = name
+        training = runs.get(name, (name,))
+        if training not in best or mean > means[best[training]]:
+            best[training] = name
     named = ", ".join(f"{labels.get(name, name)} ({means[name]:.1f})" for name in best.values())
     each = " of each training" if len(best) > 1 else ""
-    return [f"The best{each} on {choose.label} by {found.columns[column]}: {named}."]
+    return [f"The best{each} on {choose.label} by {results.columns[column]}: {named}."]
 
 
-def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> Iterator[str]:
+def _contest_notes(results: Captioned, choices: Sequence[Judged]) -> Iterator[str]:
     """A line a contest; where its systems are not the same on every dataset, a line each, with the datasets' names."""
-    names = {system.system: system.method.label for system in found.job.systems}
+    names = {system.system: system.method.label for system in results.job.systems}
     among: dict[str, dict[str, list[str]]] = {}
-    for one in (one.contest for one in choices):
-        systems = ", ".join(names[system] for system in one.systems)
-        among.setdefault(one.label, {}).setdefault(systems, []).append(found.corpora[one.dataset])
+    for contest in (choice.contest for choice in choices):
+        systems = ", ".join(names[system] for system in contest.systems)
+        among.setdefault(contest.label, {}).setdefault(systems, []).append(results.corpora[contest.dataset])
     for label, by_systems in among.items():
         for systems, datasets in by_systems.items():
             where = f" ({', '.join(datasets)})"
             yield (
                 f"{label}{where * (len(by_systems) > 1)}: per cent of images whose caption the judge "
-                f"({found.job.judge}) chooses among {systems}; identical captions share the vote."
+                f"({results.job.judge}) chooses among {systems}; identical captions share the vote."
             )
 
 
-def _more_notes(found: Captioned) -> list[str]:
-    chair = [f"{found.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(found).items() if note]
-    if not found.job.clip:
+def _more_notes(results: Captioned) -> list[str]:
+    chair = [f"{results.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(results).items() if note]
+    if not results.job.clip:
         return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
-    measured = [record.get("clip") or {} for record in found.records.values()]
-    counts = {said: sum(int(one.get(key, 0)) for one in measured) for key, said in CLIP_COUNTS.items()}
+    measured = [record.get("clip") or {} for record in results.records.values()]
+    counts = {text: sum(int(clip.get(key, 0)) for clip in measured) for key, text in CLIP_COUNTS.items()}
     return [
-        f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
-        *(f"{count} {said}." for said, count in counts.items() if count),
+        f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {results.job.clip}.",
+        *(f"{count} {text}." for text, count in counts.items() if count),
         *chair,
     ]
 

@@ -47,8 +47,8 @@ _LONG = (
 )
 
 
-def make(job: LicencesJob, given: Mapping[str, Path], out: Path) -> None:
-    """Write the table's files into ``out``. Nothing is ``given``: the job holds the registry's entries."""
+def make(job: LicencesJob, manifests: Mapping[str, Path], out: Path) -> None:
+    """Write the table's files into ``out``. Nothing is ``manifests``: the job holds the registry's entries."""
     # the paper's rows in the paper's order, then the others in the registry's
     order = list(PAPER)
     entries = sorted(job.entries, key=lambda e: order.index(e.paper_label) if e.paper_label in PAPER else len(order))
@@ -83,8 +83,8 @@ def _table(entries: Sequence[Licence], scale_label: str) -> Table:
     for number, entry in enumerate(entries, 1):
         name, others = entry.paper_label or entry.label, "" if entry.paper_label else " *"
         count = f"{sum(count for _, count in entry.items):,}" if entry.items else ""
-        told = f"{name}{others} ({entry.citation})", entry.licence, ", ".join(entry.used_for), count
-        rows.append(Row((f"{number}", *told, size(entry.size_bytes)), (), block=others))
+        cells = f"{name}{others} ({entry.citation})", entry.licence, ", ".join(entry.used_for), count
+        rows.append(Row((f"{number}", *cells, size(entry.size_bytes)), (), block=others))
         notes.append(f"{number} {name}: {entry.licence_note}")
     return Table(
         title="Table 9. Licences of the datasets",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.plan.jobs.shown import ZeroShotTableJob
-from mdc.report.given import Given
+from mdc.report.manifests import Manifests
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.zero_shot import ZeroShot
 
@@ -22,16 +22,16 @@ SHOWN = {
 }
 
 
-def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
+def make(job: ZeroShotTableJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
-    found = ZeroShot(job, given)
-    record = found.first(job.systems[0])
-    captions = "; ".join(f"{label} {_said(record['probes'][key])}" for key, label in found.columns.items())
+    results = ZeroShot(job, manifests)
+    record = results.first(job.systems[0])
+    captions = "; ".join(f"{label} {_caption_text(record['probes'][key])}" for key, label in results.columns.items())
     main = comparisons.level_table(
-        found,
+        results,
         "Zero-shot classification by caption score",
-        ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.", found.level_words),
-        [*comparisons.rows(found, job.systems, ""), *comparisons.levels(found)],
+        ("Top-1 in per cent: the class whose caption scores highest; a tie among k counts 1/k.", results.level_words),
+        [*comparisons.rows(results, job.systems, ""), *comparisons.levels(results)],
         (
             "Best in bold, second best underlined (after rounding).",
             *score_rows.estimator_notes(job.systems, job.samples),
@@ -39,12 +39,12 @@ def make(job: ZeroShotTableJob, given: Given, out: Path) -> None:
             "(all, where there are fewer).",
             f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
             "probabilities as they are.",
-            *found.notes(),
+            *results.notes(),
         ),
     )
-    score_rows.write(found, [main, *comparisons.tables(found)], out)
+    score_rows.write(results, [main, *comparisons.tables(results)], out)
 
 
-def _said(probe: Mapping[str, Any]) -> str:
+def _caption_text(probe: Mapping[str, Any]) -> str:
     more = len(probe["templates"])
     return f"“{probe['first']}”" + (f" and {more - 1} more" if more > 1 else "")

@@ -27,7 +27,7 @@ def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
 
     def supervised(batch: CaptionBatch, _: int) -> Supervision:
-        found = supervise(batch, reverse=setup.method.direction is not None)
-        return found._replace(told=kept_patches(batch.condition, setup.method.patches_kept))
+        supervision = supervise(batch, reverse=setup.method.direction is not None)
+        return supervision._replace(extra_inputs=kept_patches(batch.condition, setup.method.patches_kept))
 
     return CaptioningObjective(model, supervised, setup)

@@ -1,7 +1,7 @@
-"""The objective ``cappa``: one decoder that now writes from left to right and now in parallel (Tschannen et al., 2023, CapPa).
+"""The objective ``cappa``: one decoder, trained autoregressively or by parallel decoding (Tschannen et al., 2023, CapPa).
 
 Each sample is trained by parallel decoding with probability 0.75 (big_vision's ``masked_pred_prob``): all its inputs are [MASK],
-every place sees every other, and place i predicts token i + 1, as it does for the others, which are trained as ARC.
+attention is not causal, and place i predicts token i + 1. The others are trained as ARC.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ build_model = autoregressive.build_model
 
 
 def supervise(batch: CaptionBatch, global_batch: int, mask_id: int) -> Supervision:
-    """As ARC, but that the samples whose ``jitter`` is below 0.75 show none of their tokens."""
-    found, parallel = left_to_right.supervise(batch), batch.jitter < PARALLEL
-    return found._replace(inputs=found.inputs.masked_fill(parallel[:, None], mask_id), told={"parallel": parallel})
+    """As ARC, but samples whose ``jitter`` is below 0.75 have only [MASK] as inputs."""
+    supervision, parallel = left_to_right.supervise(batch), batch.jitter < PARALLEL
+    inputs = supervision.inputs.masked_fill(parallel[:, None], mask_id)
+    return supervision._replace(inputs=inputs, extra_inputs={"parallel": parallel})
 
 
 def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:

@@ -1,7 +1,7 @@
 """What captioning objectives share: from supervised tokens to gradients.
 
-All supervise exactly the same tokens of a caption: its pieces and EOT (L of them); SOT never.
-B captions of T tokens (SOT, pieces, EOT, padding), ``lengths`` counting SOT…EOT.
+All supervise exactly the same L tokens of a caption: its BPE tokens and EOT; SOT never.
+B captions of T tokens (SOT, BPE tokens, EOT, padding); ``lengths`` count SOT…EOT.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mdc.training.passes import Passes
 class Supervision(NamedTuple):
     """inputs, targets (B, T) int64; weights (B, T) float32, zero where nothing is supervised; normaliser: a scalar.
 
-    Of k versions of each caption all are (kB, T), the second version's after the first's. ``told``: what a model's ``forward`` is
-    told of each caption besides, by name, (B, …) each.
+    With k versions of each caption all are (kB, T), the second versions after the first. ``extra_inputs``: further keyword
+    arguments of the model's ``forward``, (B, …) each.
     """
 
     inputs: Tensor
     targets: Tensor
     weights: Tensor
     normaliser: Tensor
-    told: Mapping[str, Tensor] = {}
+    extra_inputs: Mapping[str, Tensor] = {}
 
 
 #: (batch, samples that its times are spread over) → its supervision; all randomness comes with the batch
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     """A micro-batch as the model takes it: N real tokens, of which n are supervised.
 
     images (b, …) as the batch has them; inputs (N,) int64; chosen (n,) int64, which of the inputs; targets (n,) int64; weights
-    (n,) float32; ``told`` as :class:`Supervision` has it.
+    (n,) float32; ``extra_inputs`` as :class:`Supervision` has it.
     """
 
     images: Tensor
@@ -54,11 +54,11 @@ class Part(NamedTuple):
     chosen: Tensor
     targets: Tensor
     weights: Tensor
-    told: dict[str, Tensor]
+    extra_inputs: dict[str, Tensor]
 
 
 class Prepared(NamedTuple):
-    """A batch in its parts; ``counts`` (2,): what its loss is divided by, and its tokens that could be supervised."""
+    """A batch in its parts; ``counts`` (2,): its loss's normaliser, and the tokens that could be supervised."""
 
     parts: list[Any]
     counts: Tensor
@@ -75,42 +75,42 @@ class CaptioningObjective:
         model: ImageText,
         supervise: Supervise | None,
         setup: Setup,
-        seen: Callable[[CaptionBatch], CaptionBatch] | None = None,
+        transform: Callable[[CaptionBatch], CaptionBatch] | None = None,
         terms: Mapping[str, float] = _CROSS_ENTROPY,
     ) -> None:
-        """``seen``: what is made of a batch before anything else, if not the batch itself. ``terms``: what the model gives the
-        sums of, each with its weight, the cross-entropy first; the others are learnt beside it, measured on no held-out pair."""
+        """``transform``: applied to each batch first. ``terms``: name → weight of each sum that the model returns, the
+        cross-entropy first; the others are not part of the held-out loss."""
         self.model, self.supervise, self.batch_size = model, supervise, setup.batch_size
         self.precision, self.group = setup.precision, setup.group
-        self._seen, self._terms = seen or (lambda batch: batch), terms
+        self._transform, self._terms = transform or (lambda batch: batch), terms
         self.passes = Passes(model, self._sums, setup.group)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
-        batch = self._seen(batch)
-        # held-out batches may be short: their times are stratified within each
+        batch = self._transform(batch)
+        # held-out batches may be short: times are stratified within each
         assert self.supervise is not None
         target = self.supervise(batch, len(batch) if held_out else self.batch_size)
         parts = [_part(batch, target, rows) for rows in slices(len(batch), micro_batches)]
         return Prepared(parts, torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
 
     def _sums(self, part: Part) -> Tensor:
-        """Of each term its sum, weighted."""
-        images, *rest, told = part
+        """The weighted sum of each term."""
+        images, *rest, extra_inputs = part
         with autocast(images.device, self.precision):
-            found: Tensor = self.model(self.model.encoder.prepared(images), *rest, **told)
-        # a product with 1 is no other number, so that a loss of one term is the model's own
-        pairs = zip(found.reshape(-1).unbind(), self._terms.values(), strict=True)
-        return torch.stack([one * weight for one, weight in pairs])
+            losses: Tensor = self.model(self.model.encoder.prepared(images), *rest, **extra_inputs)
+        # a weight of 1 changes no bit
+        pairs = zip(losses.reshape(-1).unbind(), self._terms.values(), strict=True)
+        return torch.stack([loss * weight for loss, weight in pairs])
 
     def backward(self, prepared: Prepared) -> dict[str, Tensor]:
         supervised, tokens = self.group.sum(prepared.counts.clone())
         normaliser = supervised.clamp(min=1)
-        found = []
+        losses_of_parts = []
         for part in self.passes.each(prepared.parts):
             losses = self.passes(part) / normaliser
             (losses.sum() * self.passes.world).backward()
-            found.append(losses.detach())
-        total = self.group.sum(torch.stack(found).sum(dim=0))
+            losses_of_parts.append(losses.detach())
+        total = self.group.sum(torch.stack(losses_of_parts).sum(dim=0))
         return {**dict(zip(self._terms, total.unbind(), strict=True)), "tokens": tokens}
 
     @torch.no_grad()
@@ -132,15 +132,13 @@ def _part(batch: CaptionBatch, target: Supervision, rows: slice) -> Part:
 
     weights = real(target.weights)
     chosen = weights.nonzero().squeeze(1)
-    told = {name: value[rows] for name, value in target.told.items()}
-    return Part(
-        batch.images[rows], real(target.inputs), where, chosen, real(target.targets)[chosen], weights[chosen], told
-    )
+    targets, extra = real(target.targets)[chosen], {name: value[rows] for name, value in target.extra_inputs.items()}
+    return Part(batch.images[rows], real(target.inputs), where, chosen, targets, weights[chosen], extra)
 
 
 def kept_patches(draws: Tensor | None, share: float | None) -> dict[str, Tensor]:
-    """What a decoder is told that reads a ``share`` of N patch tokens alone: which ones, ``kept`` (B, k) int64, rising, at least
-    one of each image; nothing without a share, or without ``draws`` (B, 1 + N), as held-out batches have none."""
+    """Which patch tokens a decoder reads that sees only a ``share`` of N: ``kept`` (B, k) int64, rising, at least one per image.
+    Empty without a share, or without ``draws`` (B, 1 + N), which held-out batches lack."""
     if draws is None or share is None:
         return {}
     count = max(round(share * (draws.shape[1] - 1)), 1)

@@ -39,4 +39,4 @@ def supervise(
 def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule` and :func:`mdc.training.objectives.masked.on_canvas`."""
     supervised = partial(supervise, setup.method, setup.protocol, setup.mask_id)
-    return CaptioningObjective(model, supervised, setup, masked.seen_on(canvas))
+    return CaptioningObjective(model, supervised, setup, masked.canvas_transform(canvas))

@@ -93,13 +93,13 @@ class MaskAndReplace:
 
     def backward(self, prepared: list[Part]) -> dict[str, Tensor]:
         normaliser = self.batch_size * self.length
-        found = []
+        sums = []
         for part in self.passes.each(prepared):
             loss, bound = self.passes(part)
             loss = loss / normaliser
             (loss * self.passes.world).backward()
-            found.append(torch.stack([loss.detach(), bound / normaliser]))
-        loss, bound = self.group.sum(torch.stack(found).sum(dim=0))
+            sums.append(torch.stack([loss.detach(), bound / normaliser]))
+        loss, bound = self.group.sum(torch.stack(sums).sum(dim=0))
         return {"loss": loss, "bound": bound}
 
     @torch.no_grad()

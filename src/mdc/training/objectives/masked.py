@@ -71,7 +71,7 @@ def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
     return replace(batch, lengths=batch.lengths + more)
 
 
-def seen_on(canvas: int | None) -> Callable[[CaptionBatch], CaptionBatch] | None:
+def canvas_transform(canvas: int | None) -> Callable[[CaptionBatch], CaptionBatch] | None:
     """What is made of a batch first, with a ``canvas``; None without."""
     return None if canvas is None else partial(on_canvas, canvas=canvas)
 
@@ -96,11 +96,11 @@ def supervise(
     t = schedule.draw(batch.jitter, batch.place, global_batch)
     assert method.normaliser is not None
     if method.masking is not None:
-        found = behind_a_place(batch, t, mask_id, method.masking == "next")
+        supervision = behind_a_place(batch, t, mask_id, method.masking == "next")
     else:
-        found = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
+        supervision = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
     times = {"times": t} if method.timed else {}
-    return found._replace(told={**times, **kept_patches(batch.condition, method.patches_kept)})
+    return supervision._replace(extra_inputs={**times, **kept_patches(batch.condition, method.patches_kept)})
 
 
 def build_model(setup: ModelSetup) -> Captioner:
@@ -119,4 +119,4 @@ def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`; ``batch_size`` decides the strata of t. ``canvas``: see
     :func:`on_canvas`."""
     supervised = partial(supervise, setup.method, setup.protocol, setup.mask_id)
-    return CaptioningObjective(model, supervised, setup, seen_on(canvas))
+    return CaptioningObjective(model, supervised, setup, canvas_transform(canvas))

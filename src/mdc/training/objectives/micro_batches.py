@@ -26,17 +26,17 @@ def slices(size: int, parts: int) -> Iterator[slice]:
 
 def each_tensor(value: T, change: Callable[[Tensor], Tensor]) -> T:
     """``value`` with every tensor in it changed: itself, or those in its lists, dictionaries, named tuples and dataclasses."""
-    found: Any = value
+    changed: Any = value
     if isinstance(value, Tensor):
-        found = change(value)
+        changed = change(value)
     elif isinstance(value, dict):
-        found = {name: each_tensor(one, change) for name, one in value.items()}
+        changed = {name: each_tensor(item, change) for name, item in value.items()}
     elif isinstance(value, list):
-        found = [each_tensor(one, change) for one in value]
+        changed = [each_tensor(item, change) for item in value]
     elif isinstance(value, tuple):  # a named one
-        found = type(value)(*(each_tensor(one, change) for one in value))
+        changed = type(value)(*(each_tensor(item, change) for item in value))
     elif is_dataclass(value):
-        found = copy(value)
+        changed = copy(value)
         for field in fields(value):
-            object.__setattr__(found, field.name, each_tensor(getattr(value, field.name), change))
-    return found
+            object.__setattr__(changed, field.name, each_tensor(getattr(value, field.name), change))
+    return changed

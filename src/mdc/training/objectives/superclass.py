@@ -36,7 +36,7 @@ class Part(NamedTuple):
     rows: Tensor
     pieces: Tensor
     weights: Tensor
-    told: dict[str, Tensor]
+    extra_inputs: dict[str, Tensor]
 
 
 class SuperClassObjective(CaptioningObjective):
@@ -70,14 +70,17 @@ def targets(tokens: Tensor, idf: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
     """The idf (V,) float32 of a vocabulary's pieces by what the job ``frequencies`` counted; UserError if that is damaged."""
-    told = read_json(path)
+    counted = read_json(path)
     try:
-        captions, counts = int(told["captions"]), {int(piece): int(count) for piece, count in told["pieces"].items()}
+        captions, counts = (
+            int(counted["captions"]),
+            {int(piece): int(count) for piece, count in counted["pieces"].items()},
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{path}: not document frequencies of tokens; delete it and run again") from None
     pieces = vocabulary.clip_ids(range(vocabulary.size - 2))
-    found = torch.tensor([counts.get(piece, 0) for piece in pieces], dtype=torch.float64)
-    return torch.log((captions + 1) / (found + 1)).float()
+    document_frequencies = torch.tensor([counts.get(piece, 0) for piece in pieces], dtype=torch.float64)
+    return torch.log((captions + 1) / (document_frequencies + 1)).float()
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:

@@ -39,18 +39,18 @@ class BesideShards:
         self.out = call.out
         torch.set_num_threads(self.job.encode.threads)
         self.device = choose_device(self.job.encode.device)
-        made = call.input(self.job.encoder)
-        imported: EncoderJob = as_job(read_json(made)["config"], "import-encoder", str(made))
+        manifest = call.input(self.job.encoder)
+        imported: EncoderJob = as_job(read_json(manifest)["config"], "import-encoder", str(manifest))
         self.entry = imported.entry
         shape = {"image_size": self.entry.image_size, "tokens": self.entry.tokens, "width": self.entry.width}
-        asked = FrozenTokens(job=self.job.encoder, config_sha256=self.job.encoder_config_sha256, **shape)
-        self.tower: Tower = read_tower(made, asked).to(self.device)
+        expected = FrozenTokens(job=self.job.encoder, config_sha256=self.job.encoder_config_sha256, **shape)
+        self.tower: Tower = read_tower(manifest, expected).to(self.device)
         self.corpus = call.input(f"data/corpora/{self.job.corpus}")
         self.index = read_index(self.corpus, verify="auto", kind="corpus")
         self._identity = sha256_json(
             {
-                "encoder": sha256_file(made),
-                "shards": {split: [one["sha256"] for one in self._shards(split)] for split in self.job.splits},
+                "encoder": sha256_file(manifest),
+                "shards": {split: [shard["sha256"] for shard in self._shards(split)] for split in self.job.splits},
                 "device": self.device.type,
                 **{"encode": self.job.encode.model_dump(mode="json"), "torch": torch.__version__},
                 "code": self.job.fingerprint,
@@ -73,7 +73,7 @@ class BesideShards:
 
     @torch.no_grad()
     def _split(self, split: str, to_array: ToArray, done: _Done) -> list[dict[str, Any]]:
-        found = []
+        arrays_written = []
         start = 0
         shards = self._shards(split)
         bar = progress(total=sum(shard["samples"] for shard in shards), desc=f"{self.job.verb} {split}", unit="image")
@@ -96,11 +96,11 @@ class BesideShards:
                     np.save(file, np.concatenate(arrays), allow_pickle=False)
                 known = done.add(path)
             named = {"file": path.name, "bytes": path.stat().st_size, "sha256": known}
-            found.append({**named, "shard_sha256": shard["sha256"], "samples": count})
+            arrays_written.append({**named, "shard_sha256": shard["sha256"], "samples": count})
             start += count
             bar.update(count)
         bar.close()
-        return found
+        return arrays_written
 
 
 class _Done:
@@ -125,7 +125,7 @@ class _Done:
         return known if known is not None and path.is_file() and sha256_file(path) == known else None
 
     def add(self, path: Path) -> str:
-        found = sha256_file(path)
+        sha256 = sha256_file(path)
         with self.file.open("a") as file:
-            file.write(json.dumps({path.name: found}) + "\n")
-        return found
+            file.write(json.dumps({path.name: sha256}) + "\n")
+        return sha256

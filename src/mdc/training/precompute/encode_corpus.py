@@ -18,8 +18,8 @@ def main(call: Call) -> None:
     work = BesideShards(call)
 
     def tokens(images: torch.Tensor) -> np.ndarray:
-        found: np.ndarray = work.tower(images)[1].half().cpu().numpy()
-        return found
+        encoded: np.ndarray = work.tower(images)[1].half().cpu().numpy()
+        return encoded
 
     lines = work.write(tokens)
     # the arrays stand under splits, with their shards: a corpus can have thousands

@@ -25,8 +25,8 @@ def main(call: Call) -> None:
     tower: Any = work.tower
 
     def codes(images: torch.Tensor) -> np.ndarray:
-        found: np.ndarray = tower.codes(images).cpu().numpy().astype(np.uint16)
-        return found
+        array: np.ndarray = tower.codes(images).cpu().numpy().astype(np.uint16)
+        return array
 
     lines = work.write(codes)
     codebook = call.out / CODEBOOK
@@ -35,9 +35,11 @@ def main(call: Call) -> None:
     counted = np.zeros(len(tower.tokenizer.codebook), dtype=np.int64)
     for line in lines.get("train", []):
         counted += np.bincount(np.load(call.out / line["file"]).ravel(), minlength=len(counted))
-    told = {
+    statistics = {
         **{"tokens": work.entry.tokens, "width": work.entry.width, "codes": len(counted)},
         **{"used": int((counted > 0).sum()), "perplexity": perplexity(counted)},
     }
-    write_json(call.out / "image_tokens.json", record(call, "image-tokens", [codebook]) | told | {"splits": lines})
+    write_json(
+        call.out / "image_tokens.json", record(call, "image-tokens", [codebook]) | statistics | {"splits": lines}
+    )
     work.finished()

@@ -32,18 +32,18 @@ def main(call: Call) -> None:
     if job.tokenizer is not None:
         checkpoint = _tokenizer(call.input(job.tokenizer.job), job)
     tower = fetched(job, data_folder(), checkpoint)
-    size, asked = job.entry.image_size, (job.entry.tokens, job.entry.width)
+    size, expected = job.entry.image_size, (job.entry.tokens, job.entry.width)
     _, count, width = shape_of(tower, size, f"encoders.{job.name}")
-    if (count, width) != asked:
+    if (count, width) != expected:
         raise UserError(
             f"encoders.{job.name}: gives {count} tokens of width {width} of an image of {size} × {size} pixels; "
-            f"tokens and width say {asked[0]} and {asked[1]}"
+            f"tokens and width say {expected[0]} and {expected[1]}"
         )
     clear_leftovers(call.out)
     weights = call.out / TOWER
     save_weights(weights, tower, {"config_sha256": job.sha256})
-    told = {"mean": list(tower.mean), "std": list(tower.std), "parameters": tower.learnt()}
-    write_json(call.out / "encoder.json", record(call, "encoder", [weights]) | told)
+    fields = {"mean": list(tower.mean), "std": list(tower.std), "parameters": tower.learnt()}
+    write_json(call.out / "encoder.json", record(call, "encoder", [weights]) | fields)
 
 
 def _tokenizer(path: Path, job: EncoderJob) -> Path:

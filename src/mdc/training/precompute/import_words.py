@@ -31,10 +31,10 @@ def main(call: Call) -> None:
         ) from None
     text = getattr(model, "text", model)
     embedding = getattr(text, "token_embedding", None)
-    found = tuple(embedding.weight.shape) if embedding is not None else ()
-    if found != (CLIP_SIZE, job.entry.width):
+    shape = tuple(embedding.weight.shape) if embedding is not None else ()
+    if shape != (CLIP_SIZE, job.entry.width):
         raise UserError(
-            f"words.{job.name}: {job.entry.model} has embeddings of shape {found or 'none'}; needed: "
+            f"words.{job.name}: {job.entry.model} has embeddings of shape {shape or 'none'}; needed: "
             f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's BPE tokens and of the width that the scale says"
         )
     assert embedding is not None

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
 
-Given = Mapping[str, Path]
+Manifests = Mapping[str, Path]
 #: a table of per-item results, a list a column
 Table = dict[str, list[Any]]
 Read = TypeVar("Read")
@@ -25,16 +25,16 @@ def title(artefact: str) -> str:
     return re.sub(r"(?<=[a-z])(?=\d)", " ", artefact).replace("_", " ")
 
 
-def path_of(job: ArtefactJob, given: Given, name: str) -> Path:
+def path_of(job: ArtefactJob, manifests: Manifests, name: str) -> Path:
     """Where the manifest of the input job ``name`` is; UserError if it was not given."""
-    if name not in given:
+    if name not in manifests:
         raise UserError(f"{title(job.artefact)}: no manifest of {name} was given; make it first")
-    return Path(given[name])
+    return Path(manifests[name])
 
 
-def record_of(job: ArtefactJob, given: Given, name: str) -> dict[str, Any]:
+def record_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]:
     """The record of the run or evaluation ``name``; UserError if it is missing, another's, of another scale or stale."""
-    path = path_of(job, given, name)
+    path = path_of(job, manifests, name)
     record = read_json(path)
     if record.get("id") != name:
         raise UserError(
@@ -46,27 +46,27 @@ def record_of(job: ArtefactJob, given: Given, name: str) -> dict[str, Any]:
         raise UserError(f"{path}: the record of {name} is of scale {str(scale)[:100]}; needed: {job.scale}")
     if name not in job.expected:
         raise UserError(f"{title(job.artefact)}: its configuration expects no record of {name}, though it needs one")
-    found = str(record.get("config_sha256"))
-    if found != job.expected[name]:
+    config_sha256 = str(record.get("config_sha256"))
+    if config_sha256 != job.expected[name]:
         raise UserError(
-            f"{path}: the record of {name} is stale: made with configuration {found[:12]}, expected "
+            f"{path}: the record of {name} is stale: made with configuration {config_sha256[:12]}, expected "
             f"{job.expected[name][:12]}; make it again"
         )
     return record
 
 
-def file_of(job: ArtefactJob, given: Given, name: str, file: str) -> Path:
+def file_of(job: ArtefactJob, manifests: Manifests, name: str, file: str) -> Path:
     """A file beside the record of the job ``name``; UserError if the record does not name it, or it is not that file."""
-    record, path = record_of(job, given, name), path_of(job, given, name).parent / file
-    told = record.get("outputs", {}).get(file)
-    if told is None:
-        raise UserError(f"{path_of(job, given, name)}: the record of {name} names no {file}; make it again")
-    if sha256_file(path) != told:
+    record, path = record_of(job, manifests, name), path_of(job, manifests, name).parent / file
+    sha256 = record.get("outputs", {}).get(file)
+    if sha256 is None:
+        raise UserError(f"{path_of(job, manifests, name)}: the record of {name} names no {file}; make it again")
+    if sha256_file(path) != sha256:
         raise UserError(f"{path}: not the file that the record of {name} names (its sha256 differs); make it again")
     return path
 
 
-def table_of(job: ArtefactJob, given: Given, name: str, file: str, columns: Sequence[str]) -> Table:
+def table_of(job: ArtefactJob, manifests: Manifests, name: str, file: str, columns: Sequence[str]) -> Table:
     """The table of per-item results ``file`` beside the record of the job ``name``.
 
     UserError besides (see :func:`file_of`) if it cannot be read, or lacks one of ``columns``.
@@ -74,16 +74,16 @@ def table_of(job: ArtefactJob, given: Given, name: str, file: str, columns: Sequ
     import pyarrow
     import pyarrow.parquet as parquet
 
-    path = file_of(job, given, name, file)
+    path = file_of(job, manifests, name, file)
     try:
         table = parquet.ParquetFile(path).read()  # read_table would import pandas
-        found = {column: table.column(column).to_pylist() for column in table.column_names}
+        cells = {column: table.column(column).to_pylist() for column in table.column_names}
     except (OSError, pyarrow.ArrowException, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({str(error)[:200]}); make it again") from None
-    missing = [column for column in columns if column not in found]
+    missing = [column for column in columns if column not in cells]
     if missing or not table.num_rows:
         raise UserError(f"{path}: {f'no column {missing[0]}' if missing else 'holds no row'}; make it again")
-    return found
+    return cells
 
 
 def as_rows(table: Table) -> list[dict[str, Any]]:
@@ -92,11 +92,11 @@ def as_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def read_table(
-    job: ArtefactJob, given: Given, name: str, file: str, columns: Sequence[str], read: Callable[[Table], Read]
+    job: ArtefactJob, manifests: Manifests, name: str, file: str, columns: Sequence[str], read: Callable[[Table], Read]
 ) -> Read:
     """What ``read`` makes of a table (see :func:`table_of`), whose file a UserError names if a cell is not what it should be."""
-    table = table_of(job, given, name, file, columns)
-    with reading(path_of(job, given, name).with_name(file)):
+    table = table_of(job, manifests, name, file, columns)
+    with reading(path_of(job, manifests, name).with_name(file)):
         return read(table)
 
 
@@ -109,13 +109,13 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: {str(error)[:200]}; make it again") from None
 
 
-def run_log(job: ArtefactJob, given: Given, name: str) -> tuple[Path, list[dict[str, Any]]]:
+def run_log(job: ArtefactJob, manifests: Manifests, name: str) -> tuple[Path, list[dict[str, Any]]]:
     """The log beside the manifest of the run ``name``, and its lines that have a step.
 
     UserError besides (see :func:`record_of`) if the log holds no loss, or a step or a loss that is no number.
     """
-    record_of(job, given, name)
-    log = path_of(job, given, name).with_name("log.jsonl")
+    record_of(job, manifests, name)
+    log = path_of(job, manifests, name).with_name("log.jsonl")
     lines = read_json_lines(log)
     for line in lines:
         if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
