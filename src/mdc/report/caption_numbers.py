@@ -1,4 +1,4 @@
-"""Table 3's numbers: systems that caption, by metrics, each estimated once from what every image counts."""
+"""The numbers of Table 3: captioners by metrics, estimated from per-image results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mdc.report.statistics.replicates import Replicates
 
 
 class Captioned(Results):
-    """``missing``: metric → why it is not available here. Such a column is not estimated, and not shown as a number.
+    """``missing``: metric → why it is not available. Such a column is not estimated.
 
-    ``parts_of``: of each part of the table, its metrics {key: label}, those that are missing too.
+    ``parts_of``: for each part of the table its metrics {key: label}, including missing ones.
     """
 
     job: CaptionTableJob
@@ -46,7 +46,7 @@ class Captioned(Results):
         super().__init__(job.model_copy(update=update), manifests, averages=False)
 
     def read(self) -> None:
-        """See :class:`Results`. There is no chance level; controls are rows."""
+        """See :class:`Results`. There is no chance level: controls are rows."""
         for system in self.job.systems:
             for key in self.columns:
                 per_record = [self.of(name, system.system).items(key) for name in system.records]
@@ -56,30 +56,30 @@ class Captioned(Results):
         self.chance = dict.fromkeys(self.columns)
 
     def first(self, system: System) -> Mapping[str, Any]:
-        """See :class:`Results`: a record of captions is of several systems."""
+        """See :class:`Results`; a record of captions has several systems."""
         assert isinstance(system, CaptionedSystem)
         return self.entries(system)[0]
 
     def margin(self, pair: Pair, measure: str) -> Replicates | None:
-        """A tenth of what the second side has above the same captioner on other images; None if it has no such control."""
+        """A tenth of the second side's score above its mismatched-image control; None without such a control."""
         control = self.systems[pair[1]].control
         if control is None:
             return None
         return caption_margin(self.whole(pair[1], measure), self.whole(control, measure), self.job.statistics.level)
 
     def entries(self, system: CaptionedSystem) -> list[dict[str, Any]]:
-        """What each seed's record says of a system, nothing where it lacks it."""
+        """The entry of a system in each seed's record, empty where it is missing."""
         return [self.records[name]["systems"].get(system.system, {}) for name in system.records]
 
     def of(self, record: str, system: str) -> MeasuredCaptions:
-        """What was measured of one system in one record; UserError if the record lacks it."""
+        """The measured captions of one system in one record; UserError if the record lacks it."""
         systems = self._read(record)
         if system not in systems:
             raise UserError(f"{title(self.job.artefact)}: {record} lacks {system}; measure again")
         return systems[system]
 
     def _missing(self, job: CaptionTableJob) -> dict[str, str]:
-        """Metrics that some system lacks, with what the records say of it."""
+        """Metrics that some system lacks, with the reason in the records."""
         missing: dict[str, str] = {}
         for system in job.systems:
             for name, entry in zip(system.records, self.entries(system), strict=True):

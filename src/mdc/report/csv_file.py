@@ -1,4 +1,4 @@
-"""Results as csv files, all written alike."""
+"""Results as csv files, in one format."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from mdc.plan.records import write_text
 
-#: digits of a number: more than its interval can be sure of, whatever its unit
+#: significant digits of a number: more than any interval needs
 _DIGITS = 6
 
 
 def names(text: str) -> tuple[str, ...]:
-    """The columns of a csv file, apart by spaces."""
+    """The columns of a csv file, separated by spaces."""
     return tuple(text.split())
 
 
@@ -35,5 +35,5 @@ def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 def _text(value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
-    # adding 0.0 turns the -0.0 that rounding may leave into 0.0
+    # -0.0 + 0.0 is 0.0
     return f"{value + 0.0:.{_DIGITS}g}" if isinstance(value, float) else str(value)

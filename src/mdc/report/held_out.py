@@ -1,4 +1,4 @@
-"""Scores of held-out pairs, each image against each caption: retrieval, and how much of a blind score is best taken off."""
+"""Scores of held-out pairs, each image with each caption: retrieval, and the weight α of the language prior to subtract."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """``scores`` (N images, N captions); ``pieces`` (N,) of the captions; ``captions``: equal where two are the same."""
+    """``scores`` (N images, N captions); ``pieces`` (N,): BPE tokens of the captions; ``captions``: equal for equal captions."""
 
     keys: tuple[str, ...]
     scores: Floats
@@ -27,7 +27,7 @@ class Matrix:
 
     @property
     def same(self) -> NDArray[np.bool_]:
-        """(N, N): whether two captions are the same, and so both right answers."""
+        """(N, N): whether two captions are equal, so that both are right answers."""
         codes = np.array([self.captions.index(caption) for caption in self.captions])
         return np.asarray(codes[:, None] == codes[None, :])
 
@@ -48,11 +48,10 @@ def read_matrix(file: Path, record: dict[str, Any], estimator: str) -> Matrix:
 
 
 def mismatched_scores(scores: Floats, others: int | None = None) -> Floats:
-    """(N, N): of image i and caption c the log of the caption's mean probability under all N images but i, or under ``others`` of
-    these, which are drawn for each image.
+    """The mismatched-image control (N, N): for image i and caption c the log of the caption's mean probability under all N images
+    but i, or under ``others`` of them, drawn for each image.
 
-    What is left out is the image that is asked about, for right and wrong captions alike: leaving out the caption's own would
-    tell the answer, and find it in pure noise.
+    The query image i is left out, for right and wrong captions alike. Leaving out the caption's own image would leak the answer.
     """
     count, captions = len(scores), np.arange(scores.shape[1])
     if others is not None and others < count - 1:
@@ -63,30 +62,30 @@ def mismatched_scores(scores: Floats, others: int | None = None) -> Floats:
     top = scores[best, captions]
     powers = np.exp(scores - top)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # without a score that is not the greatest the sum stays 1 or more; without the greatest little may be left of it …
+        # without any other score the sum stays at least 1; without the greatest, cancellation may leave little of it …
         log_sums = np.log(powers.sum(axis=0) - powers) + top
     left = scores.copy()
     left[best, captions] = -np.inf
     second = left.max(axis=0)
-    # … so that one is summed anew
+    # … so that sum is recomputed
     log_sums[best, captions] = np.log(np.exp(left - second).sum(axis=0)) + second
     return np.asarray(log_sums - np.log(count - 1))
 
 
 def prior_subtracted(scores: Floats, alpha: float) -> Floats:
-    """Scores less α times their blind scores (:func:`blind_scores`), (N, N)."""
+    """Scores minus α times :func:`mismatched_scores`, (N, N)."""
     return np.asarray(scores - alpha * mismatched_scores(scores))
 
 
 def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
-    """Of each row whether a right answer is among the ``count`` highest scores, (N,) in 0…1: ties are broken at random, and
-    this is the probability. ``scores``, ``right`` (N, M)."""
+    """The probability, (N,), that a right answer is among the ``count`` highest scores of each row, if ties are broken at random.
+    ``scores``, ``right`` (N, M)."""
     best = np.where(right, scores, -np.inf).max(axis=1, keepdims=True)
     level = scores == best
     drawn = zip((level & ~right).sum(axis=1), (level & right).sum(axis=1), (scores > best).sum(axis=1), strict=True)
 
     def probability(wrong: int, right_count: int, above: int) -> float:
-        # places that are left for those that score as high as the best right one
+        # places left for the ties with the best right answer
         places = min(max(count - above, 0), wrong + right_count)
         return 1 - math.comb(wrong, places) / math.comb(wrong + right_count, places)
 
@@ -100,10 +99,10 @@ def best_alpha(
     tokens: NDArray[np.int64] | None = None,
     others: int | None = None,
 ) -> float:
-    """The α whose scores find most captions of their images, at the first place; the least of equals.
+    """The α with the highest image-to-text R@1; the least of equals.
 
-    ``tokens`` (N,): of each caption, if the differences are divided by them. ``others``: as many other images as the blind
-    scores have that α will be used with, since the fewer there are, the less of a blind score is best taken off.
+    ``tokens`` (N,): of each caption, if scores are divided by them. ``others``: the number of mismatched images that α will be
+    used with, since with fewer images the best α is smaller.
     """
     mismatched = mismatched_scores(scores, others)
 

@@ -1,4 +1,4 @@
-"""Per-item results of linear probes, read back for intervals and paired comparisons."""
+"""Per-item results of linear probes, for intervals and paired comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdc.report.manifests import Table
 from mdc.report.statistics.metrics import mean_average_precision
 from mdc.report.statistics.replicates import Floats, Items, rows_of
 
-_ROWS = 128  # resamples that are scored at once: they stay in the processor's cache
+_ROWS = 128  # resamples scored at once, which fit into the CPU's cache
 
 
 def items_of(table: Table) -> dict[str, Items]:
@@ -24,7 +24,7 @@ def _items(probe: str, table: Table, groups: list[Any], rows: list[int]) -> Item
     labels = [groups[row] for row in rows]
     if any(label is None for label in labels) and not all(label is None for label in labels):
         raise ValueError("some items of a probe have a group and some have none")
-    # items of two probes that have no groups share nothing, whatever they are called
+    # without groups, items of two probes share nothing even if their names are equal
     named = tuple(f"{probe}/{item}" for item in ids) if labels[0] is None else tuple(map(str, labels))
     if table["scores"][rows[0]] is None:
         return Items(ids, np.array([table["value"][row] for row in rows], dtype=np.float64), named, kind="answers")

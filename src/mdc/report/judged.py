@@ -1,4 +1,4 @@
-"""A judge's choices that Table 3 was handed: how often each system is chosen, and whether the letter mattered."""
+"""A judge's choices for Table 3: how often each system is chosen, and a test whether the letter of an option matters."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from mdc.report.statistics.replicates import Items, resampled
 
 @dataclass(frozen=True)
 class Judged:
-    """One contest on one dataset, all seeds. ``share``: of each system, how often it is chosen, in per cent of the images
-    that got an answer with every seed. ``answers``: how they ended; ``letters``: how often each letter was chosen, all seeds;
-    equal captions at several letters share a vote here too.
+    """One contest on one dataset, all seeds. ``share``: how often each system is chosen, in per cent of the images with an answer
+    for every seed. ``answers``: status → count; ``letters``: how often each letter is chosen; equal captions share a vote.
 
-    ``letter_p``: the probability of letters at least as uneven if they did not matter. Letters are drawn anew for each image
-    and seed, so captions cannot explain it. An image is one observation, however many seeds captioned it: a judge that
-    answers alike for all of them would else look the surer the more seeds there are.
+    ``letter_p``: the p of the letters' counts if letters do not matter. Letters are drawn for each image and seed, so captions
+    cannot explain uneven counts. An image is one observation, whatever the number of seeds.
     """
 
     contest: ShownContest
@@ -52,7 +50,7 @@ def judged(job: CaptionTableJob, manifests: Manifests, contest: ShownContest) ->
 
     shares = resampled({system: votes(system) for system in contest.systems}, job.statistics.bootstrap)
     share = {system: estimate(chosen.times(100), job.statistics.level) for system, chosen in shares.items()}
-    # of each image, all seeds that answered together
+    # the votes of each image, summed over the seeds with an answer
     every = dict.fromkeys(image for seed in answered for image in seed)
     placed = np.array([np.sum([seed[image]["votes"] for seed in answered if image in seed], axis=0) for image in every])
     letters = dict(zip(ascii_uppercase, placed.sum(axis=0).tolist(), strict=False))
@@ -63,11 +61,10 @@ def judged(job: CaptionTableJob, manifests: Manifests, contest: ShownContest) ->
 def places_p(votes: NDArray[np.float64]) -> float:
     """The probability of places at least as uneven as the sums of ``votes`` (N, K), if places did not matter.
 
-    A row holds the votes of one item by place, whole or shared. If places do not matter, each row is as likely with its votes
-    in any other order, so the sums have a known covariance: Σ over rows of s² · K/(K − 1) · (I − 1/K) with s² the variance
-    within the row. Where each row is one whole vote this is the usual chi-square test; shared votes are less uneven, and
-    count for as much as they say. 1.0 if no row prefers any place. What is not independent, as several votes on one item, belongs
-    into one row.
+    A row has the votes of one item by place, whole or shared. If places do not matter, each row is exchangeable, so the sums
+    have a known covariance: Σ over rows of s² · K/(K − 1) · (I − 1/K) with s² the variance within the row. Where each row is
+    one whole vote this is the usual chi-square test. 1.0 if no row prefers any place. Dependent votes, such as several on one
+    item, belong in one row.
     """
     from scipy.special import chdtrc
 

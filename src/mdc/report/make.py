@@ -1,7 +1,7 @@
-"""The verb ``mdc make``: one table or figure from the records that it needs, whichever it is.
+"""The verb ``mdc make``: one table or figure from its input records.
 
-Its own module (see :mod:`mdc.plan.artefacts`) writes its files; then the record is written, which names by sha256 every file
-and every record that they were made from.
+Its module (see :mod:`mdc.plan.artefacts`) writes its files. Then its record is written, which names every file and every input
+record by sha256.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ def main(call: Call) -> None:
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)
     importlib.import_module(declared(call.job.artefact, call.job.kind).module).make(call.job, call.given, call.out)
-    made = record(call, "artefact", [Path(call.out) / name for name in call.job.files])
-    write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, made)
+    outputs = [Path(call.out) / name for name in call.job.files]
+    write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, record(call, "artefact", outputs))

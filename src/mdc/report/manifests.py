@@ -1,6 +1,6 @@
-"""The manifests that a table or figure was handed, each read once and held to what its job asks for.
+"""The input manifests of a table or figure, read and checked against its job.
 
-This is the one place where a manifest that is missing, of another job, of another scale or stale is refused.
+A manifest that is missing, of another job, of another scale or stale is a UserError here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
 
 Manifests = Mapping[str, Path]
-#: a table of per-item results, a list a column
+#: a table of per-item results: column → list of cells
 Table = dict[str, list[Any]]
 Read = TypeVar("Read")
 
@@ -26,14 +26,14 @@ def title(artefact: str) -> str:
 
 
 def path_of(job: ArtefactJob, manifests: Manifests, name: str) -> Path:
-    """Where the manifest of the input job ``name`` is; UserError if it was not given."""
+    """The path of the manifest of the input job ``name``; UserError if there is none."""
     if name not in manifests:
         raise UserError(f"{title(job.artefact)}: no manifest of {name} was given; make it first")
     return Path(manifests[name])
 
 
 def record_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]:
-    """The record of the run or evaluation ``name``; UserError if it is missing, another's, of another scale or stale."""
+    """The record of the run or evaluation ``name``; UserError if it is missing, of another job or scale, or stale."""
     path = path_of(job, manifests, name)
     record = read_json(path)
     if record.get("id") != name:
@@ -56,7 +56,7 @@ def record_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, An
 
 
 def file_of(job: ArtefactJob, manifests: Manifests, name: str, file: str) -> Path:
-    """A file beside the record of the job ``name``; UserError if the record does not name it, or it is not that file."""
+    """A file beside the record of the job ``name``; UserError if the record does not name it, or its sha256 differs."""
     record, path = record_of(job, manifests, name), path_of(job, manifests, name).parent / file
     sha256 = record.get("outputs", {}).get(file)
     if sha256 is None:
@@ -94,7 +94,7 @@ def as_rows(table: Table) -> list[dict[str, Any]]:
 def read_table(
     job: ArtefactJob, manifests: Manifests, name: str, file: str, columns: Sequence[str], read: Callable[[Table], Read]
 ) -> Read:
-    """What ``read`` makes of a table (see :func:`table_of`), whose file a UserError names if a cell is not what it should be."""
+    """The result of ``read`` on a table (see :func:`table_of`); a UserError for a bad cell names the file."""
     table = table_of(job, manifests, name, file, columns)
     with reading(path_of(job, manifests, name).with_name(file)):
         return read(table)
@@ -102,7 +102,7 @@ def read_table(
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What a table holds is turned into arrays: UserError names the file of which a cell is not what it should be."""
+    """Errors of the block, which turns a table into arrays, become a UserError that names the file."""
     try:
         yield
     except (UserError, ValueError, TypeError, LookupError) as error:
@@ -110,9 +110,9 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def run_log(job: ArtefactJob, manifests: Manifests, name: str) -> tuple[Path, list[dict[str, Any]]]:
-    """The log beside the manifest of the run ``name``, and its lines that have a step.
+    """The path of the log beside the manifest of the run ``name``, and its lines with a step.
 
-    UserError besides (see :func:`record_of`) if the log holds no loss, or a step or a loss that is no number.
+    UserError besides (see :func:`record_of`) if the log has no loss, or a step or loss that is not a number.
     """
     record_of(job, manifests, name)
     log = path_of(job, manifests, name).with_name("log.jsonl")

@@ -1,4 +1,4 @@
-"""The measured captions that Table 3 was handed: of each system what every image counts, as arrays."""
+"""The measured captions of Table 3: per-image results of each system, as arrays."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic, row
 
 FILE = "metrics.parquet"
 _YES_OR_NO = ("repeated", "CHAIRs")
-#: of a metric that is no share its unit, though it is multiplied by 100 like one; the first three are printed so
+#: units of metrics that are no shares, but are multiplied by 100 all the same; the first three are printed so
 UNITS = {
     **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "x 100"),
     **dict.fromkeys(("words", "unreadable", "calls"), "a caption"),
     "content_words": "distinct, a caption",
     "objects": "a caption",
 }
-#: a column of Table 3, or what stands before its kind → what of the file it is made of, where that is not called alike
+#: a column of Table 3, without its kind → the column of the file that it is computed from, where names differ
 _MADE_OF = {
     **dict.fromkeys(("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"), "bleu_counts"),
     "METEOR": "meteor_counts",
@@ -34,16 +34,16 @@ _MADE_OF = {
 
 @dataclass(frozen=True, eq=False)
 class MeasuredCaptions:
-    """One system on N images. ``columns``: name → array of what is available: metrics (N,), ``bleu_counts`` (N, 10) and
-    ``meteor_counts`` (N, 23), what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.data.scenes.oracle` has them;
-    ``objects`` (N, 2): those that a caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as
-    the function of that name there has them."""
+    """One system on N images. ``columns``: name → array, where available: metrics (N,); ``bleu_counts`` (N, 10);
+    ``meteor_counts`` (N, 23); ``truth`` (N, kinds, counts) and ``true_words`` (N, kinds · 2) as in
+    :mod:`mdc.data.scenes.oracle`; ``objects`` (N, 2): objects that a caption names, and those of them that are not in the
+    image."""
 
     images: tuple[str, ...]
     columns: Mapping[str, Floats]
 
     def items(self, column: str) -> Items | None:
-        """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
+        """The items of a column of Table 3, in shares of 1; None if it is not available."""
         metric, _, kind = column.partition("_")
         values = self.columns.get(_MADE_OF.get(metric, column))
         if values is None:
@@ -52,16 +52,16 @@ class MeasuredCaptions:
             return self._whole(lambda drawn: bleu(drawn @ values, int(metric[-1])))
         if metric == "METEOR":
             return self._whole(lambda drawn: meteor(drawn @ values))
-        if metric == "CHAIRi":  # of the objects that are named, those that are not there
+        if metric == "CHAIRi":  # the share of named objects that are not in the image
             return self._share(values[:, 1], values[:, 0])
         if metric == "CHAIRs":  # captions that name one
             return self._means(column, (values[:, 1] > 0).astype(np.float64))
-        if metric == "word":  # of the words of a kind, those that are true of the scene
+        if metric == "word":  # the share of words of a kind that hold of the scene
             place = 2 * WORD_KINDS.index(kind)
             return self._share(*values[:, place : place + 2].T)
         if metric in ("true", "told"):
             return self._statements(values, metric, kind)
-        # all is multiplied by 100 in the end, what is counted too
+        # everything is multiplied by 100 in the end, counts too
         return self._means(column, (values[:, 0] if metric == "objects" else values) / 100)
 
     def _means(self, column: str, values: Floats) -> Items:
@@ -72,14 +72,15 @@ class MeasuredCaptions:
         return Items(self.images, score, self.images, kind="share")
 
     def _statements(self, truth: Floats, count: str, kind: str) -> Items:
-        """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
+        """Precision of stated facts ("true"), or recall of the scene's facts ("told"); of one ``kind``, or of all if "" is
+        given."""
         chosen = truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
         denominator = chosen[:, COUNTS.index("stated" if count == "true" else "facts")]
-        # captions that state nothing tell nothing that is true
+        # 0 for captions that state nothing
         return self._share(chosen[:, COUNTS.index(count)], denominator)
 
     def _share(self, part: Floats, denominator: Floats) -> Items:
-        """A part of all that images together have; 0 where they have nothing."""
+        """The ratio of sums over images; 0 where the denominator is 0."""
 
         def share(drawn: Floats) -> Floats:
             whole = drawn @ denominator
@@ -98,10 +99,10 @@ def _measured_system(columns: Mapping[str, list[Any]], rows: list[int]) -> Measu
         values = [columns[name][row] for row in rows]
         if any(value is None for value in values):
             return None
-        found = np.array(values, dtype=np.float64)
-        if not np.isfinite(found).all():
+        array_of_column = np.array(values, dtype=np.float64)
+        if not np.isfinite(array_of_column).all():
             raise ValueError(f"{name}: a result is no finite number")
-        return found
+        return array_of_column
 
     arrays = {name: array(name) for name in columns if name not in ("system", "image")}
     available = {name: values for name, values in arrays.items() if values is not None}

@@ -1,6 +1,6 @@
-"""Numbers printed in "Masked Diffusion Captioning for Visual Feature Learning", typed in to stand beside ours.
+"""Numbers printed in "Masked Diffusion Captioning for Visual Feature Learning", typed in to be shown beside ours.
 
-A published value is shown only at scale ``paper``: at any other scale nothing of it is comparable.
+Published values are shown only at scale ``paper``: other scales are not comparable.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ TABLE1_BENCHMARKS = ("ImageNet-1K", "Food101", "CIFAR-10", "CIFAR-100", "Pets", 
 _CC3M, _CC, _RECAP = "CC3M", "CC12M", "Recap-DataComp-10M"
 _B32, _B16, _L14 = "ViT-B/32", "ViT-B/16", "ViT-L/14"
 
-# Table 1, linear probing, top-1 accuracy in per cent. Each backbone has three rows CC12M and four rows
-# Recap-DataComp-10M, as in the printed layout; Table 4's MDC row confirms ViT-B/32.
+# Table 1, linear probing, top-1 accuracy in per cent; Table 4's MDC row confirms that the first backbone is ViT-B/32
 TABLE1: Rows = {
     (_CC, _B32, "CLIP"): (57.2, 66.4, 89.2, 70.9, 74.8, 71.7),
     (_CC, _B32, "ARC"): (54.2, 67.7, 87.5, 68.3, 70.0, 69.5),
@@ -40,8 +39,8 @@ TABLE1: Rows = {
 }
 
 
-# Table 2, vision language compositionality, per cent. The paper names neither data nor backbone of these models; they are
-# held to be of CC12M and ViT-B/32 here, as in the other ablations
+# Table 2, vision language compositionality, per cent. The paper names neither data nor backbone of these models; CC12M and
+# ViT-B/32 are assumed here, as in the other ablations
 TABLE2_BENCHMARKS = (
     "ARO relation",
     "ARO attribute",
@@ -58,7 +57,7 @@ TABLE2: Rows = {
     (_CC, _B32, "MDC (Heuristic)"): (84.6, 81.2, 98.4, 98.8, 97.8, 77.9, 78.5),
 }
 
-# Table 3, image captioning: pretrained on CC12M; the row of CoCa, a model of others, stands for MSCOCO alone
+# Table 3, image captioning: pretrained on CC12M; the row of CoCa, an external model, is on MSCOCO only
 TABLE3_METRICS = ("B@4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "LLM")
 TABLE3: Rows = {
     ("MSCOCO", _B32, "CoCa"): (21.95, 21.41, 67.61, 20.92, 43.12),
@@ -72,8 +71,8 @@ TABLE3: Rows = {
     ("Flickr30k", _B32, "MDC · 20"): (13.8, 21.7, 20.6, 15.5, 34.3, 26.0),
 }
 
-# Tables 4, ablation on t, and 5, analysis of the noise schedule, a row a range [ωl, ωu] of t after CC3M: ImageNet-1K. The
-# paper names no backbone of Table 5; it is ViT-B/32 here, as in the other ablations
+# ImageNet-1K in Table 4, ablation on t, and Table 5, noise schedules: one row for each range [ωl, ωu] of t, trained on CC3M. The
+# paper names no backbone of Table 5; ViT-B/32 is assumed here, as in the other ablations
 TABLE4: Rows = {
     (_CC, _B32, "MDC (w/o t)"): (54.0,),
     (_CC, _B32, "MDC"): (54.8,),

@@ -1,4 +1,4 @@
-"""A table's or figure's systems by columns: items → replicates → estimates → claims, each once."""
+"""A table's or figure's systems by columns: items → replicates → estimates → claims."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ METRICS = {"top1": "top-1", "map": "mAP"}
 class Results:
     """A job's systems with their results; a measure is a column's key or ``AVERAGE``.
 
-    ``record``: a job's record by its name. ``items``: of each system and column its test items, training by training.
-    ``replicates``: of each system and column, in per cent. ``metric``, ``unit``, ``chance``, ``shortcut``, ``ceiling``:
-    of each measure, what it is, its unit, and what guessing, the best known shortcut and a perfect scorer reach (None
-    if there is no guessing, none is known, or there is no limit). ``shortcut_by``: of a column, what that shortcut
-    looks at. ``overall``: the average, or the first column where there is none. With ``averages`` the mean of several
-    columns is a measure of its own.
+    ``record``: a job's record by its name. ``items``: the test items of each system and column, training by training.
+    ``replicates``: of each system and column, in per cent. ``metric``, ``unit``: of each measure. ``chance``, ``shortcut``,
+    ``ceiling``: what guessing, the best known shortcut and a perfect scorer reach on each measure, None if not known.
+    ``shortcut_by``: the inputs of that shortcut. ``overall``: the average, or the first column without one. With ``averages`` the
+    mean of several columns is a measure of its own.
     """
 
     def __init__(self, job: SystemsJob, manifests: Manifests, averages: bool = True) -> None:
@@ -90,9 +89,8 @@ class Results:
         self.decisions = self._decisions()
 
     def read(self) -> None:
-        """Read the records: sets ``items``, ``metric`` and ``chance``. UserError if a record lacks a column, its items
-        are not those that it names, its values are not those of its items, or two were measured with other chance
-        levels."""
+        """Read the records: sets ``items``, ``metric`` and ``chance``. UserError if a record lacks a column or names other items,
+        its values are not those of its items, or chance levels differ between records."""
         items = {
             name: self._probe(name) for name in dict.fromkeys(name for s in self.job.systems for name in s.records)
         }
@@ -124,7 +122,7 @@ class Results:
         for column in self.columns:
             if column not in record["probes"] or column not in items:
                 raise UserError(f"{path}: the record of {name} or its items lack {column}; probe this encoder again")
-            # two files that belong to different runs are caught here
+            # the two files may belong to different runs
             reported, value = record["probes"][column], 100 * items[column].value
             if reported["n"] != items[column].n or abs(reported["value"] - value) > 1e-3:
                 raise UserError(
@@ -134,7 +132,7 @@ class Results:
         return items
 
     def _averaged(self, levels: Mapping[str, float | None]) -> float | None:
-        """The mean over the columns of the average; None if one has none."""
+        """The mean over the columns of the average; None if one has no value."""
         values = [value for column in self.parts(AVERAGE) if (value := levels.get(column)) is not None]
         return sum(values) / len(values) if values and len(values) == len(self.parts(AVERAGE)) else None
 
@@ -147,7 +145,7 @@ class Results:
         return self.overall
 
     def _labels_differ(self) -> None:
-        """Rows are found by their labels; UserError if two systems have the same."""
+        """Labels identify rows; UserError if two systems have the same."""
         keys: dict[tuple[str, str, str], str] = {}
         for system in self.job.systems:
             labels = dataset(system), system.backbone.label, words.method(system)
@@ -162,8 +160,7 @@ class Results:
         return mean([self.replicates[system, column] for column in self.parts(measure)])
 
     def difference(self, pair: Pair, measure: str) -> Replicates:
-        """Points of the first above the second, paired by item and by seed; UserError if they were not tested on the
-        same items."""
+        """The first minus the second in points, paired by item and by seed; UserError if their items differ."""
         for column in self.parts(measure):
             first, second = (self.items[key, column][0] for key in pair)
             if not first.same_items(second):
@@ -176,13 +173,12 @@ class Results:
             raise UserError(f"{self.title}: {pair[0]} against {pair[1]}: {error}") from None
 
     def margin(self, pair: Pair, measure: str) -> float | Replicates | None:
-        """What counts as a difference on a measure (protocol.statistics.margins); of an average, if all its columns
-        have the same."""
+        """The margin of a measure (protocol.statistics.margins); of an average, if all its columns have the same."""
         margins = {self.job.statistics.margins.get(self.metric[column]) for column in self.parts(measure)}
         return margins.pop() if len(margins) == 1 else None
 
     def _decisions(self) -> dict[tuple[Pair, str], Decision]:
-        """On the primary contrasts, which alone have a verdict."""
+        """The decisions on the primary contrasts."""
         statistics = self.job.statistics
         keys = [((first, second), self.primary_measure) for first, second in self.job.primary]
         claims = [claim(self.difference(*key), self.margin(*key), statistics.level) for key in keys]
@@ -218,7 +214,7 @@ class Results:
         )
 
     def contrasts(self) -> list[Contrast]:
-        """A line for each difference and measure: those that the job names, then the gains."""
+        """A line for each difference and measure: named contrasts first, then gains."""
         named = set(self.named)
         return [
             self.contrast("difference" if pair in named else "gain", pair, measure, estimate)
@@ -226,7 +222,7 @@ class Results:
         ]
 
     def contrast(self, kind: Kind, pair: Pair, measure: str, estimate: Estimate, **more: Any) -> Contrast:
-        """A difference of two systems as a line; ``more``: its fields that the pair does not tell."""
+        """A difference of two systems as a line; ``more``: further fields."""
         first, second = (self.systems[key] for key in pair)
         line = Contrast(
             kind=kind,
@@ -243,7 +239,7 @@ class Results:
         return replace(line, **more)
 
     def claims(self) -> list[Contrast]:
-        """The lines of what was named beforehand, in that order."""
+        """The lines of the primary contrasts, in their order."""
         return [
             self.contrast("difference", pair, measure, self.differences[pair, measure])
             for pair, measure in self.decisions
@@ -252,17 +248,17 @@ class Results:
     # what systems have
 
     def first(self, system: System) -> Mapping[str, Any]:
-        """What its first record says of it."""
+        """The system's first record."""
         return self.record(system.records[0])
 
     def training(self, system: System, key: str) -> int | None:
-        """What that holds about its training (pairs, steps, samples_seen), None if nothing."""
+        """A number of its training (pairs, steps, samples_seen) in the first record, None if there is none."""
         training_record = self.first(system).get("training")
         return int(training_record[key]) if training_record else None
 
     def training_of_corpus(self, corpus: str, key: str, name: str) -> int:
-        """What the records of all runs of a corpus hold, called ``name`` in messages; UserError if one lacks it or has
-        another number."""
+        """The number ``key`` of the trainings on a corpus, called ``name`` in messages; UserError if a record lacks it or records
+        differ."""
         by_count: dict[int, str] = {}
         here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
         for record in (record for system in here for record in system.records):
@@ -280,38 +276,37 @@ class Results:
         return sum(self.items[system.key, name][0].n for name in self.parts(measure))
 
     def controls(self) -> list[str]:
-        """What the systems' controls are called."""
+        """The labels of the systems' controls."""
         return list(dict.fromkeys(self.systems[control].method.label for _, control in self.gains))
 
     def parts(self, measure: str) -> list[str]:
-        """The columns that a measure is of."""
+        """The columns of a measure."""
         return self.averaged if measure == AVERAGE else [measure]
 
     def name(self, measure: str) -> str:
-        """A measure as it is shown."""
+        """A measure's label."""
         return AVERAGE if measure == AVERAGE else self.columns[measure]
 
     def key(self, measure: str) -> str:
-        """A measure as csv files name it."""
+        """A measure's key in csv files."""
         return measure.lower() if measure == AVERAGE else measure
 
     # words
 
     @property
     def level_words(self) -> str:
-        """How the levels were made."""
+        """A description of the levels' intervals."""
         return self.interval_words(self.levels.values())
 
     def interval_words(self, estimates: Iterable[Estimate]) -> str:
-        """How ``estimates`` were made, and the number of test items of each column."""
+        """A description of the intervals of ``estimates``, and the number of test items of each column."""
         sizes = ", ".join(f"{label} {self.count(self.job.systems[0], key)}" for key, label in self.columns.items())
         shifted = any(items[0].biased for items in self.items.values())
         bias = " Its replicates of mAP are shifted by their bias." * shifted
         return f"{words.intervals(estimates, self.job.seeds)}{bias} Test items: {sizes}."
 
     def notes(self, systems: Sequence[System] | None = None) -> list[str]:
-        """What stands below a table of levels of ``systems``, by default of all. A row of reference is seen to be one, and is
-        not listed."""
+        """The notes below a table of levels of ``systems``, by default all. Reference rows are not listed."""
         shown = self.job.systems if systems is None else systems
         keys = {system.key for system in shown}
         grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
@@ -339,8 +334,7 @@ class Results:
 
 
 def best_shortcut(result: Mapping[str, Any]) -> tuple[float, str] | None:
-    """The share of right answers and what is looked at, of the best shortcut that a record tells of a set; None if it
-    tells none."""
+    """The share of right answers and the inputs of the best shortcut in a set's ``result``; None if there is none."""
     return max(((float(shortcut["value"]), shortcut["what"]) for shortcut in result.get("shortcuts", ())), default=None)
 
 
@@ -364,7 +358,7 @@ class _Training(BaseModel):
 
 
 class _Probed(BaseModel):
-    """Of a probe's record, what is read; there is more."""
+    """The part of a probe's record that is read here."""
 
     kind: Literal["probe"]
     training: _Training | None = None

@@ -10,25 +10,25 @@ from mdc.report.frame import POOLINGS, Contrast
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import Estimate
 
-#: what a mini or a self-made scale must not be taken for
+#: the warning of every scale but the paper's
 _WARNING = "not a reproduction of the paper's numbers"
 
 
 def scale_text(job: ArtefactJob) -> str:
-    """The scale in a heading, with the warning that belongs to all but the paper's own."""
+    """The scale in a heading, with the warning."""
     label = job.scale_label
     named = f"scale {label if label.startswith(job.scale) else f'{job.scale} ({label})'}"
     return named if job.scale == "paper" else f"{named}: {_WARNING}"
 
 
 def heading(job: ArtefactJob) -> str:
-    """What a table or figure is called at its head: its title, as ``Table 4. Ablation on t``."""
+    """The heading of a table or figure: ``Table 4. Ablation on t``."""
     name, _, what = declared(job.artefact, job.kind, job.title).title.partition(": ")
     return f"{name}. {what[0].upper()}{what[1:]}" if what else name
 
 
 def scale_column(job: ArtefactJob) -> str:
-    """The same in a csv of the paper's layout, which has no caption."""
+    """The scale with the warning, in a csv of the paper's layout."""
     return job.scale if job.scale == "paper" else f"{job.scale} ({_WARNING})"
 
 
@@ -38,23 +38,23 @@ def percent(share: float) -> str:
 
 
 def method(system: System) -> str:
-    """What a system is called in a row of its own: without a corpus its pooling is said too."""
+    """A system's row label: without a corpus with its pooling."""
     pooling = "" if system.corpus else f", {POOLINGS.get(system.pooling, system.pooling)}"
     return f"{system.method.label}{pooling}"
 
 
 def minus(first: str, second: str) -> str:
-    """What a difference is of: the one thing that both sides are, or the first minus the second."""
+    """The label of a difference: the common label, or ``first − second``."""
     return first if first == second else f"{first} − {second}"
 
 
 def _seeds(numbers: Sequence[int]) -> str:
-    """Which seeds the numbers are of."""
+    """``seeds 0 1 2``."""
     return f"seed{'s' if len(numbers) > 1 else ''} {' '.join(map(str, numbers))}"
 
 
 def _interval_label(estimate: Estimate) -> tuple[str, str]:
-    """How an interval was made, and over what, in the words of the tables."""
+    """The method of an interval, and what it is over, in words."""
     of = "this checkpoint only" if estimate.seeds == 1 else f"mean of {estimate.seeds} seeds"
     runs = "this run only" if estimate.seeds == 1 else "these 2 runs only"
     return {
@@ -68,7 +68,7 @@ def _interval_label(estimate: Estimate) -> tuple[str, str]:
 
 
 def intervals(estimates: Iterable[Estimate], numbers: Sequence[int], where: str = "In brackets the") -> str:
-    """How the intervals of a table were made, and with how many resamples."""
+    """The methods of a table's intervals, and the number of resamples, in words."""
     all_estimates = list(estimates)
     known = [estimate for estimate in all_estimates if estimate.low is not None]
     if not known:
@@ -86,7 +86,7 @@ def intervals(estimates: Iterable[Estimate], numbers: Sequence[int], where: str 
 
 
 def p_value(p: float | None) -> str:
-    """A p-value in scientific notation: it is never shown as 0.0000."""
+    """A p-value in scientific notation."""
     if p is None:
         return ""
     return f"{p:.1e}" if p >= 1e-300 else "< 1e-300"
@@ -98,7 +98,7 @@ def signed(value: float, decimals: int = 1) -> str:
 
 
 def shown(estimate: Estimate, decimals: int = 1) -> str:
-    """A difference with its interval, ``+7.1 [5.7, 8.4]``; alone where nothing is known of how sure it is."""
+    """A difference with its interval, if any: ``+7.1 [5.7, 8.4]``."""
     value = signed(estimate.value, decimals)
     if estimate.low is None or estimate.high is None:
         return value
@@ -124,7 +124,7 @@ def detectable(decision: Decision, decimals: int = 1) -> str:
 
 
 def verdict(decision: Decision, estimate: Estimate, decimals: int = 1) -> str:
-    """Direction and size as a figure's note says them."""
+    """Direction, size and minimum detectable effect, as in a figure's note."""
     parts = [direction(decision, estimate)]
     if decision.size not in ("", "undecided", "not tested"):
         parts.append(size(decision, decimals))
@@ -134,7 +134,7 @@ def verdict(decision: Decision, estimate: Estimate, decimals: int = 1) -> str:
 
 
 def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
-    """What the verdicts of a table mean, a sentence each."""
+    """The meaning of a table's verdicts, a sentence each."""
     least = f"{1 - statistics.level:.2g}"
     return (
         "Claims that the scale names: the first side is higher.",
@@ -147,7 +147,7 @@ def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
 
 
 def correction(count: int, order: str) -> str:
-    """How several claims are tested together."""
+    """The correction for several claims, in words."""
     if order != "holm":
         return "Claims are tested in this order, without correction, until the first that is not supported."
     if count == 0:
@@ -156,7 +156,7 @@ def correction(count: int, order: str) -> str:
 
 
 def claim_sentences(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
-    """What was found of those that were claimed, as a figure's note says it."""
+    """The claims among ``contrasts`` with their verdicts, as in a figure's note."""
     return [
         f"{contrast.name}: {shown(contrast.estimate, decimals)}, {verdict(contrast.decision, contrast.estimate, decimals)}"
         for contrast in contrasts

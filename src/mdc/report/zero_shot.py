@@ -1,4 +1,4 @@
-"""Zero-shot classification's numbers: what a model finds by the score of each class's caption, from its per-item results."""
+"""The numbers of zero-shot classification by the score of each class's caption, from per-item results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdc.report.manifests import Table, path_of, read_table
 from mdc.report.results import METRICS, Results
 from mdc.report.statistics.replicates import Items, rows_of
 
-#: what a row is decided by → its column of ``items.parquet``
+#: kind of score → its column of ``items.parquet``
 _VALUES = {"own": "value", "debiased": "debiased"}
 
 
@@ -36,7 +36,7 @@ class ZeroShot(Results):
     def _classified(self, name: str) -> dict[tuple[str, str, str], Items]:
         """The items of the job ``name`` by (probe, estimator, ``own`` or ``debiased``), each right or not.
 
-        UserError if its record lacks a probe, or its items are not those that it names.
+        UserError if its record lacks a probe or does not match its items.
         """
         record, path = self.record(name), path_of(self.job, self.manifests, name)
         if missing := [probe for probe in self.columns if probe not in record["probes"]]:

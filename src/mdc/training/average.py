@@ -1,4 +1,4 @@
-"""A moving average of a model's weights, which some recipes validate and leave in the place of the last ones."""
+"""An exponential moving average of a model's weights, which some recipes validate and keep instead of the last weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AveragedWeights:
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
-        """``step``: how many are done."""
+        """``step``: the number of finished steps."""
         if self._how is None or step % self._how.every:
             return
         number = step // self._how.every
@@ -33,7 +33,7 @@ class AveragedWeights:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """The model with the average in the place of its weights."""
+        """A block in which the model has the average as its weights."""
         own = {name: p.detach().clone() for name, p in self._model.named_parameters() if name in self.weights}
         self._fill(self.weights)
         try:
@@ -42,7 +42,7 @@ class AveragedWeights:
             self._fill(own)
 
     def apply(self) -> None:
-        """Give the model the average for good."""
+        """Replace the model's weights by the average."""
         self._fill(self.weights)
 
     @torch.no_grad()

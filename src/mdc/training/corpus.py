@@ -1,4 +1,4 @@
-"""The data of a run: batches to train on, and the held-out ones that its objective is measured on."""
+"""The data of a run: training and validation batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mdc.training.prefetch import prefetch_to_device
 
 
 class Corpus:
-    """The shards of ``job``'s corpus (``manifest`` is their index.json) as one process of ``group`` reads them."""
+    """The shards of ``job``'s corpus (``manifest``: their index.json), read by one process of ``group``."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Corpus:
         encoded: Path | None = None,
         frequencies: Path | None = None,
     ) -> None:
-        """``encoded``: the manifest of a frozen encoder's tokens of this corpus, which stand in the images' place;
-        ``frequencies``: in how many of its captions each token occurs."""
+        """``encoded``: the manifest of a frozen encoder's precomputed tokens, used instead of images; ``frequencies``: that of
+        the document frequencies of tokens."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
         self.workers, self.group, self.encoded, self.frequencies = workers, group, encoded, frequencies
         self.index: dict[str, Any] = read_index(manifest, verify="auto", kind="corpus")
@@ -67,14 +67,14 @@ class Corpus:
 
     @property
     def length(self) -> int | None:
-        """How many places a caption has under an objective for which all have the same number; None under any other."""
+        """The fixed number of places of a caption under ``mask_and_replace``; None under any other objective."""
         if self.job.method.objective != "mask_and_replace":
             return None
         return filled_length(caption_lengths(self.index), self.job.protocol.data.context_length)
 
     @property
     def cut(self) -> int | None:
-        """How many training captions do not fit ``length`` places, of which the rest is not seen."""
+        """How many training captions are truncated to ``length`` places."""
         length = self.length
         if length is None:
             return None
@@ -82,8 +82,7 @@ class Corpus:
 
     @property
     def least_tokens(self) -> int:
-        """How many token places a batch has at least: those of the canvas, where there is one, or of a caption's fixed length,
-        and SOT's."""
+        """The least token width of a batch: the canvas or the fixed length of captions, if any, plus SOT."""
         start = self.job.start
         canvas = start.canvas if start is not None else None
         return max(canvas or 0, self.length or 0) + 1 if canvas or self.length else 0
@@ -98,7 +97,7 @@ class Corpus:
 
     @property
     def duplicate_share(self) -> float:
-        """The corpus's share of duplicate captions in the smallest batch listed that is no smaller than ours."""
+        """The corpus's share of duplicate captions for the smallest listed batch size that is at least this run's."""
         listed = {int(size): share for size, share in self.index["captions"]["duplicate_share"].items()}
         enough = [size for size in listed if size >= self.job.recipe.batch_size]
         return float(listed[min(enough) if enough else max(listed)])
@@ -130,7 +129,7 @@ class Corpus:
         )
 
     def validation(self) -> Iterator[CaptionBatch]:
-        """This process's turns of the held-out batches, with the same crops, captions and noise every time."""
+        """This process's held-out batches, with the same crops, captions and noise every time."""
         batch_size = self.job.recipe.batch_size
         return validation_batches(
             self.manifest,
@@ -154,7 +153,7 @@ class Corpus:
 
 
 def validate(corpus: Corpus, objective: Objective, device: torch.device) -> dict[str, float]:
-    """A run's own objective on its corpus's held-out split; ``loss``: the mean in nats."""
+    """A run's objective on the held-out split of its corpus; ``loss``: the mean in nats."""
     total, count = 0.0, 0.0
     for batch in prefetch_to_device(corpus.validation(), partial(objective.prepare, held_out=True), device):
         part, number = objective.evaluate(batch.prepared)

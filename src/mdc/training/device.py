@@ -1,4 +1,4 @@
-"""Which device a job computes on."""
+"""The device that a job computes on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from mdc.plan.records import UserError
 
 
 def choose_device(wanted: str, local_rank: int = 0) -> torch.device:
-    """``auto`` takes a GPU if there is one; of several processes here each takes the one of its number.
+    """``auto`` takes a GPU if there is one; each of several processes takes the GPU of its local rank.
 
-    On a GPU, fp32 then means fp32 in convolutions too, which PyTorch would compute as TF32 (as it does not with matrices).
-
-    Raises UserError if ``cuda`` is asked for and there is none, or none for this process.
+    Turns off TF32 in convolutions, which PyTorch allows by default. UserError if ``cuda`` is wanted and there is none for this
+    process.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError("recipe.device is cuda, but PyTorch sees no GPU here; allowed here: cpu, auto")

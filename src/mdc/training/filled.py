@@ -1,22 +1,22 @@
-"""Captions that are all filled up to one number of places, as mask-and-replace diffusion has them."""
+"""Captions padded to one fixed length, for mask-and-replace diffusion."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: the share of training captions that their places hold
+#: the share of training captions that fit
 _HELD = 0.995
 
 
 def caption_lengths(index: dict[str, Any]) -> dict[int, int]:
-    """How many training captions have so many pieces, as a corpus's ``index`` has it."""
+    """{number of BPE tokens: training captions}, from a corpus's ``index``."""
     listed = index["captions"]["per_split"]["train"]["histogram"]
     return {int(pieces): int(count) for pieces, count in listed.items()}
 
 
 def filled_length(lengths: dict[int, int], context: int) -> int:
-    """How many places all captions are filled up to: the smallest multiple of 8 that holds the pieces and EOT of 99.5 % of them,
-    and what the ``context`` leaves beside SOT at most. ``lengths``: see :func:`caption_lengths`; at least one."""
+    """The fixed length: the smallest multiple of 8 that fits the BPE tokens and EOT of 99.5 % of captions, at most ``context``
+    − 1. ``lengths``: see :func:`caption_lengths`; not empty."""
     total, held = sum(lengths.values()), 0
     for pieces, count in sorted(lengths.items()):
         held += count

@@ -1,7 +1,7 @@
-"""Weights of a run besides its last: the ones with the least held-out loss, and snapshots on the way.
+"""Weights of a run besides its last: those with the least held-out loss, and snapshots.
 
-They are written beside the resumable state while the run lasts, each under the step that it is of. The log says which
-validation was the best one, so a resumed run knows that from the lines it keeps.
+They are written beside the resumable state during the run, named by step. The best validation follows from the log, also after a
+resume.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LOG, FOLDER = "log.jsonl", "kept"
 
 
 def snapshot_steps(shares: Iterable[float], steps: int) -> list[int]:
-    """After which steps a snapshot is taken, of a run of ``steps``: each share of them, at least one step."""
+    """The steps with a snapshot in a run of ``steps``: each share of them, at least one step."""
     return sorted({max(round(share * steps), 1) for share in shares})
 
 
 def validation_losses(state: Path, until: float = float("inf")) -> dict[int, float]:
-    """{step: held-out loss} up to the step ``until``, as the log in the folder ``state`` has them, in their order."""
+    """{step: held-out loss} up to the step ``until``, from the log in the folder ``state``, in order."""
     log = (line for line in read_json_lines(state / LOG) if "validation_loss" in line)
     return {line["step"]: line["validation_loss"] for line in log if line["step"] <= until}
 
@@ -35,13 +35,13 @@ def best_step(losses: Mapping[int, float]) -> int | None:
 
 
 def out_of_patience(losses: Mapping[int, float], limit: int | None) -> bool:
-    """Whether the last ``limit`` validations were none the best so far, which ends a finetuned run; None: there is no limit."""
+    """Early stopping of a finetuning: whether none of the last ``limit`` validations was the best so far; None: never."""
     steps = list(losses)
     return limit is not None and best_step(losses) not in steps[-limit:] and len(steps) > 0
 
 
 class KeptWeights:
-    """The weights that a run keeps in its folder ``state`` while it lasts."""
+    """The weights that a run keeps in its folder ``state`` until it ends."""
 
     def __init__(self, state: Path, config_sha256: str) -> None:
         self._state, self._folder = state, state / FOLDER
@@ -52,15 +52,15 @@ class KeptWeights:
         save_weights(self._folder / _name(kind, step), model, self._metadata)
 
     def forget_until(self, step: int) -> None:
-        """Forget the weights that were not the best any more at ``step``: its state, which is saved now, makes sure that they
-        never are again. Those of later steps stay."""
+        """Remove the weights that are no longer the best at ``step``, whose state is saved: no resume needs them. Those of
+        later steps stay."""
         best = best_step(validation_losses(self._state, step))
         for path in self._folder.glob("best-*.safetensors"):
             if path.name <= _name("best", step) and (best is None or path.name != _name("best", best)):
                 path.unlink()
 
     def deliver(self, out: Path, snapshots: Iterable[int]) -> list[Path]:
-        """Copy what was kept into the run's folder, whole, and remove what an earlier run left there."""
+        """Copy the kept weights into the run's folder, and remove those of an earlier run."""
         for old in (*out.glob("snapshot-*.safetensors"), out / BEST):
             old.unlink(missing_ok=True)
         files = {_name("snapshot", step): _name("snapshot", step) for step in snapshots}

@@ -1,8 +1,8 @@
-"""What happens between the command line and a job: GPUs are claimed, and a job of several processes is started by torchrun.
+"""Between the command line and a job: GPUs are claimed, and torchrun starts a job of several processes.
 
-For a recipe with ``processes: N``, `mdc pretrain` starts N workers through torchrun. Each worker runs the same command
-again. How they ended is passed on as one line for the person and one exit code for the workflow. Whatever ends this
-process also ends its workers, even SIGKILL. PyTorch is imported only if workers are started.
+For a recipe with ``processes: N``, `mdc pretrain` starts N workers by torchrun, each with the same command. Their end becomes one
+line for the user and one exit code for the workflow. Whatever ends this process also ends its workers, even SIGKILL. PyTorch is
+imported only if workers are started.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mdc.plan.processes.lock import WAITED, locked
 from mdc.plan.records import UserError, atomic_path
 
 LAUNCHER = "MDC_LAUNCHER"  # set for a worker: the process that started it
-#: set by torchrun: where a worker leaves its message, beside those of the others
+#: set by torchrun: the file for a worker's error message
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
-_LOOK = 1.0  # seconds between a worker's looks for a message of another one
-_LEAVE = 120  # seconds in which workers that a signal reached end their step, a validation with it, and save
+_LOOK = 1.0  # seconds between checks for another worker's message
+_LEAVE = 120  # seconds for workers to end their step and validation and save after a signal
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,10 +51,10 @@ def started_by_torchrun() -> bool:
 
 
 def enter(verb: str, call: Call) -> bool:
-    """Prepare this process for its job. True if workers have done the job instead.
+    """Prepare this process for its job; True if workers have done the job instead.
 
-    ``call.arguments`` are the words of the command line, which each worker gets too. Raises UserError if the machine has
-    too few GPUs, and Failed if a worker failed.
+    ``call.arguments``: of the command line, passed to each worker. UserError if the machine has too few GPUs, Failed if a worker
+    failed.
     """
     if started_by_torchrun():
         _follow_launcher()
@@ -76,7 +76,7 @@ def enter(verb: str, call: Call) -> bool:
 
 
 def say(verb: str, message: str) -> None:
-    """Print a message for the person. A worker leaves it to its launcher, which prints the first message of its workers."""
+    """Print a message for the user. A worker passes it to its launcher, which prints the first message of its workers."""
     if LAUNCHER in os.environ and _ERROR_FILE in os.environ:
         with atomic_path(os.environ[_ERROR_FILE]) as temporary:  # torchrun reads this, too
             temporary.write_text(json.dumps({"message": message, "timestamp": int(time.time())}), encoding="utf-8")
@@ -86,8 +86,8 @@ def say(verb: str, message: str) -> None:
 
 
 def leave(work: Callable[[], int]) -> NoReturn:
-    """End this process with the exit code of ``work``. A worker that fails ends at once: Python's own end would run what
-    PyTorch does when a group of processes is left, which waits for the others."""
+    """End this process with the exit code of ``work``. A failed worker ends at once: Python's exit would run PyTorch's clean-up,
+    which waits for the other processes."""
     try:
         code = work()
     except Exception:
@@ -103,7 +103,7 @@ def leave(work: Callable[[], int]) -> NoReturn:
 
 
 def lost_peer(verb: str, message: str) -> int:
-    """End a worker whose peer is gone, after some time in which the peer can report the cause, which matters more."""
+    """End a worker whose peer is gone, after some time in which the peer can report the cause."""
     if LAUNCHER in os.environ:
         time.sleep(_PATIENCE)
     say(verb, f"another process of this run is gone ({message}); what was saved is kept")
@@ -111,9 +111,9 @@ def lost_peer(verb: str, message: str) -> int:
 
 
 def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
-    """Start the workers, wait for them, and end as they ended."""
+    """Start the workers, wait for them, and raise their failure."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # otherwise torchrun prints a long message
-    # otherwise DistributedDataParallel warns of what we ask it for
+    # no warnings of DistributedDataParallel
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
@@ -133,16 +133,16 @@ def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
 
 
 def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
-    """Rank and exit code (negative: by that signal) of the worker that failed; or the signal that ended us all."""
+    """Rank and exit code (negative: by that signal) of the worker that failed; or the signal that ended torchrun."""
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
-    logging.disable(logging.CRITICAL)  # torchrun prints a page where we print one line
+    logging.disable(logging.CRITICAL)  # torchrun's long message; ours is one line
     try:
         torchrun(arguments)
     except ChildFailedError as error:
-        # the worker that caused it, not those that lost a peer or were ended because of it
+        # the worker that caused it, not those that lost a peer or were ended
         failed = sorted(error.failures.items(), key=lambda item: item[1].timestamp)
         rank, first = min(failed, key=lambda item: item[1].exitcode in (LOST, -signal.SIGTERM))
         return rank, first.exitcode
@@ -156,7 +156,7 @@ def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
 def _failure(rank: int, code: int, messages: list[str]) -> Failed:
     if code in (2, LOST) and messages:
         return Failed(messages[0], 2)
-    if code > 128 and messages:  # they left on a signal that reached them and not us
+    if code > 128 and messages:  # they ended on a signal that did not reach this process
         return Failed(messages[0], code)
     if code < 0:
         name = signal.Signals(-code).name
@@ -165,7 +165,7 @@ def _failure(rank: int, code: int, messages: list[str]) -> Failed:
 
 
 def _end_by(number: signal.Signals) -> None:
-    """End by the signal that ended torchrun, now that the workers are gone."""
+    """End by the signal that ended torchrun; the workers have ended."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     signal.signal(number, signal.SIG_DFL)
@@ -173,12 +173,12 @@ def _end_by(number: signal.Signals) -> None:
 
 
 def _follow_launcher() -> None:
-    """Make a worker end when torchrun ends, however that ends (on Linux; elsewhere workers survive a SIGKILL of torchrun)."""
+    """End a worker when torchrun ends (on Linux; elsewhere workers survive a SIGKILL of torchrun)."""
     if sys.platform != "linux" or "TORCHELASTIC_RUN_ID" not in os.environ:
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     launcher = os.environ.get(LAUNCHER)
-    if launcher is not None and os.getppid() != int(launcher):  # it was gone before we asked
+    if launcher is not None and os.getppid() != int(launcher):  # it had already ended
         os._exit(LOST)
     if launcher is not None and _ERROR_FILE in os.environ:
         workers = Path(os.environ[_ERROR_FILE]).parents[1]
@@ -186,7 +186,7 @@ def _follow_launcher() -> None:
 
 
 def _leave_with_others(workers: Path) -> None:
-    """End this worker some time after another one has said why it ended: one that waits for it on a GPU takes no signal."""
+    """End this worker some time after another's error message: a worker that waits on a GPU handles no signal."""
     while not any(workers.glob("*/error.json")):
         time.sleep(_LOOK)
     time.sleep(_PATIENCE)

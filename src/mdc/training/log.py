@@ -1,4 +1,4 @@
-"""A run's log: one JSON object a line, TensorBoard beside it, and the progress for the person who waits."""
+"""A run's log: JSON lines, TensorBoard, and a progress bar."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mdc.training.metrics import Measured
 
 
 class RunLog(AbstractContextManager["RunLog"]):
-    """Appends to ``log.jsonl``; after a resume it first drops what lies beyond the position resumed from.
+    """Appends to ``log.jsonl``; after a resume, lines beyond the resumed step are dropped first.
 
-    ``every``: so many steps have one line, ``images``: of a step, ``least_seconds``: in which the device would make a step at its
-    peak, if that is known; then the share of the peak is told too (model FLOPs utilisation).
+    ``every``: steps per line; ``images``: per step; ``least_seconds``: of a step at the device's peak, if known, to log the model
+    FLOPs utilisation.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RunLog(AbstractContextManager["RunLog"]):
         self._restart_clock()
 
     def steps(self, measured: list[Measured]) -> None:
-        """Tell of steps that were measured, in their order: on the bar, and every few steps in the log."""
+        """Show the metrics of steps on the bar, and log them every few steps."""
         for step, values in measured:
             self._steps += 1
             seconds = max(time.perf_counter() - self._began, 1e-9) / self._steps
@@ -63,7 +63,7 @@ class RunLog(AbstractContextManager["RunLog"]):
                 self._restart_clock()
 
     def validation(self, step: int, values: dict[str, float]) -> None:
-        """Tell of held-out data after ``step``, the last thing before training goes on: speeds are counted anew."""
+        """Log held-out metrics after ``step``; the clock restarts, so speeds exclude validation."""
         self._write(step, {f"validation_{name}": value for name, value in values.items()})
         self._restart_clock()
 

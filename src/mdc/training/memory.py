@@ -1,7 +1,7 @@
-"""A training step without numbers: what it holds in memory, as `mdc config RUN --memory` says it, and its operations.
+"""The memory of a training step (`mdc config RUN --memory`) and its operations, without computing it.
 
-A whole step of the run's own objective goes through PyTorch's fake tensors, which say what every operation would return;
-their bytes are counted while they live, and PyTorch's FlopCounterMode counts the operations of matrices.
+A whole step of the run's objective runs on PyTorch's fake tensors. Their bytes are counted while they exist, and PyTorch's
+FlopCounterMode counts the operations of matrix products.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ _FP32 = 4
 class StepMemory:
     """Bytes on each device.
 
-    ``adam``: its two moments and its counts of steps; ``average``: of the weights, 0 without one; ``batch``: one that is there,
-    and the next one is as large; ``activations``: what autograd keeps of a micro-batch; ``peak_transient``: the most that forward
-    and backward pass hold at a time, gradients and activations included; ``sums``: rounded copies of the gradients on their way
-    to other processes.
+    ``adam``: its two moments and step counts; ``average``: of the weights, 0 without one; ``batch``: one of the two in memory;
+    ``activations``: saved by autograd for a micro-batch; ``peak_transient``: the peak of forward and backward pass, with
+    gradients and activations; ``sums``: bf16 copies of the gradients for communication.
     """
 
     weights: int
@@ -61,14 +60,14 @@ class StepMemory:
 
     @property
     def all(self) -> int:
-        """The most that a step holds at a time."""
+        """The peak of a step."""
         persistent = self.weights + self.adam + self.average + 2 * self.batch
         return persistent + max(self.peak_transient, self.gradients + self.sums)
 
 
 @dataclass(frozen=True)
 class Captions:
-    """How many ids a vocabulary has, and how many tokens a caption, SOT and EOT included; ``why`` these, in words."""
+    """A vocabulary, and the tokens per caption with SOT and EOT; ``why``: their reason in words."""
 
     vocabulary: Vocabulary
     tokens: int
@@ -76,7 +75,7 @@ class Captions:
 
 
 class _Alike(Group):
-    """A group of which every process has what this one has, and sends nothing."""
+    """A group whose processes all have the same tensors and send nothing."""
 
     @property
     def alone(self) -> bool:
@@ -90,7 +89,8 @@ class _Alike(Group):
 
 
 def main(job: Job, folder: Path, tokens: int) -> None:
-    """Print what a step of a training holds. ``folder``: of the scale's results; ``tokens``: of a caption, 0: as found there."""
+    """Print the memory of a training step. ``folder``: of the scale's results; ``tokens``: per caption, 0: those of the
+    corpus."""
     if not isinstance(job, PretrainJob):
         raise UserError(f"{job.job}: --memory is of trainings alone, as runs/alt/ViT-T-12/mdc/s0")
     captions = captions_of(job, folder, tokens)
@@ -98,9 +98,8 @@ def main(job: Job, folder: Path, tokens: int) -> None:
 
 
 def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
-    """The vocabulary and the mean length of the corpus's captions, if they are made; of a method that fills captions up, how
-    long they are then; else CLIP's whole vocabulary, and captions that fill the context. UserError for ``tokens`` that no
-    caption has."""
+    """The corpus's vocabulary and mean caption length (or the fixed length of the method), if they exist; else CLIP's whole
+    vocabulary, and captions that fill the context. UserError for impossible ``tokens``."""
     context = job.protocol.data.context_length
     if tokens and not 3 <= tokens <= context:
         raise UserError(f"--memory {tokens}: a caption has 3 to {context} tokens, SOT and EOT included")
@@ -115,7 +114,7 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
 
 
 def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabulary) -> Captions:
-    """As long as the mean of the corpus whose ``index`` this is, or as its captions are filled up."""
+    """Captions of the mean length of the corpus with this ``index``, or of the method's fixed length."""
     context, lengths = job.protocol.data.context_length, caption_lengths(index)
     if _fills_up(job):
         most = 1 + filled_length(lengths, context)
@@ -126,7 +125,7 @@ def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabular
 
 
 def held(job: PretrainJob, captions: Captions) -> StepMemory:
-    """What a step of a run holds on each of its devices; nothing is allocated."""
+    """The memory of a step of a run on each of its devices; nothing is allocated."""
     step = _Step(job, captions)
     batch, parameters = _tensors(step.prepared), list(step.model.parameters())
     trained = [p for p in parameters if p.requires_grad]
@@ -147,8 +146,8 @@ def held(job: PretrainJob, captions: Captions) -> StepMemory:
 
 
 def operations(job: PretrainJob, captions: Captions) -> int:
-    """Floating-point operations of a step in each process, of products of matrices, forward and backward. What a recipe computes
-    again to save memory is none of them."""
+    """Floating-point operations of matrix products in a step of each process, forward and backward, without recomputed
+    activations."""
     from torch.utils.flop_counter import FlopCounterMode
 
     once = job.recipe.model_copy(update={"activation_checkpointing": None, "accumulation": 1})
@@ -159,7 +158,7 @@ def operations(job: PretrainJob, captions: Captions) -> int:
 
 
 class _Step:
-    """A run's model and objective without numbers, and a batch prepared for it."""
+    """A run's model and objective on fake tensors, and a batch prepared for it."""
 
     def __init__(self, job: PretrainJob, captions: Captions) -> None:
         recipe, self._mode, self._on_gpu = job.recipe, FakeTensorMode(), job.recipe.device != "cpu"
@@ -167,12 +166,12 @@ class _Step:
         with self.unallocated():
             self.model = build_for(job, captions.vocabulary.size, job.seed)
         setup = Setup.of(job, captions.vocabulary.mask_id, group=_Alike(0, recipe.processes))
-        # SOT is no place of a caption's diffusion
+        # SOT is not diffused
         places = {"length": captions.tokens - 1} if _fills_up(job) else {}
         self.objective = module.build_objective(self.model, setup, **places)
         if recipe.activation_checkpointing:
             recompute_layers(self.model)
-        # which tokens are real and which are supervised are values: of these few there are real ones
+        # prepared with real tensors: it depends on values
         batch = batch_of(job, captions.tokens, recipe.batch_size // recipe.processes)
         prepared = self.objective.prepare(batch, recipe.accumulation)
         with self.unallocated():
@@ -180,8 +179,8 @@ class _Step:
 
     @contextmanager
     def unallocated(self) -> Iterator[None]:
-        """A block in which new tensors are fake ones. They say that they lie on a CPU, whose attention keeps what a GPU's does;
-        as many logits live at a time as on the run's device."""
+        """A block in which new tensors are fake CPU tensors (attention saves the same tensors as on a GPU), with the run's
+        device's limit on cached logits."""
         with (
             mock.patch.object(logits, "_CACHED", 1 << 60) if self._on_gpu else nullcontext(),
             self._mode,
@@ -191,10 +190,10 @@ class _Step:
 
 
 class Live(TorchDispatchMode):
-    """Bytes of what is made in the block and still there: ``now``, and the most there were, ``peak``, without those ``apart``;
-    and of all that autograd has kept, each memory once, ``kept``.
+    """Bytes of tensors created in the block and still alive (``now``), their maximum (``peak``), without those ``apart``; and
+    of all storages saved by autograd, each counted once (``kept``).
 
-    PyTorch's own MemTracker refuses a module that is called twice, as each part of a batch does.
+    PyTorch's own MemTracker does not allow modules that are called twice, as with micro-batches.
     """
 
     def __init__(self, apart: list[Tensor]) -> None:
@@ -209,7 +208,7 @@ class Live(TorchDispatchMode):
         return result
 
     def keep(self, tensor: Tensor) -> Tensor:
-        """A tensor on its way to the backward pass, which it is for :func:`torch.autograd.graph.saved_tensors_hooks`."""
+        """The pack hook of :func:`torch.autograd.graph.saved_tensors_hooks`."""
         storage = tensor.untyped_storage()
         if storage not in self._saved:
             self._saved.add(storage)
@@ -230,7 +229,7 @@ class Live(TorchDispatchMode):
 
 
 class NothingDrawn(TorchFunctionMode):
-    """A fake tensor has no values, so no generator may be asked for them."""
+    """Fake tensors have no values: random functions get no generator."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         arguments = dict(kwargs or {})
@@ -244,7 +243,7 @@ def _bytes(tensors: list[Any]) -> int:
 
 
 def _fake(mode: Any, tensor: Tensor) -> Tensor:
-    # images are one number, seen everywhere: a fake one has its full size
+    # images are one expanded number: the fake tensor has the full size
     return torch.empty(tensor.shape, dtype=tensor.dtype) if 0 in tensor.stride() else mode.from_tensor(tensor)
 
 
@@ -260,14 +259,14 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
-    """One process's part of a batch, as the loader yields it, whose images take no memory: ``size`` captions of ``tokens``."""
+    """One process's part of a batch as the loader yields it: ``size`` captions of ``tokens``, with images that take no memory."""
     backbone = job.backbone
     width = trimmed(tokens, job.protocol.data.context_length)
     frozen = backbone.frozen if isinstance(backbone, FrozenEncoderBackbone) else None
     draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)
     image = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
     shape = (3, backbone.image_size, backbone.image_size) if frozen is None else (frozen.tokens, frozen.width)
-    # equally spread draws: as many tokens are masked as in the mean
+    # equidistributed draws: the mean number of tokens is masked
     spread = (torch.arange(width) * 0.618034) % 1
     return CaptionBatch(
         images=image.expand(size, *shape),
@@ -284,12 +283,12 @@ def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
 
 
 def _fills_up(job: PretrainJob) -> bool:
-    """Whether captions are filled up to the places of the longest, and all of them are learnt."""
+    """Whether captions are padded to a fixed length, with loss on the padding."""
     return job.method.objective == "mask_and_replace"
 
 
 def in_words(job: PretrainJob, captions: Captions, held: StepMemory) -> str:
-    """One line of plain words."""
+    """The memory in one line of text."""
     recipe = job.recipe
     size = recipe.batch_size // recipe.processes // recipe.accumulation
     where = {"cpu": "in each process", "cuda": "on each GPU"}.get(recipe.device, "on each device")
@@ -304,5 +303,5 @@ def in_words(job: PretrainJob, captions: Captions, held: StepMemory) -> str:
 
 
 def gigabytes(count: int) -> str:
-    """Bytes as 10⁹ bytes, or as 10⁶ where these are few."""
+    """Bytes in GB (10⁹), or MB (10⁶) below 0.01 GB."""
     return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"

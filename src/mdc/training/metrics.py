@@ -22,7 +22,7 @@ def max_lag(device: torch.device) -> int:
     return MAX_LAG if device.type == "cuda" else 0
 
 
-_REQUEST = "asked"
+_REQUEST = "request"
 
 
 class Measured(NamedTuple):

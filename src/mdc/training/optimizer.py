@@ -22,8 +22,8 @@ def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain
 
 
 def learning_rate(step: int, steps: int, base: float, warmup: int, final: float, constant: bool = False) -> float:
-    """Linear warm-up to ``base`` over ``warmup`` steps, then a cosine to ``final`` at ``steps`` (OpenCLIP's form), or, if it is
-    to be ``constant``, no change.
+    """Linear warm-up to ``base`` over ``warmup`` steps, then a cosine to ``final`` at ``steps`` (OpenCLIP's form), or
+    ``constant``.
 
     ``step`` counts from 0; the first step already moves (base / warmup).
     """

@@ -1,4 +1,4 @@
-"""The passes of a step whose gradients become their sums over a run's processes, by PyTorch's DistributedDataParallel."""
+"""Forward and backward passes with gradients summed over processes, by PyTorch's DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ T = TypeVar("T")
 
 
 class Passes:
-    """``work`` of ``model`` on the parts of a batch, whose gradients are summed over ``group`` while the last part's backward
-    pass runs. In a group of one nothing else happens.
+    """``work`` of ``model`` on the parts of a batch; gradients are summed over ``group`` during the last part's backward pass.
 
-    DistributedDataParallel divides by the number of processes, while our losses divide by the global batch's normaliser
-    already; so whatever is differentiated is multiplied by ``world`` first.
+    DistributedDataParallel divides by the number of processes, but losses are already divided by the global batch's normaliser;
+    so multiply them by ``world`` before backward.
     """
 
     def __init__(self, model: nn.Module, work: Callable[..., Any], group: Group) -> None:
@@ -27,32 +26,32 @@ class Passes:
         self._work = work
         self._shared: nn.parallel.DistributedDataParallel | None = None
         if not group.alone and any(parameter.requires_grad for parameter in model.parameters()):
-            # what it shall be called now, torch 2.11 lacks
+            # torch 2.11 lacks the new name
             warnings.filterwarnings("ignore", ".*`broadcast_buffers` is deprecated")
             with translate_peer_failure():
                 self._shared = nn.parallel.DistributedDataParallel(
                     _Pass(model, work),
                     broadcast_buffers=False,
                     gradient_as_bucket_view=True,
-                    # or buckets are made anew after the first step, also of a run that resumes, which rounds sums otherwise
+                    # otherwise buckets are rebuilt after the first step, also of a resumed run, which changes rounding
                     find_unused_parameters=True,
                 )
 
     def send_in_bf16(self) -> None:
-        """Gradients are rounded to bf16 on their way between processes."""
+        """Round gradients to bf16 for communication."""
         if self._shared is not None:
             from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
             self._shared.register_comm_hook(None, bf16_compress_hook)
 
     def each(self, parts: Sequence[T]) -> Iterator[T]:
-        """The parts one by one; the loop's body makes forward and backward pass of each."""
+        """The parts one by one; the loop's body runs forward and backward of each."""
         for number, part in enumerate(parts, 1):
             with self._shared.no_sync() if self._shared is not None and number < len(parts) else nullcontext():
                 yield part
 
     def __call__(self, *inputs: Any) -> Any:
-        """What ``work`` makes of a part."""
+        """``work`` of a part."""
         return (self._shared or self._work)(*inputs)
 
 

@@ -1,4 +1,4 @@
-"""How many floating-point operations a second a device makes at most, to hold what a run makes of it against."""
+"""Peak floating-point operations per second of devices, for model FLOPs utilisation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 
 
 class Peak(NamedTuple):
-    """10¹² operations a second, without sparsity: matrices in bf16 on tensor cores (None if it has none for bf16), fp32 matrices
-    as TF32 on tensor cores (None if it has none for TF32), and in full fp32."""
+    """10¹² operations per second, without sparsity: bf16 matrices on tensor cores (None if not supported), fp32 matrices as
+    TF32 on tensor cores (None if not supported), and in full fp32."""
 
     bf16: float | None
     tf32: float | None
     fp32: float
 
 
-#: a device's name, as PyTorch tells it (a regular expression for all of it) → its peak. Of NVIDIA's data sheets, those of the
-#: SXM boards where a name says nothing else; values that they print with sparsity are halved
+#: regular expression for a device's whole name in PyTorch → its peak, from NVIDIA's data sheets, of SXM boards where the name
+#: says nothing else; values with sparsity are halved
 PEAKS = {
     # NVIDIA Tesla V100 data sheet (SXM2; PCIe; V100S)
     r"Tesla V100-SXM\d-\d+GB(-LS)?": Peak(None, None, 15.7),
@@ -51,8 +51,8 @@ PEAKS = {
 
 
 def peak_of(name: str, precision: str, tf32: bool) -> float | None:
-    """Operations a second of the device ``name`` at most, in ``precision`` "bf16" or "fp32"; ``tf32``: whether fp32 matrices are
-    multiplied as TF32. None if it is not known, or if the device has no such units: then nothing is said of it."""
+    """Peak operations per second of the device ``name`` in ``precision`` "bf16" or "fp32"; ``tf32``: whether fp32 matrices are
+    multiplied as TF32. None if it is unknown or not supported."""
     peak = next((peak for pattern, peak in PEAKS.items() if re.fullmatch(pattern, name)), None)
     if peak is None:
         return None
@@ -62,7 +62,7 @@ def peak_of(name: str, precision: str, tf32: bool) -> float | None:
 
 
 def peak_here(device: torch.device, precision: str) -> float | None:
-    """That of this process's device, under PyTorch's settings; None on a CPU."""
+    """The peak of this process's device, under PyTorch's settings; None on a CPU."""
     if device.type != "cuda":
         return None
     tf32 = torch.get_float32_matmul_precision() != "highest"

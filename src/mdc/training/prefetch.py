@@ -1,4 +1,4 @@
-"""The way of batches to the device: prepared on the host, copied beside the steps before."""
+"""Prefetching: batches are prepared on the host and copied to the device during earlier steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdc.training.objectives.micro_batches import each_tensor
 
 
 class DeviceBatch(NamedTuple):
-    """A batch on its device as its objective prepared it, and the names of its samples."""
+    """A batch on its device, prepared by its objective, and the keys of its samples."""
 
     prepared: Any
     keys: list[str]
@@ -22,10 +22,10 @@ class DeviceBatch(NamedTuple):
 def prefetch_to_device(
     batches: Iterable[CaptionBatch], prepare: Callable[[CaptionBatch], Any], device: torch.device
 ) -> Iterator[DeviceBatch]:
-    """``batches``, each prepared and brought to ``device``.
+    """``batches``, each prepared and copied to ``device``.
 
-    On a GPU the copy starts from pinned memory on a stream of its own, so that it runs while the step before computes; whoever
-    uses the batch waits for it on the device alone.
+    On a GPU the copy is from pinned memory on a stream of its own, so that it overlaps with the step before; only the device's
+    current stream waits for it.
     """
     stream = torch.cuda.Stream(device) if device.type == "cuda" else None
     for batch in batches:
@@ -39,7 +39,7 @@ def _copied(prepared: Any, device: torch.device, stream: torch.cuda.Stream | Non
         copy = each_tensor(prepared, lambda tensor: _pinned(tensor).to(device, non_blocking=True))
     used_by = torch.cuda.current_stream(device)
     used_by.wait_stream(stream)
-    # the memory must not be given to the next copy while a step still reads it
+    # the next copy must not reuse the memory while a step still reads it
     each_tensor(copy, lambda tensor: _recorded(tensor, used_by))
     return copy
 

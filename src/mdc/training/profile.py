@@ -1,4 +1,4 @@
-"""What a few steps of a run spend their time on: a trace for Chrome's or Perfetto's viewer, and a table for a person."""
+"""A profile of a few steps of a run: a trace for Chrome's or Perfetto's viewer, and a table."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from torch.profiler import ProfilerActivity, profile, schedule
 from mdc.plan.records import UserError, atomic_path, write_text
 
 TRACE, TABLE = "trace.json", "operations.txt"
-#: steps before those that are looked at: the first ones make room in memory, choose kernels and compile
+#: steps before the profiled ones: the first steps allocate memory, choose kernels and compile
 WARM = 3
 _SHOWN = 20
 
 
 class StepProfile(AbstractContextManager["StepProfile"]):
-    """Looks at ``steps`` steps after the first ``WARM`` of this process, and writes ``trace.json`` (Chrome's format) and
-    ``operations.txt`` (the twenty operations that take most time) into ``folder``, which is then printed.
+    """Profiles ``steps`` steps after the first ``WARM`` of this process, writes ``trace.json`` (Chrome's format) and
+    ``operations.txt`` (the twenty slowest operations) into ``folder``, and prints their paths.
 
-    It changes no number of the run, but the steps that it looks at take longer. A run that ends before leaves what there is. Wrap
-    the steps in it, and call :meth:`after_step` after each. UserError if ``steps`` is not positive.
+    It changes no number of the run, but profiled steps are slower. A run that ends earlier writes the steps so far. Wrap the
+    steps in it, and call :meth:`after_step` after each. UserError if ``steps`` is not positive.
     """
 
     def __init__(self, folder: Path, steps: int, device: torch.device) -> None:
@@ -32,7 +32,7 @@ class StepProfile(AbstractContextManager["StepProfile"]):
         self._folder, self._steps, self._cuda = folder, steps, device.type == "cuda"
         self._done, self._written = 0, False
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
-        # the last of the warm steps is traced as well, and thrown away: starting to trace takes time of its own
+        # the last warm step is traced and discarded: starting to trace takes time
         planned = schedule(skip_first=WARM - 1, wait=0, warmup=1, active=steps, repeat=1)
         self._profiler = profile(activities=activities, schedule=planned, on_trace_ready=self._write)
 
@@ -41,7 +41,7 @@ class StepProfile(AbstractContextManager["StepProfile"]):
         return self
 
     def after_step(self) -> None:
-        """Tell that a step is over."""
+        """Call after every step."""
         self._done += 1
         self._profiler.step()
 

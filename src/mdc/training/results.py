@@ -1,4 +1,4 @@
-"""What a run leaves: its final weights, its log, and last ``run.json``, the manifest that names the weights by hash."""
+"""The outputs of a run: final weights, log, and last ``run.json``, the manifest that names the weights by hash."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def write_results(
     segments: list[Segment],
     state: Path,
 ) -> list[dict[str, Any]]:
-    """Write the trained model and its log, which lies in ``state``, into ``call.out``, then the manifest; the log's lines.
+    """Write the trained model and its log (from ``state``) into ``call.out``, then the manifest; returns the log's lines.
 
-    ``inputs`` {job: sha256} as the training found them. The manifest is the same for the same configuration, inputs and
-    segments: a log holds clocks, so it is not named there.
+    ``inputs``: {job: sha256} at the start of training. The manifest is the same for the same configuration, inputs and
+    segments; it does not name the log, which contains times.
     """
     job, model, out = training.job, training.model, call.out
     steps = segments[-1]["last_step"]  # fewer than the corpus's if patience ended
@@ -41,7 +41,7 @@ def write_results(
     log = read_json_lines(out / LOG)
     losses = validation_losses(out)
     best = best_step(losses)
-    frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)  # weights that it takes from others
+    frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)  # imported weights
     fields = {
         "inputs": inputs,
         "parameters": {
@@ -53,7 +53,7 @@ def write_results(
         "samples_seen": steps * job.recipe.batch_size,
         "pairs": corpus.pairs,
         **({"length": corpus.length, "cut": corpus.cut} if corpus.length is not None else {}),
-        # of all splits, by reason; the set's index names the list of them
+        # of all splits, by reason
         "skipped": corpus.index["skipped"],
         "duplicate_share": corpus.duplicate_share,
         "loss": _last(log, "loss"),
@@ -68,7 +68,7 @@ def write_results(
 
 
 def is_whole(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> bool:
-    """Whether ``out`` holds this very run: same configuration, same inputs, the weights that it names."""
+    """Whether ``out`` has this run complete: same configuration, same inputs, weights with the recorded hashes."""
     try:
         run = read_json(out / MANIFEST)
         named = run["outputs"]

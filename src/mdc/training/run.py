@@ -1,9 +1,8 @@
 """The job ``mdc pretrain``: one run, from its resolved configuration to ``run.json``.
 
-Writes into the run's folder: ``checkpoint.safetensors`` (final weights), ``best.safetensors`` (those with the least
-held-out loss, where there are held-out pairs), the snapshots that the recipe asks for, ``log.jsonl`` and ``tensorboard/``
-(how it went) and last ``run.json``, the manifest. Everything in run.json is the same for the same inputs, seed and machine; how
-fast it went is returned, for ``host.json``.
+Writes into the run's folder: ``checkpoint.safetensors`` (final weights), ``best.safetensors`` (those with the least held-out
+loss, where there are held-out pairs), the recipe's snapshots, ``log.jsonl``, ``tensorboard/``, and last ``run.json``, the
+manifest. run.json is the same for the same inputs, seed and machine; speeds are returned, for ``host.json``.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from mdc.training.trainer import Training, train
 
 
 def main(call: Call) -> dict[str, Any]:
-    """Run the job, or one process's part of it; returns what ``pretrain`` does, or that another process had done it all.
+    """Run the job, or one process's part of it; returns the result of ``pretrain``, or ``taken_over`` if another process did it.
 
     ``call``: a :class:`mdc.plan.jobs.call.Call` with job, input, runtime, out, state, wait and profile.
     """
@@ -57,7 +56,7 @@ def main(call: Call) -> dict[str, Any]:
     states = States.among(call.state, decisive(job.config()), inputs)
     torch.set_num_threads(job.recipe.threads)
     device = choose_device(job.recipe.device, local_rank())
-    # the first process holds the state for all; the others meet it only after that
+    # the first process holds the lock of the state for all
     first = global_rank() == 0
     with locked(call.state, call.wait and job.recipe.processes == 1) if first else nullcontext(False) as waited:
         if (waited or another_was_waited_for()) and is_whole(call.out, job.config(), inputs):
@@ -75,9 +74,9 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train the run of ``call``; the first process writes its folder, from ``inputs`` {job: sha256 of its manifest}.
 
-    That one returns where and how fast it ran: device, threads, images_per_second (median), mfu (the median share of the
-    device's peak, if that is known), seconds_before, which earlier processes of this run took before they were killed, and
-    log_sha256: a log holds clocks, so run.json cannot name it. The others return nothing in it.
+    It returns device, threads, images_per_second (median), mfu (median, if the device's peak is known), seconds_before (taken by
+    earlier processes of this run that were killed) and log_sha256 (a log contains times, so run.json cannot name it). The other
+    processes return an empty dictionary.
     """
     job: PretrainJob = call.job
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
@@ -118,19 +117,19 @@ def pretrain(
 
 
 def _middle(log: list[dict[str, Any]], name: str) -> float | None:
-    """The median of what the log's lines say of ``name``; None if none says anything."""
+    """The median of ``name`` over the log's lines; None if it is in none."""
     values = [line[name] for line in log if name in line]
     return median_high(values) if values else None
 
 
 def _made_of_corpus(call: Call, *layers: str) -> Path | None:
-    """What was made of the corpus beforehand, of the run's inputs that of one of ``layers``; None if it has none."""
+    """The manifest of a precomputed input of the corpus, from one of ``layers``; None if the run has none."""
     name = next((name for name in call.job.inputs if name.startswith(layers)), None)
     return None if name is None else call.input(name)
 
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
-    """The weights that a finetuned run goes on from; UserError if they are not those that its configuration means."""
+    """The initial weights of a finetuning; UserError if they are of another configuration than the job expects."""
     path = call.input(start.run)
     checkpoint, manifest = read_run(path, WEIGHTS[start.weights])
     if manifest.get("config_sha256") != start.config_sha256:
@@ -139,20 +138,20 @@ def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
 
 
 def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
-    """The embeddings of others that the run's decoder stands on, if it does."""
+    """The imported token embeddings of the run's decoder, if any."""
     backbone = call.job.backbone
     words = backbone.words if isinstance(backbone, FrozenEncoderBackbone) else None
     return read_words(call.input(words.job), words, vocabulary) if words is not None else None
 
 
 def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tensor | None = None) -> Training:
-    """The run's model with its initial weights, its objective and its data; ``words``: embeddings that it takes from others."""
+    """The run's model with initial weights, its objective and its data; ``words``: imported token embeddings."""
     recipe = job.recipe
     module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
     model = build_for(job, corpus.vocabulary.size, job.seed).to(device)
     if words is not None:
         model.text.use_pretrained_embeddings(words)
-    # what this objective is told and others are not
+    # further arguments of this objective
     of_run = getattr(module, "of_run", None)
     mask_id = corpus.vocabulary.mask_id
     setup = Setup.of(job, mask_id, duplicate_share=corpus.duplicate_share, group=corpus.group)

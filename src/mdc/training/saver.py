@@ -1,6 +1,6 @@
-"""States that are written while training goes on: an L/14's has 6 GB, and a step need not wait for a disk.
+"""Asynchronous saving of states: an L/14's state has 6 GB, and a step should not wait for the disk.
 
-When one is due follows from time alone, so that no scale has to know how long its runs and its saves take.
+When a state is due depends on time only, so no scale has to configure it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from torch.optim import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.state import Position, States, copied
 
-SHARE = 0.02  # of a run's time, that saving may take
+SHARE = 0.02  # the largest share of a run's time spent on saving
 
 
 class Saver(AbstractContextManager["Saver"]):
     """Copies a run's state into memory and writes it in a thread, one at a time; then the thread calls ``after`` with the state's
-    step. Leaving the block waits for the last one.
+    step. Leaving the block waits for the last state. An error in the thread is raised by the next :meth:`begin` or :meth:`wait`.
 
-    ``every``: the least seconds from one state to the next; 0: one after every step, whatever that costs.
-
-    What goes wrong in the thread is raised by the next call of :meth:`begin`, or by :meth:`wait`.
+    ``every``: the least seconds between two states; 0: one after every step.
     """
 
     def __init__(self, states: States, every: int, after: Callable[[int], object] = lambda step: None) -> None:
@@ -35,7 +33,7 @@ class Saver(AbstractContextManager["Saver"]):
         self._saving.set_result(None)
 
     def due(self) -> bool:
-        """Whether a state is to be saved now: when ``every`` seconds have passed, and enough for saving to stay below SHARE."""
+        """Whether to save a state now: ``every`` seconds have passed, and saving stays below SHARE of the time."""
         if not self._every:
             return True
         return self._saving.done() and time.monotonic() - self._since >= max(self._every, self._took / SHARE)
@@ -43,13 +41,13 @@ class Saver(AbstractContextManager["Saver"]):
     def begin(
         self, model: nn.Module, optimizer: AdamW, position: Position, average: AveragedWeights | None = None
     ) -> None:
-        """Start to save; what the model becomes from now on does not matter."""
+        """Start to save the present state."""
         self.wait()
         began = time.monotonic()
         self._saving = self._pool.submit(self._write, copied(model, optimizer, average), position, began)
 
     def wait(self) -> None:
-        """Wait for the state that is being written."""
+        """Wait until the state is written."""
         self._saving.result()
 
     def _write(self, tensors: dict[str, Tensor], position: Position, began: float) -> None:
@@ -60,5 +58,5 @@ class Saver(AbstractContextManager["Saver"]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._pool.shutdown()
-        if kind is None:  # otherwise the run has ended for another reason; the state stays good
+        if kind is None:  # an exception of the block takes precedence
             self.wait()

@@ -1,8 +1,8 @@
 """The resumable state of a run: model, optimiser, random numbers and position, in one safetensors file.
 
-Loading one never executes anything. A save writes a temporary file and renames it; the file before it stays as
-``previous``, so whatever happens there is a good one. States lie in a folder that is named by what decides the run's result, so
-a run may resume with other processes, threads or devices, and never meets the state of another one.
+Loading executes no code. A save writes a temporary file and renames it; the file before stays as ``previous``, so there is
+always a good one. The folder's name is a hash of everything that decides the run's result, so a run may resume with other
+processes, threads or devices, and never reads another run's state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mdc.training.average import AveragedWeights
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
-#: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
+#: keys of the recipe that change a result by rounding at most: a killed run may resume with other values
 EXECUTION_ONLY_KEYS = (
     "processes",
     "accumulation",
@@ -39,19 +39,18 @@ EXECUTION_ONLY_KEYS = (
     "activation_checkpointing",
     "kernel",
 )
-#: {first_step, last_step (both counted from 1, inclusive), and what ``setting`` says}
+#: {first_step, last_step (both counted from 1, inclusive), and the keys of ``setting``}
 Segment = dict[str, Any]
 
 
 def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resumable state belongs to: a ``PretrainJob``'s configuration without ``EXECUTION_ONLY_KEYS``."""
+    """The owner of a resumable state: a ``PretrainJob``'s configuration without ``EXECUTION_ONLY_KEYS``."""
     recipe = {key: value for key, value in config["recipe"].items() if key not in EXECUTION_ONLY_KEYS}
     return {**config, "recipe": recipe}
 
 
 def setting(recipe: Recipe, device: torch.device) -> dict[str, Any]:
-    """What this process computes with: those of the recipe's keys that change a result by rounding at most (the device by the
-    name of what was found), and PyTorch."""
+    """The setting of this process: ``EXECUTION_ONLY_KEYS`` of the recipe, with the device's full name, and PyTorch's version."""
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     keys = {key: value for key in EXECUTION_ONLY_KEYS if (value := getattr(recipe, key)) is not None}
     return {**keys, "device": named, "torch": torch.__version__}
@@ -59,7 +58,7 @@ def setting(recipe: Recipe, device: torch.device) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: ``step`` optimiser steps are done, computed as ``segments`` say, in so many ``seconds``.
+    """The position of a run: ``step`` optimiser steps are done, with the settings in ``segments``, in so many ``seconds``.
 
     Data order and noise follow from the step and the seed.
     """
@@ -69,7 +68,7 @@ class Position:
     seconds: float = 0.0
 
     def moved_to(self, step: int, computed_with: dict[str, Any], seconds: float = 0.0) -> Position:
-        """After ``step``, and so many more ``seconds``: in a segment of its own, unless the last had the same setting."""
+        """After ``step``, and so many more ``seconds``: in a new segment, unless the last has the same setting."""
         segments = list(self.segments)
         if step > self.step:
             if not segments or segments[-1] != {**segments[-1], **computed_with}:
@@ -79,20 +78,20 @@ class Position:
 
 
 class States:
-    """The states of one run in its ``folder``, and its log while it lasts. ``owner``: what decides the run's result."""
+    """The states of one run in its ``folder``, and its log until it ends. ``owner``: everything that decides the run's result."""
 
     def __init__(self, folder: Path, owner: Mapping[str, Any]) -> None:
         self.folder, self._owner = folder, dict(owner)
 
     @classmethod
     def among(cls, folder: Path, config: Mapping[str, Any], inputs: Mapping[str, str]) -> States:
-        """Those of the run that ``config`` and its inputs' sha256 decide, in a folder for all that was ever asked of a run."""
+        """The states of the run with this ``config`` and inputs' sha256, in a subfolder of ``folder``."""
         owner = {"config": config, "inputs": inputs}
         return cls(folder / sha256_json(owner)[:16], owner)
 
     def write(self, tensors: dict[str, Tensor], position: Position) -> None:
-        """Write what :func:`copied` made, with a hash of it, so that a flipped bit is noticed; the state before it stays as
-        the one before. UserError if the disk does not take it."""
+        """Write the tensors of :func:`copied` with a hash, so that a flipped bit is noticed; the state before stays as
+        ``PREVIOUS``. UserError if the disk is full."""
         latest = self.folder / LATEST
         metadata = {"owner": self._owner, **asdict(position)}
         metadata["sha256"] = _content_sha256(metadata, tensors)
@@ -104,10 +103,10 @@ class States:
     def load(
         self, model: nn.Module, optimizer: AdamW, average: AveragedWeights | None = None, step: int | None = None
     ) -> Position | None:
-        """Restore the newest good state of this run, or that after ``step``; None if there is none (then nothing was changed).
+        """Restore the newest good state of this run, or that after ``step``; None if there is none (then nothing is changed).
 
-        A damaged or half-written file is passed over for the one before it, and renamed with one line on stderr; another
-        run's is ignored. An error of the disk is raised: the state may be good.
+        A damaged file is renamed, with one line on stderr, and the one before it is used; another run's is ignored. An error of
+        the disk is raised: the state may be good.
         """
         for path in (self.folder / LATEST, self.folder / PREVIOUS):
             try:
@@ -125,18 +124,18 @@ class States:
             except FileNotFoundError:
                 continue
             except _DAMAGED as error:
-                # out of the way: otherwise the next save would keep it in the good one's place
+                # otherwise the next save would replace the good state by it
                 damaged = path.replace(path.with_suffix(".damaged"))
                 print(f"{path}: damaged ({error}); it now lies at {damaged}", file=sys.stderr, flush=True)
         return None
 
     def clear(self) -> None:
-        """Remove this run's states, and what else lies in their folder: it is done."""
+        """Remove this run's states and their folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def copied(model: nn.Module, optimizer: AdamW, average: AveragedWeights | None = None) -> dict[str, Tensor]:
-    """A copy, in this machine's memory, of everything that a resumed run needs to end in the same bits."""
+    """A copy, in host memory, of everything that a resumed run needs for a bit-equal result."""
     tensors = _weights(model, average)
     for name, parameter in model.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
@@ -148,14 +147,14 @@ def copied(model: nn.Module, optimizer: AdamW, average: AveragedWeights | None =
 
 
 def _weights(model: nn.Module, average: AveragedWeights | None) -> dict[str, Tensor]:
-    """The memory of the model's weights and of their average."""
+    """The tensors of the model's weights and their average, not copied."""
     tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
     return tensors | {f"average.{name}": t for name, t in (average.weights if average is not None else {}).items()}
 
 
 @torch.no_grad()
 def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW, average: AveragedWeights | None) -> None:
-    """ValueError, and nothing is changed, if these are another model's."""
+    """Restore a state; ValueError, and nothing is changed, if the tensors are another model's."""
     weights = _weights(model, average)
     shapes = {name: t.shape for name, t in tensors.items() if not name.startswith(("optimizer.", "rng."))}
     if shapes != {name: t.shape for name, t in weights.items()}:
@@ -174,7 +173,7 @@ def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW, ave
 
 
 def _content_sha256(metadata: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    """Hash of what is told beside the tensors, and of their names and bytes in the order of names."""
+    """Hash of the metadata, and of the tensors' names and bytes in the order of names."""
     digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         digest.update(name.encode())

@@ -1,8 +1,8 @@
-"""The job ``mdc tokenizer``: a VQ-VAE of a corpus's images, or the import of one that others trained.
+"""The job ``mdc tokenizer``: a VQ-VAE of a corpus's images, trained or imported.
 
-Writes ``tokenizer.safetensors``, of one that is trained here ``reconstructions.png`` (held-out images above what their codes
-tell of them), and last ``tokenizer.json``. The codebook is vector-quantize-pytorch's: a moving average of the vectors that each
-code stands for, begun by k-means, codes that die replaced.
+Writes ``tokenizer.safetensors``, after training ``reconstructions.png`` (held-out images above their reconstructions), and last
+``tokenizer.json``. The codebook is vector-quantize-pytorch's: a moving average of each code's vectors, initialised by k-means,
+dead codes replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mdc.training.saver import Saver
 from mdc.training.state import Position, States
 
 TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"
-_SHOWN = 8  # images in the picture
+_SHOWN = 8  # images in reconstructions.png
 _SAVE_EVERY = 60  # seconds between two states, at least
 
 
@@ -97,7 +97,7 @@ class Trained(nn.Module):
         return F.mse_loss(self.tokenizer.images(quantised), images), commitment.sum()
 
     def settled(self) -> VqTokenizer:
-        """The tokenizer with the codebook as it has been learnt."""
+        """The tokenizer with the learnt codebook."""
         self.tokenizer.codebook.copy_(self.quantiser.codebook.detach().view_as(self.tokenizer.codebook))
         return self.tokenizer
 
@@ -113,7 +113,7 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
         raise UserError(
             f"{corpus}: {len(reader)} training images are too few for batches of {recipe.batch_size} and {entry.codes} codes"
         )
-    # layers, the codebook's beginning and the codes that replace dead ones are drawn from the global generator
+    # layers, the initial codebook and replacements of dead codes are drawn from the global generator
     with seeded(recipe.seed, "tokenizer"):
         model = Trained(entry).to(device)
         _train(call, model, reader, entry, device)
@@ -123,7 +123,7 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
 
 
 def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device: torch.device) -> None:
-    """To the last epoch. A killed training goes on from its last state; SIGINT and SIGTERM end it with one, as they do a run."""
+    """Train to the last epoch. A killed training resumes from its last state; SIGINT and SIGTERM save one, as for a run."""
     recipe = entry.recipe
     optimizer = torch.optim.AdamW(model.parameters(), recipe.lr, weight_decay=0.0, fused=True)
     states = _states(call)
@@ -161,7 +161,7 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
 def _measured(
     call: Call, tokenizer: VqTokenizer, corpus: Path, split: str, entry: VqVae, device: torch.device
 ) -> dict[str, Any]:
-    """On held-out images (training ones where there are none): the signal-to-noise ratio in dB, and how many codes are used."""
+    """Peak signal-to-noise ratio in dB and usage of codes, on held-out images (training images where there are none)."""
     reader = ShardReader(corpus, split)
     error, count = 0.0, 0
     counted = torch.zeros(entry.codes, dtype=torch.int64)
@@ -181,7 +181,7 @@ def _measured(
 
 
 def _picture(path: Path, rows: list[Tensor]) -> None:
-    """Images (N, 3, S, S) in [−1, 1] above others, each eight times as wide as 32 pixels at most."""
+    """Rows of images (N, 3, S, S) in [−1, 1] as one PNG, scaled up to a width of at most 1200 pixels."""
     from PIL import Image
 
     grid = torch.cat([torch.cat(list(row), dim=2) for row in rows], dim=1)

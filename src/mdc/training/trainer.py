@@ -1,4 +1,4 @@
-"""The one training loop: every method, every scale, fp32 or bf16, resumable at any step."""
+"""The training loop of every method and scale, in fp32 or bf16, resumable at any step."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ from mdc.training.profile import StepProfile
 from mdc.training.saver import Saver
 from mdc.training.state import Position, States, setting
 
-SAVE = 1  # what the first process asks for when a state is due; a process that is to leave asks for its signal's number
+SAVE = 1  # request of the first process to save a state; a process that received a signal requests the signal's number
 
 
 @dataclass(frozen=True)
 class Training:
-    """One run in one of its processes: what is trained, by which objective, on what, and where. ``validate``: gives measures on
-    held-out data, by name; the same on all processes."""
+    """One run in one of its processes. ``validate``: held-out metrics by name, equal on all processes."""
 
     job: PretrainJob
     model: ImageText
@@ -44,24 +43,22 @@ class Training:
     device: torch.device
     validate: Callable[[], dict[str, float]] | None = None
     group: Group = SINGLE_PROCESS
-    #: in which this process's device would make a step of captions of mean length at its peak, if that is known
+    #: seconds of a step with captions of mean length at this process's device's peak, if known
     least_seconds: float | None = None
 
 
 def train(training: Training, states: States, runtime: Runtime, profile: StepProfile = NOTHING) -> Position:
-    """Train the model to its last step, or until its patience ends; returns where it ended, with the seconds that earlier
-    processes took. If its recipe has an average of the weights, it has these in the end, and is validated and kept with them.
+    """Train the model to its last step, or until early stopping; returns the final position, with the seconds that earlier
+    processes took. If the recipe has an average of the weights, it is validated, kept, and the final model.
 
-    ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
-    it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
-    process of the group calls this with its own data; the first one alone writes the log, the states and the weights that
-    are kept besides, all read them. ``profile``: looks at some of the steps.
+    ``states``: checkpoints and the log until the run ends; a run resumes from its own state, bit-equal under the same setting.
+    Validation is every ``recipe.validate_every`` steps and at the end. Each process of the group calls this with its own data;
+    only the first writes the log, the states and the kept weights; all read them. ``profile``: profiles some steps.
 
-    When states are saved follows from time (``runtime.save_every``). At the first SIGINT or SIGTERM that reaches any process, all
-    finish their step, the state is saved, and all raise Interrupted, which says so; a second one ends a process at once.
+    States are saved by time (``runtime.save_every``). At the first SIGINT or SIGTERM of any process, all finish their step, the
+    state is saved, and all raise Interrupted; a second signal ends a process at once.
 
-    Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
-    checkpoint stays.
+    UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good checkpoint stays.
     """
     job, model, group, steps = training.job, training.model, training.group, training.data.steps
     recipe, began = job.recipe, time.monotonic()
@@ -72,7 +69,7 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
     snapshots, losses = snapshot_steps(recipe.snapshots, steps), validation_losses(states.folder, done)
     patience = job.start.patience if job.start is not None else None
 
-    # what writes: elsewhere than in the first process it does nothing
+    # writers: they do nothing in other processes than the first
     shown = (job.job.removeprefix("runs/"), runtime.log_every, recipe.batch_size, training.least_seconds)
     log = group.first_only(lambda: RunLog(states.folder, done, steps, *shown))
     kept = group.first_only(lambda: KeptWeights(states.folder, job.sha256))
@@ -94,7 +91,7 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
             last = done == steps
             validates = last or done % recipe.validate_every == 0
             if last or validates or done in snapshots or metrics.requested:
-                log.steps(metrics.flush())  # the weights are good so far
+                log.steps(metrics.flush())  # checks that the weights are finite
             if done in snapshots:
                 with average.shown():
                     kept.save("snapshot", done, model)
@@ -107,13 +104,13 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
                         kept.save("best", done, model)
                 model.train()
                 log.validation(done, held_out)
-            # the last state lets a run that is killed while it writes its results start from its end
+            # with the last state, a run killed while writing its results resumes at its end
             if last or metrics.requested or out_of_patience(losses, patience):
                 now = start.moved_to(done, computed_with, time.monotonic() - began)
                 saver.begin(model, optimizer, now, average)
         saver.wait()
         if metrics.requested > SAVE:
-            group.gather_objects(done)  # none leaves, which would end the others, before the state is written
+            group.gather_objects(done)  # no process leaves, which would end the others, before the state is written
             raise Interrupted.saved(metrics.requested, done, steps)
     average.apply()
     return start.moved_to(done, computed_with)
@@ -122,8 +119,8 @@ def train(training: Training, states: States, runtime: Runtime, profile: StepPro
 def optimizer_step(
     training: Training, optimizer: AdamW, step: int, batch: DeviceBatch, metrics: DeferredMetrics
 ) -> list[Measured]:
-    """One step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the objective's
-    values, ``grad_norm`` before clipping, and ``lr``."""
+    """One step, without waiting for the device; returns the readable metrics of earlier steps: the objective's values,
+    ``grad_norm`` before clipping, and ``lr``."""
     recipe, final = training.job.recipe, training.job.protocol.pretrain.final_lr
     with translate_peer_failure():
         measured = training.objective.backward(batch.prepared)
@@ -132,7 +129,7 @@ def optimizer_step(
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
     constant = recipe.lr_schedule == "constant"
     lr = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
-    # on a CPU it is read here, before a bad loss reaches the weights
+    # on a CPU metrics are read here, before a bad loss changes the weights
     readable = metrics.add(step, {**measured, "grad_norm": norm}, batch.keys, lr=lr)
     for group in optimizer.param_groups:
         group["lr"] = lr
@@ -143,7 +140,7 @@ def optimizer_step(
 
 
 def _resumed(training: Training, states: States, optimizer: AdamW, average: AveragedWeights) -> Position:
-    """Where the run stands: the first process chooses the state, since it renames a damaged one, and the others read that."""
+    """The position to resume from: the first process chooses the state (it renames damaged ones), the others read the same."""
     group, into = training.group, (training.model, optimizer, average)
     position = states.load(*into) if group.rank == 0 else None
     step = group.gather_objects(None if position is None else position.step)[0]

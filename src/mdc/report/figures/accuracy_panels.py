@@ -1,4 +1,4 @@
-"""What the figures of probe accuracies share: the vertical axis, points with their intervals, the untrained encoder, counts."""
+"""What figures of probe accuracies share: the vertical axis, points with intervals, the untrained encoder's level, counts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mdc.report.results import Results
 
 #: width of a figure in inches: what a page holds, and one of a single panel
 WIDTH, NARROW = 7.0, 4.8
-#: of the axis, what the trained encoders' numbers fill at least; untrained ones further away are told in words
+#: the least share of the axis that the trained encoders' numbers fill; untrained levels further away are given as text
 _FILLED = 0.6
-_MARGIN, _WORDS = 0.08, 0.12  # above and below, and what words at the lower edge take, as shares of the axis
+_MARGIN, _WORDS = 0.08, 0.12  # margin above and below, and room for text at the lower edge, as shares of the axis
 _DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one for each pooling
 _GREY = "#6B6B6B"
 
 
 class AccuracyPanels:
-    """The panels of a figure. ``trained``, ``untrained``: the numbers of systems with and without a corpus; ``styles``: once for
-    the figure, so that a method that only some panels have changes no colour in the others; ``methods``: their labels."""
+    """The panels of a figure. ``trained``, ``untrained``: the numbers of systems with and without a corpus; ``styles``: of the
+    methods, the same in all panels; ``methods``: their labels."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
@@ -34,17 +34,17 @@ class AccuracyPanels:
         self._poolings = len({n.system.key for n in self.untrained})
 
     def axis(self, panel: Axes, label: str, first: bool = True) -> list[Number]:
-        """The numbers of trained systems on the column called ``label``, and the vertical range that shows them with their
-        intervals; the untrained levels as dotted lines.
+        """Set the vertical range to the numbers of trained systems on the column ``label`` with their intervals, and draw the
+        untrained levels as dotted lines; returns these numbers.
 
-        Levels so far below that they would leave too little of the axis to the others are words at the lower edge, if ``first``
-        of the panels that share an axis, which is named there too. Equal numbers give equal ranges.
+        Levels too far below are text at the lower edge of the ``first`` of the panels that share an axis, which has the axis's
+        label too. Equal numbers give equal ranges.
         """
         from matplotlib.ticker import MaxNLocator
 
         here, untrained = ([n for n in some if n.label == label] for some in (self.trained, self.untrained))
         low, high = min(n.ends[0] for n in here), max(n.ends[1] for n in here)
-        least = 1.0  # a point: what lies closer together is not blown up
+        least = 1.0  # the axis spans at least one point
         far = [n for n in untrained if high - low < _FILLED * (high - min(n.ends[0], low)) and high - n.ends[0] > least]
         near = [n for n in untrained if n not in far]
         low, high = min([low, *(n.ends[0] for n in near)]), max([high, *(n.ends[1] for n in near)])
@@ -57,11 +57,11 @@ class AccuracyPanels:
         if first:
             panel.set_ylabel(f"{label} (%)" if label == AVERAGE else f"{label}, {here[0].metric} (%)")
         if far and first:
-            method = far[0].system.method.label  # said once, since all of them are of it
+            method = far[0].system.method.label  # all have the same method, which is named once
             names = [self._name(n) for n in far]
             names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
             levels = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
-            ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no line of the grid through the words
+            ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no grid line through the text
             style: dict[str, Any] = {"fontsize": 7.5, "color": _GREY, "va": "bottom", "bbox": ground}
             panel.text(0.02, 0.015, f"↓ {levels}", transform=panel.transAxes, **style)
         return here
@@ -77,7 +77,7 @@ class AccuracyPanels:
         ]
 
     def finish(self, figure: Figure, title: str, handles: Sequence[Any], bars: str, note: str) -> None:
-        """The title, and below all panels the legend with what ``bars`` are and a ``note``."""
+        """The title, and below all panels the legend with the meaning of ``bars`` and a ``note``."""
         results = self.results
         headline(figure, f"{title} linear probing of {', '.join(results.backbones)}, {results.scale_text}")
         keys = dict.fromkeys(n.system.key for n in self.untrained)
@@ -96,7 +96,7 @@ class AccuracyPanels:
 
 
 def count_words(count: int) -> str:
-    """A count as an axis shows it: to the last one below a million, then three digits."""
+    """A count as an axis shows it: exact below a million, then three digits."""
     for unit, letter in ((10**9, "B"), (10**6, "M")):
         if count >= 0.9995 * unit:
             return f"{count / unit:.3g}{letter}"

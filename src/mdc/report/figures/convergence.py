@@ -1,7 +1,7 @@
-"""Probe accuracy after shares of a training's steps: how soon a method is as good as it will be.
+"""Probe accuracy after shares of a training's steps: how fast methods converge.
 
-The paper says that parallel decoding converges slowly. A snapshot is of one run, whose learning rate is still high where a run
-of so few steps would already have ended: its accuracy is less than that of such a run, and methods compare at one share alone.
+The paper says that parallel decoding converges slowly. A snapshot's learning rate is still high, where a shorter run would have
+ended its schedule: its accuracy is below that of such a run. Methods are comparable at equal shares only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def make(job: ConvergenceJob, manifests: Manifests, out: Path) -> None:
 
 
 def draw(results: Results, shares: Mapping[str, float], paths: Sequence[Path]) -> None:
-    """A panel for each measure and corpus, a row a measure where there are several corpora: every method over the share of its
+    """A panel for each measure and corpus, a row for each measure if there are several corpora: accuracy over the share of
     steps."""
     shown, corpora = AccuracyPanels(results), list(results.corpora.items())
     shown.methods = {n.method_key: n.system.method.label for n in shown.trained if shares[n.system.key] == 1}

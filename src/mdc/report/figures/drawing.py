@@ -1,6 +1,6 @@
-"""Figures, drawn without a screen and equal to the byte for equal input.
+"""Figures, drawn without a screen; equal input gives equal bytes.
 
-What they look like stands in mdc.report.figures.styles. matplotlib is imported only when something is drawn.
+Their style is in mdc.report.figures.styles. matplotlib is imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
 else:  # for annotations alone: nothing but a drawing loads matplotlib
     Axes = Figure = Any
 
-#: with a white edge, which sets it off from what lies below it
+#: with a white edge, visible above other markers and lines
 MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
-    """Centred running mean (N,) over ``window`` points, fewer at the ends, always symmetric about the point.
-
-    A window that shrank on one side only would shift a falling curve at its ends.
-    """
+    """Centred running mean (N,) over ``window`` points; at the ends over fewer, symmetric about the point, so a falling curve is
+    not shifted."""
     array = np.asarray(values, dtype=np.float64)
     sums = np.concatenate([[0.0], np.cumsum(array)])
     place = np.arange(len(array))
@@ -43,7 +41,7 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
 
 
 def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
-    """Write what was logged, a line for each step, run after run: the columns of each log under the labels of its run, with all
+    """Write the logs of all runs as one csv, a line for each step: the labels of the run, then the columns of its log, all
     digits."""
     import pandas as pd  # here: it takes half a second to import
 
@@ -62,8 +60,8 @@ def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[st
 def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str) -> None:
     """Gain over the control with its interval: a dot for each method and benchmark, a panel for each corpus and backbone.
 
-    ``numbers`` are those of :class:`mdc.report.results.Results`; systems without a control are left out. ``label`` is that
-    of the axis. UserError if no number has a gain.
+    ``numbers``: of :class:`mdc.report.results.Results`; systems without a control are left out. ``label``: of the axis. UserError
+    if no number has a gain.
     """
     trained = [number for number in numbers if number.gain is not None]
     if not trained:
@@ -83,7 +81,7 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, la
                 present = [key for key in styles if any(n.method_key == key for n in here)]
                 panel.axvline(0, color="#333333", linewidth=1)
                 for place, key in enumerate(present):
-                    # the methods of a benchmark stand below one another, in the legend's order
+                    # the methods of a benchmark below one another, in the legend's order
                     shift = (place - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
                     mine = [n for n in here if n.method_key == key]
                     heights = [benchmarks.index(n.label) + shift for n in mine]
@@ -94,7 +92,7 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, la
                 panel.set_title(f"{dataset}, {backbone}")
                 rows_axis(panel, benchmarks)
                 for place in range(len(benchmarks) - 1):
-                    # the Average is no benchmark of its own: darker rules set it off
+                    # darker rules around the Average
                     beside = "Average" in benchmarks[place : place + 2]
                     colour, width = ("#7A828C", 0.9) if beside else ("#E3E6EA", 0.7)
                     panel.axhline(place + 0.5, color=colour, linewidth=width)
@@ -114,7 +112,7 @@ def rows_axis(panel: Axes, labels: Sequence[str]) -> None:
 
 
 def headline(figure: Figure, title: str, note: str = "") -> None:
-    """``title`` at the upper left, broken to the figure's width, and a ``note`` below it."""
+    """``title`` at the upper left, wrapped to the figure's width, and a ``note`` below it."""
     # a letter of 10.5 points is about 0.078 inches wide
     lines = textwrap.wrap(title, max(30, int(figure.get_figwidth() / 0.078)))
     figure.suptitle("\n".join([*lines, *([note] if note else [])]), x=0.01, ha="left")
@@ -134,7 +132,7 @@ def error_bars(
     ``bars``: how opaque they are; ``marker``: of matplotlib, such as a ``linestyle`` that joins the markers.
     """
     value, low, high = np.asarray(numbers, dtype=np.float64).T
-    # a bar is given by its middle, because a bootstrap's interval need not hold the value
+    # drawn around the interval's middle: a bootstrap interval need not contain the value
     middle, half = (low + high) / 2, (high - low) / 2
     colour, shape = style
     bar: dict[str, Any] = {"fmt": "none", "ecolor": (colour, bars), "elinewidth": 1.3, "zorder": 3}
@@ -157,7 +155,7 @@ def line_handle(style: tuple[str, str], label: str, line: Any = "-", **more: Any
 def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:
     """One legend below all panels, in as many columns as fit, with a small ``note`` above it.
 
-    ``handles`` have their labels; of a tuple, which stands side by side, the first one's counts.
+    ``handles`` have labels; a tuple of handles is drawn side by side with the first one's label.
     """
     from matplotlib.legend_handler import HandlerTuple
 
@@ -179,7 +177,7 @@ def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:
 
 
 def plain_logarithm(axis: Any) -> None:
-    """A logarithmic axis with numbers as people write them, as many as there is room for."""
+    """A logarithmic axis with plain numbers, as many as there is room for."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
@@ -193,12 +191,12 @@ def plain_logarithm(axis: Any) -> None:
 
 @contextmanager
 def drawing(width: float, height: float, paths: Sequence[Path]) -> Iterator[Figure]:
-    """A figure of so many inches, written to ``paths``, which end in png, svg or pdf, when the block ends well; no global
-    state of pyplot."""
+    """A figure of so many inches, written to ``paths`` (png, svg or pdf) when the block ends without error; without pyplot's
+    global state."""
     import matplotlib.style
     from matplotlib.figure import Figure
 
-    # what a writer would stamp into the file: no dates, so that equal input gives equal bytes
+    # no dates in the files, so that equal input gives equal bytes
     stamps: dict[str, dict[str, None]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     # matplotlib's own defaults first: a matplotlibrc of the user's must not change the figure
     with matplotlib.style.context(["default", STYLE]):

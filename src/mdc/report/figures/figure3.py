@@ -48,10 +48,12 @@ def make(job: LengthsJob, manifests: Manifests, out: Path) -> None:
     import pandas as pd  # here: it takes half a second to import
 
     corpora = [Lengths.of(s, read_json(path_of(job, manifests, s.job)), manifests[s.job]) for s in job.sets]
-    each = pd.concat([pd.DataFrame(one.each()) for one in corpora])
-    whole = pd.DataFrame([one.summary(job.context_length) for one in corpora])
+    each = pd.concat([pd.DataFrame(lengths.each()) for lengths in corpora])
+    whole = pd.DataFrame([lengths.summary(job.context_length) for lengths in corpora])
     for name, frame in (("figure3.csv", each), ("figure3_summary.csv", whole)):
-        table = frame.assign(scale=job.scale, records=frame["corpus"].map({one.key: one.job for one in job.sets}))
+        table = frame.assign(
+            scale=job.scale, records=frame["corpus"].map({lengths.key: lengths.job for lengths in job.sets})
+        )
         write_text(out / name, table.to_csv(index=False, lineterminator="\n"))
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
     draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
@@ -142,10 +144,10 @@ def percent(share: float) -> str:
 def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path], title: str) -> None:
     """The distributions in one panel, a line at the context's end, a marker at each median."""
     # to the 99.9 % quantile, and a little beyond the context, so that its end is seen
-    last = max(context_length + 6, *(min(one.quantile(0.999), 2 * context_length) + 2 for one in corpora))
+    last = max(context_length + 6, *(min(lengths.quantile(0.999), 2 * context_length) + 2 for lengths in corpora))
     with drawing(7.2, 3.3 + 0.19 * len(corpora), paths) as figure:
         panel = figure.subplots()
-        handles = [_draw_corpus(panel, one, number, context_length) for number, one in enumerate(corpora)]
+        handles = [_draw_corpus(panel, lengths, number, context_length) for number, lengths in enumerate(corpora)]
         panel.set_xlim(0, last)
         panel.set_ylim(bottom=0)
         panel.margins(y=0.08)

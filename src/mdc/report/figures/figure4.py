@@ -1,6 +1,6 @@
-"""Figure 4: image-conditioned BERT at one fixed mask ratio each, against methods that draw the ratio.
+"""Figure 4: image-conditioned BERT at fixed mask ratios, against methods that draw the ratio.
 
-A panel for each corpus and probe. The paper draws its values and prints none, so none stand beside ours.
+A panel for each corpus and probe. The paper only draws its values, so none are shown beside ours.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SHOWN = {
     "job": "shown.ProbingJob",
 }
 
-_ALL = 100.0  # per cent: every piece masked
-_EDGE, _APART = 7.0, 5.0  # per cent: from there to the marker of a method that draws its ratio, and to the next one's
+_ALL = 100.0  # per cent: every token masked
+_EDGE, _APART = 7.0, 5.0  # per cent: from there to the first marker of methods that draw the ratio, and between these
 
 
 def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
@@ -46,7 +46,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
 
 
 def _ratios(system: System) -> tuple[float | None, float | None]:
-    """The mask ratios, in per cent, that it was trained at; None: it masks nothing."""
+    """The range of mask ratios in training, in per cent; None if it masks nothing."""
     if system.t_range is None:
         return None, None
     # 0.55 is 55, not 55.00000000000001
@@ -54,17 +54,17 @@ def _ratios(system: System) -> tuple[float | None, float | None]:
 
 
 def _fixed(number: Number) -> float | None:
-    """The one ratio of all captions; None if it is drawn, or nothing is masked."""
+    """The fixed mask ratio; None if it is drawn, or nothing is masked."""
     low, high = _ratios(number.system)
     return low if low == high else None
 
 
 def draw(probing: Results, paths: Sequence[Path]) -> None:
-    """A panel for each corpus and column; what was trained on no corpus is a line in each."""
+    """A panel for each corpus and column; systems without a corpus are a line in each."""
     shown, corpora, columns = AccuracyPanels(probing), probing.corpora, probing.columns
     fixed = sorted({ratio for n in shown.trained if (ratio := _fixed(n)) is not None})
     drawn = list(dict.fromkeys(n.method_key for n in shown.trained if _fixed(n) is None))
-    # methods without a ratio of their own stand side by side behind 100 %
+    # methods without a fixed ratio, side by side to the right of 100 %
     places = {key: _ALL + _EDGE + i * _APART for i, key in enumerate(drawn)}
     with drawing(WIDTH if len(corpora) > 1 else NARROW, 2.3 * len(columns) + 1.35, paths) as figure:
         axes = figure.subplots(len(columns), len(corpora), squeeze=False, sharex=True, sharey="row")
@@ -92,7 +92,7 @@ def _draw_panel(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], p
             shown.point(panel, places[number.method_key], number)
     curve = _curve(numbers)
     if curve:
-        # the colour of the ratio in the middle, as that of the family
+        # the family has the colour of its middle ratio
         colour, _ = shown.styles[curve[len(curve) // 2].method_key]
         panel.plot([_fixed(n) or 0 for n in curve], [n.value for n in curve], color=colour, linewidth=1.3, zorder=2.5)
     for number in curve:
@@ -100,7 +100,7 @@ def _draw_panel(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], p
 
 
 def _level(panel: Axes, number: Number, colour: str) -> None:
-    """A method that draws its ratio, or masks nothing: one level, thick over the ratios that it draws."""
+    """A method that draws its ratio, or masks nothing: a horizontal line, thick over the ratios that it draws."""
     panel.axhspan(*number.ends, color=colour, alpha=0.13, linewidth=0, zorder=1)
     panel.axhline(number.value, color=colour, linewidth=0.9, zorder=2)
     low, high = _ratios(number.system)
@@ -113,7 +113,7 @@ def _curve(numbers: Sequence[Number]) -> list[Number]:
 
 
 def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
-    """No label that would touch the next one shown: of three panels and more, 90 beside 100."""
+    """Labels that would touch the next one are empty (with three panels or more 90, next to 100)."""
     least, next_, labels = 12 if panels > 2 else 8, math.inf, []
     for tick in reversed(ticks):
         fits = next_ - tick >= least
@@ -123,7 +123,7 @@ def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
 
 
 def _handles(shown: AccuracyPanels) -> list[Any]:
-    """Of the legend: fixed ratios below 100 % as one entry, then every other method."""
+    """The legend's entries: fixed ratios below 100 % as one, then every other method."""
     styles, by_method = shown.styles, list({n.method_key: n for n in shown.trained}.values())
     part = [n for n in _curve(by_method) if _fixed(n) != _ALL]
     family = part if len(part) > 1 else []

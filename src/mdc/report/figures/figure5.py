@@ -1,7 +1,7 @@
-"""Figure 5: probe accuracy over the number of pairs trained on, with the trend as points per doubling.
+"""Figure 5: probe accuracy over the number of training pairs, with the trend in points per doubling.
 
-The corpora are nested samples of one source, and the number of pairs is the one that each really had. Epochs stay the
-same, so samples seen grow with the pairs; the figure says both. The paper draws its values and prints none.
+The corpora are nested samples of one source, with their actual numbers of pairs. Epochs stay the same, so samples seen grow with
+the pairs; the figure shows both. The paper only draws its values.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ SHOWN = {
     "job": "shown.ProbingJob",
 }
 
-_DODGE = 0.016  # of the axis: how far methods stand apart, so that their intervals can be told
+_DODGE = 0.016  # horizontal shift between methods, as a share of the axis, so that their intervals do not overlap
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Accuracy = ``intercept`` + slope · log2(pairs), least squares, in per cent. ``line``: its slope, in points a
-    doubling of the ``pairs``; a claim is that accuracy rises, and its margin is that of the whole rise, from the
-    smallest corpus to the largest, a doubling. ``residual_sd``: what one point lies off the line, None where two points
-    make it. ``system``: the first of the line."""
+    """Accuracy = ``intercept`` + slope · log2(pairs), least squares, in per cent. ``line``: its slope, in points per doubling
+    of the ``pairs``. The claim is that accuracy rises; its margin is the metric's margin for the whole rise, from the smallest
+    corpus to the largest, per doubling. ``residual_sd``: None with two points. ``system``: the first of the line."""
 
     system: System
     line: Contrast
@@ -54,7 +53,7 @@ class Trend:
     residual_sd: float | None
 
     def at(self, pairs: float) -> float:
-        """The line's per cent at so many pairs."""
+        """The line's value at so many pairs, in per cent."""
         return self.intercept + self.line.estimate.value * math.log2(pairs)
 
 
@@ -78,7 +77,7 @@ class Sizes(Results):
         return self.sizes[system.corpus.key] if system.corpus else 0
 
     def trends(self) -> list[Trend]:
-        """One for each method and column, of methods of two corpora or more; those that the job names are decided."""
+        """One trend for each method with two corpora or more and each column; those that the job names are decided."""
         groups: dict[tuple[Labelled, Labelled, str], list[System]] = {}
         for system in (system for system in self.job.systems if system.corpus):
             groups.setdefault((system.backbone, system.method, system.estimator), []).append(system)
@@ -90,7 +89,7 @@ class Sizes(Results):
         return [replace(trend, line=line) for trend, line in zip(trends, with_claims, strict=True)]
 
     def _claim(self, systems: Sequence[System], column: str) -> Claim | None:
-        """Its margin is of a doubling, if the whole rise is to be less than the metric's margin."""
+        """Its margin is the metric's margin for the whole rise, per doubling."""
         if column != self.primary_measure or systems[0].method.key not in self.job.trends:
             return None
         margin = self.margin((systems[0].key, systems[-1].key), column)
@@ -100,7 +99,7 @@ class Sizes(Results):
         return claim(self._slope(systems, column), margin, self.job.statistics.level)
 
     def _weights(self, systems: Sequence[System]) -> NDArray[np.float64]:
-        """What each value counts for in the slope and in the intercept of their least-squares line, (2, K)."""
+        """The weights of the K values in the slope and the intercept of their least-squares line, (2, K)."""
         return np.linalg.pinv(np.vander(np.log2([self.pairs(system) for system in systems]), 2))
 
     def _slope(self, systems: Sequence[System], column: str) -> Replicates:
@@ -137,8 +136,8 @@ class Sizes(Results):
 def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its trends into ``out``; errors as of Table 1.
 
-    UserError besides if there are fewer than two corpora, a record does not tell its pairs, the runs of a corpus
-    tell different ones, or two corpora the same.
+    UserError besides for fewer than two corpora, a record without its number of pairs, runs of a corpus with different numbers,
+    or two corpora with the same.
     """
     sizes = Sizes(job, manifests)
     trends = sizes.trends()
@@ -155,7 +154,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
 
 
 def draw(sizes: Sizes, trends: Sequence[Trend], paths: Sequence[Path]) -> None:
-    """A panel for each column: every method over the pairs with its line; what was trained on no corpus is a line across."""
+    """A panel for each column: every method over the pairs with its trend; systems without a corpus are a horizontal line."""
     shown, across = AccuracyPanels(sizes), min(2, len(sizes.columns))
     rows = math.ceil(len(sizes.columns) / across)
     with drawing(WIDTH if across > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
@@ -202,12 +201,12 @@ def _draw_panel(panel: Axes, panels: AccuracyPanels, numbers: Sequence[Number], 
 
 
 def slope_words(trends: Sequence[Trend]) -> str:
-    """The slopes as a panel's heading shows them."""
+    """The slopes, as a panel's heading."""
     each = [f"{t.system.method.label}: {words.shown(t.line.estimate, 2)}" for t in trends]
     unit = "points per doubling of the pairs"
     return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
 
 
 def _range_words(counts: Sequence[int]) -> str:
-    """One count where all are told alike."""
+    """``10,000 to 20,000``; one count where all are shown alike."""
     return " to ".join(dict.fromkeys(count_words(count) for count in sorted(counts)[:: max(1, len(counts) - 1)]))

@@ -1,4 +1,4 @@
-"""Figure 6: images that a seed chose, with the captions of all systems; its page shows the order in which words came."""
+"""Figure 6: images drawn by seed, with the captions of all systems; its page shows the order in which tokens were decoded."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ SHOWN = {
     "job": "shown_captions.CaptionFigureJob",
 }
 
-_WIDTH = 125  # letters of a line of the picture
-_SMALL = 200  # pixels below which a page shows an image's pixels as they are
+_WIDTH = 125  # characters in a line of the figure
+_SMALL = 200  # pixels below which a page shows an image without interpolation
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
 
 
 def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manifests) -> Iterator[_Example]:
-    """The images that the seed draws among those that were captioned, in their order."""
+    """The captioned images that the seed draws, in order."""
     rows = {system.key: _captions(job, system, manifests) for system in dataset.systems}
     keys = list(next(iter(rows.values())))
     count = min(job.examples, len(keys))
@@ -118,7 +118,7 @@ def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[P
 
 
 def _text(example: _Example) -> str:
-    """Without the letters that the drawing takes for mathematics, and without those that its font lacks."""
+    """The captions of an example; characters that matplotlib reads as mathematics or its font lacks are replaced."""
     lines = [f"{system.label}:  {row['caption']}" for system, row in example.captions if system.pictured]
     lines += [f"reference:  {example.references[0]}"]
     plain = ("".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$") for line in lines)
@@ -158,7 +158,7 @@ def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any
     pieces = []
     for text, step, confidence in zip(row["pieces"], row["step"], row["confidence"], strict=True):
         sure = math.exp(min(confidence, 0.0))
-        # a piece of a diffusion's random start that was kept was written at no step
+        # a token of a diffusion's random start that was kept has no step
         title = f"step {step}, probability {sure:.2f}" if step else "there from the start"
         pieces.append({"text": text, "step": step, "sure": round(60 * sure), "title": title})
     return pieces

@@ -1,4 +1,4 @@
-"""MC-Diffusion, figure 3: CLIPScore of captions over each of their metrics against references, as guidance grows.
+"""MC-Diffusion, figure 3: CLIPScore of captions over each reference-based metric, as guidance grows.
 
 Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (:mod:`mdc.report.statistics.curves`).
 """
@@ -45,7 +45,7 @@ def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
     scales = {
         key: (curve.key, scale) for curve in job.curves for key, scale in zip(curve.systems, curve.scales, strict=True)
     }
-    # floors are no points of a curve
+    # baselines are not points of a curve
     lines = [number for number in results.numbers if number.system.key in scales]
     curves, guidance = zip(*(scales[number.system.key] for number in lines), strict=True)
     write_levels(out / f"{job.artefact}.csv", job, lines, curve=curves, guidance=guidance)
@@ -56,17 +56,17 @@ def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
 
 
 def _claims(job: GuidanceFigureJob, results: Captioned) -> tuple[list[Contrast], list[tuple[float, float]], list[str]]:
-    """The first curve's CLIPScore above the second's at equal CIDEr, in points, and between which CIDEr; a sentence for each pair
-    that shares none. Both curves are drawn on the same resamples of the images."""
+    """The first curve's CLIPScore minus the second's at equal CIDEr, in points; the ranges of CIDEr; and a sentence for each pair
+    without a common range. Both curves have the same resamples of images."""
     curves, statistics = {curve.key: curve for curve in job.curves}, job.statistics
-    lines, spans, apart_only = [], [], []
+    lines, spans, disjoint = [], [], []
     for pair in job.between if {_Y, _EQUAL} <= set(results.columns) else ():
         sides = [curves[key] for key in pair]
         systems = [results.systems[key] for side in sides for key in side.systems]
         most = max(results.replicates[system.key, _Y].seeds for system in systems)
-        one, other = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)
-        if (shared := difference(one, other)) is None:
-            apart_only.append(f"{sides[0].label} and {sides[1].label} share no {_EQUAL}")
+        left, right = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)
+        if (shared := difference(left, right)) is None:
+            disjoint.append(f"{sides[0].label} and {sides[1].label} share no {_EQUAL}")
             continue
         values, span = shared
         first, place = results.replicates[systems[0].key, _Y], Side.of(systems[0])
@@ -75,13 +75,13 @@ def _claims(job: GuidanceFigureJob, results: Captioned) -> tuple[list[Contrast],
         more = {"first": named[0], "second": named[1], "records": records_of(*systems), "condition": f"equal {_EQUAL}"}
         spans.append(span)
         lines.append(results.contrast("curves", (systems[0].key, systems[-1].key), _Y, apart, **more))
-    return decided(lines, [Claim(line.estimate) for line in lines], statistics), spans, apart_only
+    return decided(lines, [Claim(line.estimate) for line in lines], statistics), spans, disjoint
 
 
 def _points(results: Captioned, system: str, seeds: int) -> Floats:
-    """Of each of so many seeds and each resample a point of a curve, (S, 1 + R, 2): CIDEr and CLIPScore in per cent."""
+    """A point of a curve for each seed and resample, (S, 1 + R, 2): CIDEr and CLIPScore in per cent."""
     points = np.stack([results.replicates[system, name].values for name in (_EQUAL, _Y)], axis=-1)
-    return np.broadcast_to(points, (seeds, *points.shape[1:]))  # one record counts with every seed
+    return np.broadcast_to(points, (seeds, *points.shape[1:]))  # a single record is paired with every seed
 
 
 def _draw(
@@ -119,7 +119,7 @@ def _curve(panel: Axes, curve: Curve, results: Captioned, metric: str, style: tu
     error_bars(
         panel, across, [(number.value, *number.ends) for number in y], style, linestyle="-", label=curve.label, **faint
     )
-    # the direction in which the scale grows, by its ends
+    # the scales at both ends
     for place in (0, -1):
         label: dict[str, Any] = {"fontsize": 8.5, "color": style[0], "weight": "bold", "textcoords": "offset points"}
         panel.annotate(f"{curve.scales[place]:g}", (across[place], up[place]), xytext=(6, 5), zorder=4, **label)

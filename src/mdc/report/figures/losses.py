@@ -1,9 +1,9 @@
-"""The losses of every run of a scale, readable however many methods and seeds there are.
+"""The losses of every run of a scale.
 
-Methods that answer one question share a panel: CLIP's losses, the captioning methods of the main table, other weights
-and ranges of t, fixed mask ratios; MDC is in each of the last three. Seeds become a mean and a band.
+Methods of one family share a panel: CLIP's losses, the captioning methods of the main table, other weights and ranges of t, fixed
+mask ratios; MDC is in each of the last three. Seeds become a mean and a band.
 
-A run's log holds clocks, so no hash of it can stand in a record; ``figure_loss.csv`` holds every loss of it.
+A log contains times, so no record can name it by hash; ``figure_loss.csv`` has every loss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHOWN = {
     "job": "shown.LossesJob",
 }
 
-#: family -> what its panels are called; in the order drawn
+#: family -> heading of its panels; in the order drawn
 _FAMILIES = {
     "contrastive": "contrastive",
     "superclass": "sets of tokens",
@@ -65,7 +65,7 @@ class Curve:
 
     @property
     def family(self) -> str:
-        """Which question it answers, a key of ``_FAMILIES``."""
+        """A key of ``_FAMILIES``."""
         if self.run.objective in ("contrastive", "superclass", "mask_and_replace"):
             return self.run.objective
         if self.run.t_range is not None and self.run.t_range[0] == self.run.t_range[1]:
@@ -96,9 +96,8 @@ def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
 def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
-    A method with one seed shows its raw loss faintly; with several, the line is their mean and the band reaches from the
-    least to the largest of their running means. A family of methods has rows of its own, and in them a panel for each corpus
-    and backbone.
+    With one seed the raw loss is drawn faintly; with several, the line is the mean and the band reaches from the least to the
+    largest running mean. Each family has its own rows, with a panel for each corpus and backbone.
     """
     families = {family: panels for family in _FAMILIES if (panels := _panels(curves, family))}
     columns = min(_COLUMNS, max(2, *map(len, families.values())))
@@ -133,7 +132,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
 
 
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
-    """The panels of a family: one for each corpus and backbone that has a method of it."""
+    """The curves of a family's panels: one panel for each corpus and backbone with a method of the family."""
     panels = []
     for place in dict.fromkeys(curve.place for curve in curves):
         here = [curve for curve in curves if curve.place == place]
@@ -163,13 +162,13 @@ def _draw(panel: Axes, curves: Sequence[Curve], styles: Mapping[str, tuple[str, 
         panel.plot(steps, mean, color=colour, linewidth=1.6)
         if validation := [curve.validation for curve in group if curve.validation]:
             at, _, loss, _ = _over_seeds(validation)
-            # the last is always among those kept
+            # the last point is always drawn
             kept = slice((len(at) - 1) % -(-len(at) // _POINTS), None, -(-len(at) // _POINTS))
             panel.plot(at[kept], loss[kept], marker, color=colour, zorder=3, **{**MARKER, "markersize": 4.2})
 
 
 def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float64], ...]:
-    """Steps (N,), and the least, mean and largest value there (N,) over the seeds that have the step."""
+    """Steps (N,), and the least, mean and largest value at each (N,) over the seeds with this step."""
     import pandas as pd
 
     seeds = pd.DataFrame([pd.Series(losses) for losses in series]).sort_index(axis="columns")
@@ -180,7 +179,7 @@ def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float
 
 
 def _share_y(panels: Sequence[Axes]) -> None:
-    """One vertical range for all panels of a family. The first steps lie far above the rest and may run out of view."""
+    """One vertical range for all panels of a family; it may cut off the first steps, which are far above the rest."""
     values = np.concatenate([np.asarray(line.get_ydata(), float) for panel in panels for line in panel.get_lines()])
     values = values[np.isfinite(values)]
     if not len(values):

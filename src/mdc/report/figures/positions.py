@@ -1,4 +1,4 @@
-"""The position figure: what the image tells about a token, and how strongly a token teaches the encoder, by position."""
+"""The position figure: what the image adds to a token's log probability, and the token's gradient at the encoder, by position."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _BLIND = (
     "mean of log p over those images, in matched contexts the log of their mean probability. Hollow: more than half of the "
     "tokens have contexts with fewer or more masks than the method was trained with."
 )
-#: of each panel of a row its heading and its axes' labels
+#: heading and vertical label of each panel of a row
 _PANELS = (
     ("own contexts: a description", "nats that the image adds"),
     ("matched contexts: prefix shown, first mentions", "nats that the image adds"),
     ("loss's gradient at visual tokens, trained", "norm, log scale"),
     ("gradient: last third / first third", "ratio of norms"),
 )
-#: one more where the kinds of words are known
+#: a further panel where the kinds of words are known
 _OF_KINDS = ("gradient by kind of word, trained", "norm / mean of all words")
-#: of what is claimed how the note introduces it
+#: kind of claim → its introduction in the note
 _CLAIMED = {
     "fall": "Fall from the first third to the last in matched contexts, less than the reference's, in nats",
     "difference": "Gradient of function words, over the mean of all words",
@@ -134,7 +134,11 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
     with drawing(3.55 * len(panels), (3.2 if kinds else 2.75) * len(corpora) + 1.3, paths) as figure:
         axes = figure.subplots(len(corpora), len(panels), squeeze=False)
         for row, corpus in zip(axes, corpora, strict=True):
-            here = {key: styles[one.method.key] for key, one in positions.systems.items() if one.corpus.label == corpus}
+            here = {
+                key: styles[claim.method.key]
+                for key, claim in positions.systems.items()
+                if claim.corpus.label == corpus
+            }
             for key, style in here.items():
                 _draw_system(row, positions, key, style)
             if kinds:
@@ -156,9 +160,9 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
         scale = f"{positions.job.backbone}, scale {positions.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
         sentences = [
-            f"{told}: {'; '.join(words.claim_sentences([one for one in claims if one.kind == kind], 2))}."
-            for kind, told in _CLAIMED.items()
-            if any(one.kind == kind for one in claims)
+            f"{introduction}: {'; '.join(words.claim_sentences([claim for claim in claims if claim.kind == kind], 2))}."
+            for kind, introduction in _CLAIMED.items()
+            if any(claim.kind == kind for claim in claims)
         ]
         handles = [line_handle(styles[key], labels[key]) for key in styles]
         bottom_legend(figure, handles, " ".join([_BLIND, *sentences]))
@@ -180,7 +184,7 @@ def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tup
 
 
 def _by_kind(panel: Axes, positions: Positions, looks: Mapping[str, tuple[str, str]], kinds: Sequence[str]) -> None:
-    """How strongly the words of each kind teach the encoder after training, of the systems of a corpus side by side."""
+    """The strength of each kind of word after training, for the systems of a corpus side by side."""
     for number, (key, (colour, marker)) in enumerate(looks.items()):
         for kind, strength in positions.strengths(key):
             place = kinds.index(kind) + 0.7 * ((number + 0.5) / len(looks) - 0.5)

@@ -1,4 +1,4 @@
-"""How unsteady each noise schedule trains: every number of it, and what it is of the reference schedule's."""
+"""Training stability of each noise schedule: every number, and its ratio to the reference schedule's."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
 class Track:
     """One run's log. ``steps`` (N,), ``loss`` (N,) nats per token, ``norm`` (N,) of the gradient before clipping.
 
-    ``expected``: the coefficient of variation of the loss that the draw of t and masks would give alone; None where that has no
-    closed form (another weight or normaliser than the paper's). With t down to 0 it rests on rare draws of large weight: few
-    logged steps show less than that, and then a spike.
+    ``expected``: the coefficient of variation of the loss due to the draw of t and masks alone; None where it has no closed form
+    (another weight or normaliser than the paper's). With t down to 0 it depends on rare draws of large weight: few logged steps
+    show less variation, and then a spike.
     """
 
     run: ShownRun
@@ -45,7 +45,7 @@ class Track:
 
     @classmethod
     def of(cls, run: ShownRun, job: SchedulesJob, manifests: Manifests) -> Track:
-        """As its log has it; UserError if a loss stands without its gradient norm."""
+        """From the run's log; UserError if a loss has no gradient norm."""
         path, logged = run_log(job, manifests, run.job)
         lines = [line for line in logged if "loss" in line]
         for line in lines:
@@ -62,7 +62,7 @@ class Track:
 
 
 def _expected(run: ShownRun, config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> float | None:
-    """From the supervised tokens of a middling batch, where the loss is equation 5 over all of them."""
+    """From the supervised tokens of the median batch, where the loss is equation 5 over all of them."""
     try:
         least_t = float(config["protocol"]["pretrain"]["least_t"])
         method = config["method"].get("weight"), config["method"].get("normaliser")
@@ -76,12 +76,11 @@ def _expected(run: ShownRun, config: Mapping[str, Any], lines: Sequence[Mapping[
 
 @dataclass(frozen=True)
 class Line:
-    """One line of ``figure_schedules.csv``: a number of steadiness of one schedule, all its seeds together.
+    """One line of ``figure_schedules.csv``: a stability statistic of one schedule, all its seeds together.
 
-    ``run``: the schedule's first run. Deviations and shares are shares of 1, ``loss_variance`` is in nats²,
-    ``grad_norm_variance`` in the norm's unit squared. ``ratio``: the logarithm of what it is of the reference's; the primary
-    comparisons have a decision, whose claim is that the schedule varies more than the reference. ``expected``: of
-    :class:`Track`.
+    ``run``: the schedule's first run. Deviations and shares are in 0 to 1, ``loss_variance`` is in nats²,
+    ``grad_norm_variance`` in the norm's unit squared. ``ratio``: the log ratio to the reference; primary comparisons have a
+    decision, whose claim is that the schedule varies more than the reference. ``expected``: of :class:`Track`.
     """
 
     run: ShownRun
@@ -104,7 +103,7 @@ class Line:
 
     @property
     def detectable(self) -> float | None:
-        """The ratio above 1 that would have been found; None if there is no decision, or nothing could have been."""
+        """The minimum detectable ratio above 1; None without a decision, or if none is known."""
         decision = self.ratio and self.ratio.decision
         return math.exp(decision.detectable) if decision and decision.detectable is not None else None
 
@@ -112,8 +111,8 @@ class Line:
 def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
     """Every number of every corpus, backbone and schedule.
 
-    The primary comparisons are those of the loss and of the gradient norm of each schedule that the job names with the
-    reference. UserError if runs to compare differ in logged steps, or have too few steps after the warm-up.
+    Primary comparisons: loss and gradient norm of each schedule that the job names against the reference. UserError if runs
+    differ in logged steps, or have too few steps after the warm-up.
     """
     lines: list[Line] = []
     for here in places(tracks).values():
@@ -128,7 +127,7 @@ def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
         if line.ratio is not None:
             named = line.statistic in (LOSS, NORM) and f"{line.run.corpus.key}/{line.run.method.key}" in job.primary
             ratios.append(line.ratio)
-            # no margin was named beforehand, so no ratio has a size
+            # without a margin, a ratio has no size
             claims.append(Claim(line.ratio.estimate) if named else None)
     with_decisions = iter(decided(ratios, claims, job.statistics))
     return [line if line.ratio is None else replace(line, ratio=next(with_decisions)) for line in lines]
@@ -143,12 +142,12 @@ def places(tracks: Sequence[Track]) -> dict[tuple[str, str], list[Track]]:
 
 
 def place_name(run: ShownRun) -> str:
-    """A corpus and backbone as people call them."""
+    """The labels of a run's corpus and backbone."""
     return f"{run.corpus.label}, {run.backbone.label}"
 
 
 def _counted(here: Sequence[Track]) -> list[Track]:
-    """The runs of one place after their longest warm-up, all logged at the same steps."""
+    """The runs of one corpus and backbone after their longest warm-up, all logged at the same steps."""
     warmup = max(track.run.warmup_steps for track in here)
     steps = here[0].steps
     for track in here:
@@ -165,7 +164,7 @@ def _counted(here: Sequence[Track]) -> list[Track]:
     return [replace(t, steps=t.steps[kept], loss=t.loss[kept], norm=t.norm[kept]) for t in here]
 
 
-#: statistic -> contributions of one run's logged steps, and the power of their mean that is the statistic
+#: statistic -> contributions of one run's logged steps, and the power of their mean
 _VARIES: dict[str, tuple[Callable[[Track], Any], float]] = {
     LOSS: (lambda track: steadiness.relative_squares(track.steps, track.loss), 0.5),
     VARIANCE: (lambda track: steadiness.squares(track.steps, track.loss), 1.0),
@@ -183,7 +182,7 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
         own = [_named(track, contributions) for track in group]
         value = steadiness.factors(steadiness.variation(own, power, statistics.bootstrap, statistics.level))
         if name == SPIKE:
-            value = value.within(1)  # no largest value lies below its level
+            value = value.within(1)  # a largest value is at least its level
         ratio = None
         if reference is not None:
             others = [_named(track, contributions) for track in reference]
@@ -209,7 +208,7 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
 
 
 def _named(track: Track, statistic: Callable[[Track], Any]) -> Any:
-    """A refusal names its run."""
+    """The statistic of a run, whose UserError names the run."""
     try:
         return statistic(track)
     except UserError as error:

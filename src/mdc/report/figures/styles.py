@@ -1,7 +1,7 @@
-"""What all figures look like, and the colour and marker that a method keeps in every one of them.
+"""The style of all figures, and the colour and marker of each method, the same in every figure.
 
-The hues are Okabe and Ito's, which colour-blind readers tell apart; the six fixed ratios of BERT and parallel decoding are
-one family, the darker the more is masked. No two methods share a marker in one family, so print without colour is enough.
+The hues are Okabe and Ito's, which colour-blind readers can distinguish. The six fixed ratios of BERT and parallel decoding are
+one family, darker the more is masked. No two methods of a family share a marker, so colour is not needed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OTHERS = (("#1B6E8C", "D"), ("#A6761D", "P"), ("#000000", "*"), ("#7F7F00", "<"
 def method_styles(methods: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Colour and marker of each method key, in the order of ``METHOD_STYLE``; other keys follow in alphabetical order.
 
-    What these others take depends on which of them are given, so give all methods of a figure at once, not a panel's.
+    The styles of other keys depend on the set of keys, so pass all methods of a figure, not those of one panel.
     """
     keys = set(methods)
     others = {key: _OTHERS[place % len(_OTHERS)] for place, key in enumerate(sorted(keys - set(METHOD_STYLE)))}

@@ -1,4 +1,4 @@
-"""Estimates → claims: direction and size of what was named beforehand (docs/statistics.md)."""
+"""Estimates → claims: direction and size of differences that were named beforehand (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Direction = Literal["supported", "reversed", "inconclusive", "too few groups", "
 Size = Literal["", "equivalent", "larger", "undecided", "not tested"]
 Order = Literal["holm", "fixed"]
 
-#: of a metric of captions, the share of what the second side has above its control that counts as a difference
+#: the margin of a caption metric, as a share of the second side's score above its control
 CAPTION_MARGIN = 0.1
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That a difference is above 0. ``margin``: what counts as a difference, in its unit; None if there is no such
-    number, and so no size. ``above``, ``below``: the difference plus and minus the margin."""
+    """That a difference is above 0. ``margin``: in its unit; None if there is none, and so no size. ``above``, ``below``: the
+    difference plus and minus the margin."""
 
     difference: Estimate
     margin: float | None = None
@@ -34,9 +34,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was found of a claim. ``p``, ``p_size``: of its direction and its size; ``p_holm``, ``p_size_holm``:
-    corrected for the other claims of its table. ``detectable``: of an inconclusive claim its minimum detectable effect,
-    see :func:`minimum_detectable`."""
+    """The result of a claim. ``p``, ``p_size``: of its direction and size; ``p_holm``, ``p_size_holm``: corrected for the other
+    claims of its table. ``detectable``: the minimum detectable effect of an inconclusive claim (:func:`minimum_detectable`)."""
 
     direction: Direction
     size: Size
@@ -49,7 +48,7 @@ class Decision:
 
 
 def claim(replicates: Replicates, margin: float | Replicates | None, level: float = LEVEL) -> Claim:
-    """That ``replicates`` is above 0. A margin that is estimated too is drawn on the same resamples."""
+    """The claim that ``replicates`` is above 0. An estimated margin has the same resamples."""
     difference = estimate(replicates, level, contrast=True)
     if margin is None:
         return Claim(difference)
@@ -60,7 +59,7 @@ def claim(replicates: Replicates, margin: float | Replicates | None, level: floa
 
 
 def caption_margin(second: Replicates, control: Replicates, level: float = LEVEL) -> Replicates | None:
-    """A tenth of what the second side has above its control; None if that is not sure to be above 0."""
+    """A tenth of the second side's score above its control; None if the interval of that is not above 0."""
     above = second - control
     low = estimate(above, level, contrast=True).low
     return None if low is None or low <= 0 else above.times(CAPTION_MARGIN)
@@ -69,7 +68,7 @@ def caption_margin(second: Replicates, control: Replicates, level: float = LEVEL
 def decide(
     claims: Sequence[Claim], level: float = LEVEL, power: float = POWER, order: Order = "holm"
 ) -> list[Decision]:
-    """One decision for each claim of a table, in their order.
+    """One decision for each claim of a table, in order.
 
     Direction and size are two families, each at 1 - ``level``. Holm's correction, over the claims that have a p; or,
     with ``order`` "fixed", each claim is tested without correction, until the first that is not supported, and later
@@ -95,7 +94,7 @@ def decide(
 
 
 def _corrected(values: Sequence[float | None], order: Order) -> list[float | None]:
-    """Of those that are there; in a fixed order the greatest p up to here."""
+    """Corrected p-values, None where there is none; in a fixed order the greatest p so far."""
     tested = [p for p in values if p is not None]
     adjusted = iter(
         holm(tested).tolist() if order == "holm" else np.maximum.accumulate(tested).tolist() if tested else []
@@ -106,7 +105,7 @@ def _corrected(values: Sequence[float | None], order: Order) -> list[float | Non
 def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
     difference = claim.difference
     if p is None:
-        # without a standard error nothing is known, as of a run of few logged steps
+        # no standard error, as for a run of few logged steps
         return "too few groups" if difference.few or difference.se is None else "no variation"
     if p < alpha and difference.value != 0:
         return "supported" if difference.value > 0 else "reversed"
@@ -114,24 +113,23 @@ def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
 
 
 def _size(claim: Claim) -> tuple[Size, float] | None:
-    """Which of the two sizes its value speaks for, and the p of that; None without a margin."""
+    """The size that its value suggests, and its p; None without a margin."""
     value, margin, above, below = claim.difference.value, claim.margin, claim.above, claim.below
     if margin is None or above is None or below is None or above.p is None or below.p is None:
         return None
     if abs(value) < margin:
-        # two one-sided tests, which a half of a two-sided p is
+        # two one-sided tests: half of a two-sided p
         return "equivalent", max(above.p, below.p) / 2
     return "larger", below.p if value > 0 else above.p
 
 
 def minimum_detectable(estimate: Estimate, alpha: float, power: float = POWER) -> float | None:
-    """The true difference that a two-sided test at ``alpha`` finds on its own side with probability ``power``, if its
-    standard error is this one.
+    """The true difference that a two-sided test at ``alpha`` detects, with the right sign, with probability ``power``, given this
+    standard error.
 
     The test rejects where |difference| exceeds the half-width at 1 - ``alpha``, c standard errors. The ratio of the two
     has about a noncentral t distribution with noncentrality δ = difference / se; the answer is δ · se with P(ratio > c
-    | δ) = ``power``. None where nothing is known of the standard error. UserError if ``power`` does not lie above
-    ``alpha`` / 2."""
+    | δ) = ``power``. None without a standard error. UserError if ``power`` is not above ``alpha`` / 2."""
     from scipy.optimize import brentq
     from scipy.special import nctdtr
 
@@ -151,10 +149,10 @@ def minimum_detectable(estimate: Estimate, alpha: float, power: float = POWER) -
 
 
 def holm(pvalues: ArrayLike) -> NDArray[np.float64]:
-    """Holm's step-down adjusted p-values, (M,) in the order given; reject where they are below the level.
+    """Holm's step-down adjusted p-values, (M,) in the input's order; reject where they are below the level.
 
     The i-th smallest of M p-values (i from 1) times (M - i + 1), made monotone, at most 1 (Holm, A simple sequentially
-    rejective multiple test procedure, 1979). UserError if one is not in 0 to 1. No p-values give none.
+    rejective multiple test procedure, 1979). UserError if one is not in 0 to 1.
     """
     p = np.asarray(pvalues, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():

@@ -1,6 +1,6 @@
-"""BLEU and METEOR of a set of captions, from what is counted of each: neither is a mean over captions.
+"""BLEU and METEOR of a set of captions, from per-caption counts: neither is a mean over captions.
 
-So a bootstrap over images can compute them on every resample: counts add up, and these functions make scores of sums.
+Counts are additive, so a bootstrap over images computes the scores of each resample from sums.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Two curves of points (x, y) held against each other at equal x, where both x and y are estimates.
+"""Two curves of points (x, y) compared at equal x, where both x and y are estimates.
 
-A curve is read as the highest y that it reaches at an x or above, with straight lines between its points: what can be had of y
-when at least so much of x is asked for.
+A curve's value at x is the highest y that it reaches at x or above, with linear interpolation: the best y with at least this x.
 """
 
 from __future__ import annotations
@@ -13,19 +12,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_BETWEEN = 65  # places at which a straight line is read; 0 and 1 are its ends
-_AT = 33  # places of x at which two curves are compared
+_BETWEEN = 65  # points on each segment, ends included
+_AT = 33  # values of x at which two curves are compared
 
 
 def common(first: Floats, second: Floats) -> tuple[float, float] | None:
-    """The x that both curves (points, 2) reach: from the greater of their least to the less of their greatest; None if there is
-    none."""
+    """The range of x that both curves (points, 2) cover; None if there is none."""
     low, high = max(first[:, 0].min(), second[:, 0].min()), min(first[:, 0].max(), second[:, 0].max())
     return (float(low), float(high)) if low < high else None
 
 
 def reached(curve: Floats, at: Floats) -> Floats:
-    """The highest y of a curve (points, 2) at each x of ``at`` or above; its end where it reaches no such x."""
+    """The highest y of a curve (points, 2) at each x of ``at`` or above; its end where ``at`` is beyond the curve."""
     steps = np.linspace(0, 1, _BETWEEN)
     pieces = [a + steps[:, None] * (b - a) for a, b in pairwise(curve)]
     line = np.concatenate(pieces)
@@ -36,16 +34,16 @@ def reached(curve: Floats, at: Floats) -> Floats:
 
 
 def above(first: Floats, second: Floats, span: tuple[float, float]) -> float:
-    """How much higher ``first`` lies than ``second``, in the mean over the x of ``span``."""
+    """The mean of ``first`` minus ``second`` over the x in ``span``."""
     at = np.linspace(*span, _AT)
     return float((reached(first, at) - reached(second, at)).mean())
 
 
 def difference(first: Floats, second: Floats) -> tuple[Floats, tuple[float, float]] | None:
-    """:func:`above` of the x that the curves share, (S, 1 + R), and that x; None if they share none.
+    """:func:`above` on the range of x that the curves share, (S, 1 + R), and that range; None if they share none.
 
-    one, other (S, 1 + R, points, 2): of each seed the curve on the items themselves, then on R resamples of them, the same
-    for all seeds and both curves. The x that is shared is that of the seeds' mean curves, and stays what it is on resamples.
+    first, second (S, 1 + R, points, 2): the curve of each seed on the items themselves, then on R resamples, the same for all
+    seeds and both curves. The range is that of the seeds' mean curves, the same for all resamples.
     """
     span = common(first[:, 0].mean(axis=0), second[:, 0].mean(axis=0))
     if span is None:

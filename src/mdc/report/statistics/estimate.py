@@ -1,22 +1,20 @@
-"""Replicates → estimates: a number with its interval and, of a difference, its p. One rule for all (docs/statistics.md).
+"""Replicates → estimates: a number with its interval and, for a difference, its p; one rule for all (docs/statistics.md).
 
 **Three trainings (seeds) or more.** Seed s and test item i give y_si = μ + a_s + b_i + c_si, independent parts of mean
-0: what the seed does to the whole run (variance α), what is particular to the item (β), and what this seed does to this
-item (γ). The mean over S seeds and N items has the variance α/S + β/N + γ/(SN). All seeds are tested on the same items,
-so the b_i cancel in the variance of the per-seed means: E[s²] = α + γ/N. Student's t over seeds alone therefore speaks
-of other seeds on these very items. What it lacks is the variance of the mean of the seed-averaged results when other
-items are drawn, which the bootstrap over items estimates, (β + γ/S)/N. The two are added:
+0: of the seed (variance α), of the item (β), and of their interaction (γ). The mean over S seeds and N items has the variance
+α/S + β/N + γ/(SN). All seeds are tested on the same items, so the b_i cancel in the variance of the per-seed means:
+E[s²] = α + γ/N. Student's t over seeds alone therefore applies to other seeds on the same items. The missing part is the variance
+of the seed-averaged mean over draws of items, (β + γ/S)/N, which the bootstrap over items estimates. The two are added:
 
     V = s²/S + V_items,   E[V] = α/S + β/N + 2γ/(SN).
 
-Without interaction this is the variance. With interaction γ/(SN) is counted twice, and the interval errs to the wide
-side: the mean square of the interaction could be taken off once, but V could then fall below either part, and a mean
-average precision has no results of single items to take it from.
+Without interaction this is the variance. With interaction γ/(SN) is counted twice, and the interval is conservative: the mean
+square of the interaction could be subtracted once, but V could then fall below either part, and a mean average precision has no
+results of single items to compute it from.
 
-The two estimates are as sure as their numbers: S seeds, and G groups of items. Student's t with one number of degrees
-of freedom for their sum (Satterthwaite's) takes the seeds' part for surer than it is wherever an s² of few seeds comes
-out small: in tables of six true null hypotheses with three seeds it supported a false one in 8 to 17 of 100, where 5
-were promised. So each part has a quantile of its own,
+The two estimates have the degrees of freedom of S seeds, and of G groups of items. Student's t with one number of degrees of
+freedom for their sum (Satterthwaite's) is too narrow where an s² of few seeds is small by chance: in tables of six true null
+hypotheses with three seeds it supported a false one in 8 to 17 of 100, where 5 are nominal. So each part has its own quantile,
 
     half-width² = t²(S − 1) · s²/S + t²(G − 1) · V_items,
 
@@ -24,11 +22,11 @@ and p is the level at which the half-width is |difference|. In simulations (test
 5 of 100 tables of six null hypotheses hold a false verdict.
 
 **One or two seeds.** The percentile bootstrap over groups, about the value, with half-widths √(G/(G − 1)) · t(G − 1)/z
-times as long, since resamples of G groups vary too little; p is the level at which this interval ends at 0, and at
-least 2/(R + 1) of R resamples. Of one training's right or wrong answers on independent items the interval is exact.
-Both are about these checkpoints alone.
+times as long, since resamples of G groups vary too little; p is the level at which this interval ends at 0, at least 2/(R + 1)
+with R resamples. For one training's right or wrong answers on independent items the interval is exact. Both apply to these
+checkpoints only.
 
-Differences are paired by seed and by item: y_si is then a difference of two systems, and all else is the same.
+Differences are paired by seed and by item: y_si is then a difference of two systems.
 """
 
 from __future__ import annotations
@@ -45,20 +43,20 @@ from numpy.typing import ArrayLike, NDArray
 from mdc.plan.records import UserError
 from mdc.report.statistics.replicates import Replicates
 
-#: how an interval was made: exact or by a bootstrap over test items; by Student's t over seeds and items, over seeds alone or
-#: over splits; by blocks of logged steps
+#: the method of an interval: exact, or a bootstrap over test items; Student's t over seeds and items, over seeds alone or over
+#: splits; blocks of logged steps
 Kind = Literal["exact", "bootstrap", "seeds and items", "seeds", "steps", "splits"]
 Scope = Literal["checkpoints", "methods", "splits"]
 
-#: what holds where a caller names nothing else; of tables and figures, params.yaml does (protocol.statistics)
+#: defaults; tables and figures use protocol.statistics of params.yaml
 LEVEL, POWER = 0.95, 0.8
-#: fewer groups of items than this give no p: with one or two seeds, and with three or more
+#: the fewest groups of items with a p: with one or two seeds, and with three or more
 FEWEST_GROUPS, FEWEST_GROUPS_OF_SEEDS = 50, 20
 
 
 @dataclass(frozen=True)
 class Component:
-    """An estimate of a part of the variance of a mean, with the degrees of freedom of this estimate."""
+    """An estimate of a part of the variance of a mean, with its degrees of freedom."""
 
     variance: float
     df: float
@@ -66,12 +64,11 @@ class Component:
 
 @dataclass(frozen=True)
 class Estimate:
-    """``value`` with its two-sided interval ``low`` to ``high`` at ``level``; both None where nothing is known of how sure it is.
+    """``value`` with its two-sided interval ``low`` to ``high`` at ``level``, None without an interval.
 
-    ``n``: test items behind it (of steadiness: logged steps or seeds), in ``groups`` that are drawn together.
-    ``seeds``: trainings behind it. ``p``: of a difference, the two-sided p of its being 0, None if there is none.
-    ``draws``: resamples on which it is defined, None if nothing was resampled. ``of_seeds``, ``of_items``: the parts of
-    its variance, None if it has no such part."""
+    ``n``: test items (of steadiness: logged steps or seeds), in ``groups`` that are drawn together. ``seeds``: trainings.
+    ``p``: two-sided, of a difference being 0; None if there is none. ``draws``: resamples on which it is defined, None without
+    resampling. ``of_seeds``, ``of_items``: the parts of its variance, None if it has no such part."""
 
     value: float
     low: float | None
@@ -92,32 +89,31 @@ class Estimate:
 
     @property
     def se(self) -> float | None:
-        """Its standard error; None of an exact interval, or where nothing is known."""
+        """Its standard error; None for an exact interval, or if unknown."""
         return math.sqrt(sum(part.variance for part in self.parts)) if self.parts else None
 
     @property
     def df(self) -> float | None:
-        """Satterthwaite's degrees of freedom of the standard error: of the minimum detectable effect alone, which is a
-        plan and no verdict."""
+        """Satterthwaite's degrees of freedom of the standard error; used for the minimum detectable effect only."""
         return effective_df(self.parts) if self.parts else None
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of its interval, as a figure draws them: the value itself where there is none."""
+        """The ends of its interval; the value itself where there is none."""
         return self.value if self.low is None else self.low, self.value if self.high is None else self.high
 
     @property
     def scope(self) -> Scope:
-        """What it is about: these checkpoints, or the methods, of whose trainings they are a sample."""
+        """What it applies to: these checkpoints, the methods (three seeds or more), or splits."""
         return "splits" if self.kind == "splits" else "methods" if self.seeds >= 3 else "checkpoints"
 
     @property
     def few(self) -> bool:
-        """Whether its items are in too few groups for a p."""
+        """Whether it has too few groups of items for a p."""
         return self.groups is not None and self.groups < (FEWEST_GROUPS_OF_SEEDS if self.seeds >= 3 else FEWEST_GROUPS)
 
     def within(self, least: float, most: float = math.inf) -> Estimate:
-        """With an interval that ends where the number does."""
+        """With the interval cut to ``least`` … ``most``."""
         if self.low is None or self.high is None:
             return self
         return replace(self, low=max(least, self.low), high=min(most, self.high))
@@ -172,10 +168,10 @@ def over_seeds(
     level: float = LEVEL,
     contrast: bool = False,
 ) -> Estimate:
-    """Mean of one value a seed, ``per_seed`` (S,), S ≥ 2, with the interval that is described above, in the same unit.
+    """Mean of one value per seed, ``per_seed`` (S,), S ≥ 2, with the interval described above, in the same unit.
 
     ``items``: the variance over test items of the seeds' mean; without it the interval is Student's over seeds alone
-    (kind "seeds"). ``n``: test items, S if not given."""
+    (kind "seeds"). ``n``: test items, by default S."""
     values = _finite(per_seed, "seeds: values")
     count, mean = len(values), float(values.mean())
     of_seeds = Component(_variance(values, mean) / count, count - 1)
@@ -185,13 +181,13 @@ def over_seeds(
 
 
 def over_splits(differences: ArrayLike, test_over_train: float, level: float = LEVEL) -> Estimate:
-    """The mean of one difference a random split of the same items, ``differences`` (k,), k ≥ 2, with Student's t of k − 1
+    """The mean of one difference per random split of the same items, ``differences`` (k,), k ≥ 2, with Student's t of k − 1
     degrees of freedom, as Nadeau and Bengio correct it (Inference for the Generalization Error, 2003).
 
-    Splits share most of what they train on, so their differences are not independent, and their variance over k splits,
-    divided by k, is too small: it is multiplied by 1/k + n_test/n_train in place of 1/k. ``test_over_train``: items
-    tested on over items trained on, of each split; 0 gives the t interval as if splits were independent. ``p``:
-    two-sided, of the mean being 0. UserError for fewer than two, or for what is not finite.
+    Splits share most of their training items, so their differences are not independent, and their variance over k splits,
+    divided by k, is too small: it is multiplied by 1/k + n_test/n_train in place of 1/k. ``test_over_train``: n_test/n_train of
+    each split; 0 gives the t interval for independent splits. ``p``: two-sided, of the mean being 0. UserError for fewer than
+    two, or for values that are not finite.
     """
     values = _finite(differences, "splits: differences")
     k, mean = len(values), float(values.mean())
@@ -207,7 +203,7 @@ def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def _variance(values: NDArray[np.float64], about: float) -> float:
-    """Of ``values`` of this size; rounding alone makes none."""
+    """The variance of ``values``, 0 if they differ by rounding only."""
     return float(values.var(ddof=1)) if np.ptp(values) > 1e-12 * max(1.0, abs(about)) else 0.0
 
 

@@ -1,20 +1,19 @@
-"""How unsteady a training is: how far the loss and the gradient norm of one step lie from those of the steps beside it.
+"""Training stability: variation of the loss and the gradient norm from step to step.
 
-A loss falls while it is watched, so its plain standard deviation would measure how much was learnt. Everything here
-starts from pseudo-residuals instead: a logged value against the straight line through its two neighbours. They are blind
-to a level and a slope, need no bandwidth, and of independent noise around a straight trend their mean square is the
-variance without bias (Gasser, Sroka and Jennen-Steinmetz, Residual variance and residual pattern in nonlinear
-regression, Biometrika 73, 1986). What changes slowly is trend to them, so this is the noise of single steps: the batch,
-the draw of t and the masks. N: logged steps after warm-up.
+The loss falls during training, so its plain standard deviation would measure the progress. Everything here is computed from
+pseudo-residuals: a logged value minus the straight line through its two neighbours. They do not depend on level or slope, need
+no bandwidth, and their mean square is an unbiased estimate of the variance of independent noise around a straight trend
+(Gasser, Sroka and Jennen-Steinmetz, Residual variance and residual pattern in nonlinear regression, Biometrika 73, 1986). Slow
+changes are trend, so this is the noise of single steps: the batch, the draw of t and the masks. N: logged steps after warm-up.
 
 Every estimate is of one or several runs. Three seeds or more: Student's t over their values. One or two: a moving-block
-bootstrap over the logged steps (Künsch, 1989), the series closed to a circle so that its ends count as much as its middle
-(Politis and Romano, 1992), about these runs only. It gives the standard error; the interval is Student's with as many degrees
-of freedom as there are blocks beyond one for each run, because percentiles of so few blocks are too narrow.
+bootstrap over the logged steps (Künsch, 1989), circular so that the ends count as much as the middle (Politis and Romano,
+1992), about these runs only. It gives the standard error; the interval is Student's with blocks minus one degrees of freedom
+for each run, because percentiles of so few blocks are too narrow.
 
-What varies is estimated as a logarithm: its interval stays above 0, means over seeds are geometric, so the ratio of two is the
-mean ratio. A comparison is the logarithm of a ratio, which is 0 where both vary as much, so that
-:func:`mdc.report.statistics.claims.decide` takes it as it is; :func:`factors` gives it as a ratio.
+Variation is estimated as a logarithm: its interval stays above 0, and means over seeds are geometric, so the ratio of two is the
+mean ratio. A comparison is a log ratio, which is 0 where both vary equally, as :func:`mdc.report.statistics.claims.decide` needs
+it; :func:`factors` gives the ratio.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from mdc.report.statistics.estimate import over_seeds as student
 
 Floats = NDArray[np.float64]
 
-#: a residual needs a logged step on either side
+#: logged steps that a residual needs
 NEEDED = 3
-#: fewer residuals than this say nothing of their own uncertainty: two blocks of five
+#: the fewest residuals with an interval: two blocks of five
 NEEDED_FOR_INTERVAL = 10
-#: logged steps in the running median that is called the local level: enough to outvote a spike of two steps
+#: logged steps in the running median (the local level), robust to a spike of two steps
 LEVEL_WINDOW = 7
-#: so many say how much they differ from one another
+#: the fewest seeds with an interval over seeds
 SEEDS = 3
 
 
@@ -64,8 +63,7 @@ def residuals(steps: ArrayLike, values: ArrayLike) -> Floats:
 def level(values: ArrayLike, window: int = LEVEL_WINDOW) -> Floats:
     """Centred running median (N,), over fewer values at the ends, always symmetric about the point.
 
-    A median, not a mean: a spike must not lift the level that it is measured against; and of a rising or falling series
-    the symmetric median is the value itself, so a trend does not bias it.
+    A spike does not raise its own level, and a monotone trend does not bias it.
     """
     x = np.asarray(values, dtype=np.float64)
     place = np.arange(len(x))
@@ -81,7 +79,7 @@ def squares(steps: ArrayLike, values: ArrayLike) -> Floats:
 def relative_squares(steps: ArrayLike, values: ArrayLike) -> Floats:
     """(r / local level)² (N - 2,); the root of their mean is the coefficient of variation around the trend.
 
-    UserError if a level is not above 0, where a share of it has no meaning.
+    UserError if a level is not above 0.
     """
     return np.asarray((residuals(steps, values) / _positive_level(values)[1:-1]) ** 2)
 
@@ -108,11 +106,11 @@ def variation(
     level: float = LEVEL,
     against: Sequence[ArrayLike] | None = None,
 ) -> Estimate:
-    """log of (mean q)^power, q (M,) of each run; less that of ``against``, paired by seed, with ``p``.
+    """log of (mean q)^power, q (M,) of each run; minus that of ``against``, paired by seed, with ``p``.
 
-    ``power``: 1 for a variance, 0.5 for a deviation; also for one number a run, q (1,), of whose uncertainty fewer than three
-    seeds say nothing. At a step both runs of a seed saw the same batch, so both are resampled by the same blocks. UserError if
-    nothing varies, or without bounds.
+    ``power``: 1 for a variance, 0.5 for a deviation. With one number per run, q (1,), fewer than three seeds have no interval.
+    Both runs of a seed saw the same batch at a step, so both are resampled by the same blocks. UserError if nothing varies, or
+    without bounds.
     """
     series = [np.atleast_2d(np.asarray(run, dtype=np.float64)) for run in runs]
     if against is not None:
@@ -130,10 +128,10 @@ def variation(
 
 
 def share(runs: Sequence[ArrayLike], draws: int, level: float = LEVEL) -> Estimate:
-    """The mean share of logged steps that are counted, (N,) bool of each run, with an interval within 0 to 1.
+    """The mean share of logged steps that are True, (N,) bool of each run, with an interval within 0 to 1.
 
-    Neighbouring steps are alike, so an exact interval of independent steps would be too narrow. A share that never varies has
-    no interval: one without width would claim to be certain.
+    Neighbouring steps are correlated, so an exact interval for independent steps would be too narrow. A share that never varies
+    has no interval.
     """
     series = [np.atleast_2d(np.asarray(run, dtype=np.float64)) for run in runs]
     return _over_runs(series, lambda means: means[0], draws, level, contrast=False).within(0, 1)
@@ -151,13 +149,13 @@ def _over_runs(
     result = Estimate(float(np.mean(values)), None, None, sum(lengths), len(runs), kind)
     if min(lengths) < NEEDED_FOR_INTERVAL:
         return result
-    # each estimate starts from the same generator, so no number depends on which others were made before it
+    # each estimate has the same seed, so no number depends on others
     rng, variance, freedom = np.random.default_rng(0), 0.0, 0
     for run in runs:
         block = block_length(run.shape[1])
         blocks = run.shape[1] // block
         freedom += blocks - 1
-        # blocks drawn from this series vary about its own mean: too little by one part in as many as there are
+        # blocks vary about the series' own mean: Bessel's correction
         variance += float(of(_block_means(run, rng, draws, block, blocks)).var()) * blocks / (blocks - 1)
     variance /= len(runs) ** 2
     part = Component(variance if variance > 1e-20 else 0.0, freedom)  # rounding alone makes no variance
@@ -183,12 +181,12 @@ def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: in
 
 
 def factors(log: Estimate) -> Estimate:
-    """The exponential of a logarithm, whose standard error and ``p`` stay behind."""
+    """The exponential of a logarithm, without standard error and ``p``."""
     low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
     return replace(log, value=math.exp(log.value), low=low, high=high, p=None, of_seeds=None, of_items=None)
 
 
-# --- what the mathematics of the loss lets expect -------------------------------------------------------------------
+# --- expected variation ---------------------------------------------------------------------------------------------
 
 
 def mean_inverse_t(low: float, high: float, least_t: float) -> float:
@@ -204,8 +202,8 @@ def loss_variance(low: float, high: float, tokens: float, least_t: float) -> flo
 
     The loss is Σ_b (1/t_b) K_b / ``tokens``, K_b ~ Bin(L_b, t_b) of the caption's L_b tokens and ``tokens`` their sum
     over the batch. Manifests t its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
-    (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and it grows as captions get
-    shorter. Its root is the coefficient of variation, whatever a token costs.
+    (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and as captions get shorter. Its root is the
+    coefficient of variation, whatever a token costs.
     """
     # E[1/t] is at least 1, but for a rounding
     return max(0.0, mean_inverse_t(low, high, least_t) - 1) / tokens

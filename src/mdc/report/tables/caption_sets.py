@@ -1,4 +1,4 @@
-"""What Table 3 and its like tell of a system as a whole: how varied its captions are, and what model stands behind it."""
+"""Tables of whole systems for Table 3 and similar tables: the variety of captions, and the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mdc.report.caption_numbers import Captioned
 from mdc.report.frame import dataset
 from mdc.report.tables.table import Cell, Column, Row, Table
 
-#: of a whole set of captions, without an interval: key in the records → label, factor, decimals
+#: numbers of a whole set of captions, without interval: key in the records → label, factor, decimals
 SETS = {
     "vocabulary": ("different words", 1, 0),
     "distinct_1": ("distinct-1", 100, 1),
@@ -33,7 +33,7 @@ def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
 
 
 def models(results: Captioned) -> Table:
-    """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
+    """The model of each system: its size, training steps, and loss on held-out pairs."""
     systems = [(system, results.first(system)) for system in results.job.systems if not system.blind]
     known = [(system, entry) for system, entry in systems if entry.get("parameters") is not None]
     most = max((entry["parameters"]["trained"] for _, entry in known), default=0)
@@ -70,7 +70,7 @@ def models(results: Captioned) -> Table:
 
 
 def variety(results: Captioned) -> Table:
-    """Of whole sets of captions, means over seeds."""
+    """Variety of whole sets of captions, means over seeds."""
     rows = []
     for system in sorted(results.job.systems, key=lambda system: system.reference):
         cells = []

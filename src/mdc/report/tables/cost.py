@@ -1,10 +1,10 @@
-"""What trainings and captions cost, by method: parameters, operations, and the time that they took where they were made.
+"""The cost of trainings and captions, by method: parameters, operations, and measured time.
 
-Parameters are the run's own record's. Operations are those of products of matrices in one step of the run's objective, forward
-and backward, counted without numbers (:mod:`mdc.training.memory`) at the mean length of its corpus's captions. Both are the
-same wherever they are counted. Times are not: they are what host files say, and the files that hold them are rebuilt by no check.
+Parameters are from the run's record. Operations are those of matrix products in one step of the run's objective, forward and
+backward, counted on fake tensors (:mod:`mdc.training.memory`) at the mean length of its corpus's captions. Both are the same on
+every machine. Times are not: they are from host files, and no check rebuilds the files with times.
 
-On a CPU a time is of its cores, so that it says little of what else the machine did. Of a GPU it is wall time.
+A CPU time is processor time, which depends little on other load of the machine. A GPU time is wall time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHOWN = {
     "job": "shown_captions.CostJob",
 }
 
-#: what is counted: key → what it is called
+#: what is counted: key → label
 _COUNTED = {
     "parameters": "Parameters",
     "encoder_parameters": "Encoder parameters",
@@ -50,8 +50,8 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class Timing:
-    """What a system took: ``value`` in seconds, a mean over ``seeds``, of ``n`` runs or captions, ``of`` what: a key of
-    ``_OF``. ``machines``: where."""
+    """The time of a system: ``value`` in seconds of ``of`` (a key of ``_OF``), the mean over ``seeds``; ``n``: runs or
+    captions."""
 
     system: System
     value: float
@@ -88,13 +88,13 @@ def make(job: CostJob, manifests: Manifests, out: Path) -> None:
 
 
 def _number(system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None) -> Number:
-    # nothing is known of how sure it is: counts are exact, and times of one machine say nothing of others
+    # no interval: counts are exact, and times of one machine do not apply to others
     estimate = Estimate(value, None, None, n or seeds, seeds, "seeds")
     return Number(system, key, label, "cost", unit, estimate)
 
 
 def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, int]:
-    """Of a system's first run, which all its seeds are like."""
+    """The counts of a system's first run; its other seeds have the same."""
     from mdc.models.text import Vocabulary
     from mdc.training.memory import captions_like, operations
 
@@ -116,7 +116,7 @@ def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, in
 
 
 def _host(job: CostJob, manifests: Manifests, name: str) -> dict[str, Any]:
-    """What the host file beside a record says, nothing if there is none, or it is another record's."""
+    """The host file beside a record, empty if there is none, or if it belongs to another record."""
     record_of(job, manifests, name)
     path = path_of(job, manifests, name)
     host = read_json(path.with_name(HOST)) if path.with_name(HOST).is_file() else {}
@@ -124,7 +124,7 @@ def _host(job: CostJob, manifests: Manifests, name: str) -> dict[str, Any]:
 
 
 def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None:
-    """A run's time, or that of one caption; the mean over the seeds of which it is known, on a GPU if one of them was on one."""
+    """The time of a run, or of one caption: the mean over seeds with a time, on GPUs only if one of them ran on a GPU."""
     measured: list[tuple[bool, float, int, str]] = []
     for name in system.records:
         host = _host(job, manifests, name)
@@ -133,7 +133,7 @@ def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None
             timed = host.get("writing", {}).get(system.system, {})
             n = int(timed.get("captions", 1))
             times = 1 / n
-        else:  # the first process's, and the others did as much
+        else:  # the first process's, times the number of processes
             timed, n, times = host, 1, record_of(job, manifests, name)["config"]["recipe"]["processes"]
         if (seconds := timed.get("seconds" if on_gpu else "processor_seconds")) is not None:
             machine = host["device"] if on_gpu else host.get("processor", "unknown")
@@ -151,8 +151,8 @@ def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None
 
 
 def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
-    """By what the values are divided, and what they are then called: the largest unit, each a thousand of the one before, of
-    which the greatest value is one or more."""
+    """Divisor and name of the values' unit: the largest unit (each a thousand of the one before) in which the greatest value is
+    at least 1."""
     greatest = max(values, default=0)
     place = max((n for n in range(len(names)) if greatest >= 1000**n), default=0)
     return 1000.0**place, names[place]
@@ -200,7 +200,7 @@ def _block(system: System) -> str:
     return f"{system.backbone.key}/{system.corpus.key if system.corpus else ''}"
 
 
-#: what a time may be of: how a heading names it, and what stands below
+#: kind of time → its name in a heading, and its note
 _OF = {
     "core": (
         "core",

@@ -39,7 +39,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
 
 
 def main_table(probing: Results) -> Table:
-    """A row a name of systems; one without a corpus shows its numbers under every corpus."""
+    """A row for each system name; one without a corpus has its numbers under every corpus."""
     by_name: dict[str, dict[str | None, System]] = {}
     for system in probing.job.systems:
         row = by_name.setdefault(words.method(system), {})

@@ -1,4 +1,4 @@
-"""What encoders know, by head of probe: one row per method, one column per head with its mean over probes; then each head."""
+"""Probe results by head: one row per method, one column per head with its mean over probes; then a table for each head."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN = {
     "job": "shown.ProbingJob",
 }
 
-#: how scores decide in zero-shot classification → the column
+#: kind of score in zero-shot classification → its column
 _SHOWN_ZERO_SHOT = {"own": "Zero-shot", "debiased": "Zero-shot, debiased"}
 
 
@@ -47,7 +47,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
 
 
 def _zero_shot(job: ProbingJob, manifests: Manifests) -> ZeroShot | None:
-    """What the rows find zero-shot, as its own table has it."""
+    """The zero-shot results of the rows, as in the zero-shot table."""
     if job.zero_shot is None:
         return None
     no_claims: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_metric": "average"}
@@ -56,7 +56,7 @@ def _zero_shot(job: ProbingJob, manifests: Manifests) -> ZeroShot | None:
 
 
 def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroShot | None) -> Table:
-    """The mean over probes, or the one probe, a column each of ``by_head``; then that of what is found ``zero_shot``."""
+    """The mean over probes, or the one probe: a column for each of ``by_head``; then zero-shot classification."""
     columns = [Column(_capital(head), note=results.metric[results.overall]) for head in by_head]
     more: dict[tuple[str, str, str], Cell] = {}
     zero_shot_notes = []
@@ -104,7 +104,7 @@ def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroSho
 
 
 def _beside(levels: list[Row], count: int, zero_shot: ZeroShot | None) -> list[Row]:
-    """The rows of what guessing reaches, of ``count`` heads and of zero-shot classification."""
+    """The rows of chance, for ``count`` heads and zero-shot classification."""
     if zero_shot is None:
         return levels
     more = comparisons.levels(zero_shot, 2, len(_SHOWN_ZERO_SHOT), [zero_shot.overall])
@@ -124,7 +124,7 @@ def _probes(results: Results, head: str, systems: Sequence[System]) -> Table:
 
 
 def _names(system: System) -> tuple[str, str]:
-    """A row's labels, without its head."""
+    """A row's labels, without the head."""
     return dataset(system), words.method(system).replace(f" · {system.estimator}", "")
 
 

@@ -1,8 +1,7 @@
-"""Tables 6 to 8: how the models of a backbone were trained, read from the resolved configurations of the runs.
+"""Tables 6 to 8: the recipes of a backbone's models, from the resolved configurations of the runs.
 
-One column a corpus. A row holds what the ranked methods have in common; where some differ, as ARC with ViT-L/14 on CC12M
-clips its gradients (paper, Table 8), they have a row of their own. Methods that are shown but not ranked (CLIP-LB) stand
-in a note.
+One column for each corpus. A row has the common value of the ranked methods. Methods that differ have a row of their own, as ARC
+with ViT-L/14 on CC12M, which clips gradients (paper, Table 8). Methods that are shown but not ranked (CLIP-LB) are in a note.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def scientific(value: float) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
-#: the paper's rows in its order: what each is called, the run's value, how it is written
+#: the paper's rows in its order: label, key of the recipe, format
 ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("optimizer", "optimizer", str),
     ("base lr", "lr", scientific),
@@ -82,12 +81,12 @@ def _text(run: RecipeRun, key: str, shown: Callable[[Any], str]) -> str:
 
 
 def _usual(texts: Sequence[str]) -> str:
-    """What most runs have, the first of equals; nothing if there is no run."""
+    """The most common value, the first of equals; ``NOTHING`` without runs."""
     return Counter(texts).most_common(1)[0][0] if texts else NOTHING
 
 
 def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
-    """(what, its value in each corpus, …) from the ranked runs of each corpus. A row of nothing is left out."""
+    """(label, value for each corpus, …) from the ranked runs of each corpus, without empty rows."""
     lines = []
     for name, key, shown in ROWS:
         texts_by_corpus = [[_text(run, key, shown) for run in runs] for runs in corpora]
@@ -104,12 +103,12 @@ def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
 
 
 def _who(runs: Sequence[RecipeRun]) -> str:
-    """Who differs: one method alone by its objective's short name, if it has one, several by theirs."""
+    """The names of the methods that differ: a single one by its objective's short name, if it has one."""
     return _SHORT.get(runs[0].objective, runs[0].label) if len(runs) == 1 else ", ".join(run.label for run in runs)
 
 
 def notes(corpora: Sequence[Sequence[RecipeRun]]) -> list[str]:
-    """How each method that is not ranked differs from what its corpus's others have in common."""
+    """The differences of each method that is not ranked to the ranked ones of its corpus."""
     lines: dict[str, None] = {}
     for runs in corpora:
         for run in (run for run in runs if not run.ranked):

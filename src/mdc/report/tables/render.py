@@ -1,4 +1,4 @@
-"""Tables written as csv, Markdown, HTML and LaTeX; the templates decide what the last three look like."""
+"""Tables as csv, and by templates as Markdown, HTML and LaTeX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdc.plan.records import UserError, write_text
 from mdc.report.csv_file import write_csv as write_rows
 from mdc.report.tables.table import Table
 
-#: files below the package that decide what is written here: fingerprints of whoever imports this module cover them
+#: files of the package that the output depends on: part of the fingerprint of every importing module
 DATA_FILES = (
     "report/templates/style.css",
     "report/templates/captions.html.j2",
@@ -22,7 +22,7 @@ DATA_FILES = (
     "report/templates/table.md.j2",
     "report/templates/table.tex.j2",
 )
-#: the delimiters of a LaTeX template, which is full of braces and per cent signs
+#: the delimiters of a LaTeX template
 _LATEX: dict[str, Any] = {
     "block_start_string": r"\BLOCK{",
     "block_end_string": "}",
@@ -34,7 +34,7 @@ _LATEX: dict[str, Any] = {
 
 
 def write_csv(table: Table, path: str | Path, constant: Mapping[str, str] | None = None) -> None:
-    """Labels and rounded numbers only, lower-case label headings; ``constant`` columns are added at the end."""
+    """Labels (lower-case headings) and rounded numbers; ``constant`` columns are added at the end."""
     extra = dict(constant or {})
     columns = [label.lower() for label in table.labels] + [column.name for column in table.columns] + list(extra)
     if len(set(columns)) != len(columns):
@@ -54,7 +54,7 @@ def write_pages(tables: Sequence[Table], out: Path, name: str) -> None:
 
 
 def write_page(path: str | Path, template: str, **values: Any) -> None:
-    """A page of its template; of HTML, all text is escaped."""
+    """Write a page from its template; HTML is escaped."""
     write_text(
         path, _environment(template.removesuffix(".j2").rpartition(".")[2]).get_template(template).render(values)
     )
@@ -76,12 +76,12 @@ def _environment(kind: str) -> Environment:
 
 
 def escape_markdown(text: str) -> str:
-    """``text`` with a backslash before every letter that Markdown would take for markup."""
+    """``text`` with a backslash before every character that is markup in Markdown."""
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
 
 
 def escape_latex(text: str) -> str:
-    """``text`` as LaTeX sets it, letter by letter, with the few letters beyond ASCII that our words use."""
+    """``text`` escaped for LaTeX, with the few characters beyond ASCII that occur in tables."""
     return text.translate(_TEX)
 
 

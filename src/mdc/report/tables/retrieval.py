@@ -1,4 +1,4 @@
-"""The retrieval table: which caption of the held-out ones scores highest with an image, and which image with a caption."""
+"""The retrieval table: recall of captions by image and of images by caption, among held-out pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = {
 
 def make(job: RetrievalTableJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
-    # there is no average: what is claimed is of the first answer to an image
+    # no average: claims are about R@1 of captions
     results = Retrieval(job.model_copy(update={"primary_metric": "text_1"}), manifests, averages=False)
     body = [*comparisons.rows(results, job.systems, ""), *comparisons.levels(results)]
     main = comparisons.level_table(
@@ -47,7 +47,7 @@ def make(job: RetrievalTableJob, manifests: Manifests, out: Path) -> None:
 
 
 def _too_long(results: Retrieval) -> list[str]:
-    """How many held-out pairs were passed over, since their captions are longer than the context; a run's are its corpus's."""
+    """The numbers of held-out pairs left out because their captions are longer than the context, by corpus or model."""
     counts = {
         system.corpus.label if system.corpus else system.method.label: results.first(system)["too_long"]
         for system in results.job.systems

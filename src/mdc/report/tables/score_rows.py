@@ -1,4 +1,4 @@
-"""What Table 2, the retrieval table and that of zero-shot classification share: notes, and their files."""
+"""What Table 2, the retrieval table and the zero-shot table share: notes and output files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdc.report.zero_shot import ZeroShot
 
 
 def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:
-    """What each estimator is, a sentence each."""
+    """One sentence for each estimator."""
     by_name: dict[str, list[str]] = {}
     for system in systems:
         if system.shown == "own" and not system.per_token and system.weights in (None, "last"):
@@ -27,7 +27,7 @@ def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:
 
 
 def alpha_notes(results: Choices | Retrieval) -> str:
-    """How α was chosen, a clause, and which α each row of sums has, a seed each."""
+    """How α is chosen, and the α of each row of sums, one for each seed."""
     weights = ", ".join(f"{alpha:g}" for alpha in results.job.language_prior_weights)
     chosen = [
         f"{system.method.label.partition(' · own')[0]} {' '.join(f'{alpha:g}' for alpha in results.alpha[system.key])}"
@@ -42,7 +42,7 @@ def alpha_notes(results: Choices | Retrieval) -> str:
 
 
 def write(results: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
-    """The files that these tables have: all rows in the paper's layout and tidy, the comparisons, and the pages."""
+    """Write the files of a table: all rows in the paper's layout and tidy, the comparisons, and the pages."""
     systems = results.job.systems
     labels = {s.key: (s.weights or "", "token" if s.per_token else "caption", s.shown) for s in systems}
     rows = zip(systems, comparisons.rows(results, systems), strict=True)

@@ -1,4 +1,4 @@
-"""A rectangular table of numbers with intervals, as data: what it holds, and which numbers stand out in it."""
+"""A table of numbers with intervals, as data, and the marks of its best numbers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ Mark = Literal["best", "second", "grey"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, its 95 % interval, how it is marked, a short remark (a verdict, a published value), and the ``decimals``
-    that it is shown with."""
+    """A number, its interval, its mark, a short note (such as a published value), and its ``decimals``."""
 
     value: float | None
     low: float | None = None
@@ -42,7 +41,7 @@ def number_cell(number: Number) -> Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note`` stands small below it.
+    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note``: small, below the label.
 
     ``full``: its name in csv and Markdown, which have no headings over several columns (default: ``label``).
     """
@@ -54,7 +53,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        """What tells it from the other columns where groups are not shown."""
+        """Its unique name, where groups are not shown."""
         return self.full or self.label
 
 
@@ -100,11 +99,11 @@ class Table:
         return self._text(cell, cell.value)
 
     def shown(self, cell: Cell) -> str:
-        """The number as readers see it, with a minus sign as printers set it."""
+        """The number with a typographic minus sign."""
         return self._signed(cell, cell.value)
 
     def interval(self, cell: Cell) -> str:
-        """``[low, high]``, or nothing where there is no interval, or none that says anything."""
+        """``[low, high]``, empty without an interval."""
         if cell.low is None or cell.high is None:
             return ""
         return f"[{self._signed(cell, cell.low)}, {self._signed(cell, cell.high)}]"
@@ -117,8 +116,8 @@ class Table:
         return "" if value is None else f"{round(float(value), cell.decimals) + 0.0:{sign}.{cell.decimals}f}"
 
     def groups(self) -> list[tuple[str, int, int]]:
-        """The headings over several columns, unnamed ones included, each with its first column, counted from 1, and their
-        number; none if no column has one."""
+        """The headings over columns, unnamed ones included: (heading, first column from 1, number of columns); none if all are
+        unnamed."""
         places = itertools.groupby(range(len(self.columns)), key=lambda place: self.columns[place].group)
         headings = [(label, list(members)) for label, members in places]
         named = any(label for label, _ in headings)
@@ -135,8 +134,8 @@ class Table:
 def rank(values: Sequence[float | None], ranked: Sequence[bool]) -> list[Mark | None]:
     """Marks for one column of one block: the highest value ``best``, the next ``second``, unranked rows ``grey``.
 
-    Compared as shown, that is after rounding, so equal-looking numbers are marked alike. After two or more best there
-    is no second; one ranked number alone gets no mark, nor do several that are all equal; None gets none.
+    Compared after rounding, so equal-looking numbers are marked alike. After two or more best there is no second. A single ranked
+    number, ranked numbers that are all equal, and None get no mark.
     """
     shown = [None if value is None else round(value, 1) for value in values]
     field = [value for value, counts in zip(shown, ranked, strict=True) if counts and value is not None]
@@ -155,7 +154,7 @@ def mark_rows(rows: Sequence[Row]) -> list[Row]:
     chosen = [row for row in rows if not row.reference]
     columns = zip(*(row.cells for row in chosen), strict=True)
     marks = [rank([cell.value for cell in column], [row.ranked for row in chosen]) for column in columns]
-    # a column's marks one for each row, turned into a row's marks one for each column
+    # transposed: the marks of each row
     by_row = zip(*marks, strict=True)
 
     def marked(row: Row) -> Row:

@@ -1,4 +1,4 @@
-"""Table 1, linear probing: a row a system, a column a benchmark and their average, with what training added."""
+"""Table 1, linear probing: one row per system, one column per benchmark and their average, with the gain over the control."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def main_table(probing: Results) -> Table:
 
 
 def headline(numbers: Iterable[Number], label: str) -> dict[str, dict[str, float]]:
-    """What `dvc metrics` shows: of each system with a control its Average (or its one probe) in per cent and its gain
-    in points."""
+    """The numbers of `dvc metrics`: for each system with a control its Average (or single probe) in per cent and its gain in
+    points."""
     return {
         number.system.key: {"average": round(number.value, DECIMALS), "gain": round(number.gain.value, DECIMALS)}
         for number in numbers

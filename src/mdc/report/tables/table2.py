@@ -1,4 +1,4 @@
-"""Table 2, compositionality: how often a model's score prefers the right caption, and what language alone can do."""
+"""Table 2, compositionality: how often a model's score prefers the right caption, with mismatched-image and no-image controls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make(job: ChoiceTableJob, manifests: Manifests, out: Path) -> None:
 
 
 def _main(results: Choices) -> list[Table]:
-    """The paper's rows and ours by sums, then by means a token, each with the rule that shorter wins and with chance."""
+    """The paper's rows and ours by sums, then by per-token means, each with the shortest-caption rule and chance."""
     job = results.job
     every = [system for system in job.systems if system.shown == "own"]
     shorter = [system for system in job.systems if system.shown == "shorter"]
@@ -85,7 +85,7 @@ _WEIGHTS = {"last": "", "best": ", best validation checkpoint"}
 
 
 def _blind(results: Choices) -> Table:
-    """Every model beside itself with other images, with none, and with its blind score taken off."""
+    """Every model beside its mismatched-image and no-image controls, and with the language prior subtracted."""
     job = results.job
     grouped: dict[object, list[ScoredSystem]] = {}
     for s in job.systems:
@@ -107,11 +107,11 @@ def _blind(results: Choices) -> Table:
     )
 
 
-# --- with and without the items that no model can answer, or that this vocabulary cannot --------------------------------
+# --- with and without items with equal options or unseen tokens ---------------------------------------------------------
 
 
 def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
-    """Columns of which some items do not count, with and without them; all columns as csv lines."""
+    """Columns with such items, with and without them; all columns as csv lines."""
     job = results.job
     own = [s for s in job.systems if s.shown == "own" and not s.per_token]
     alone: dict[str, Any] = {
@@ -125,7 +125,7 @@ def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
     heads: list[Column] = []
     for kept in KEPT:
-        # of a column that some items of two images or more are left of in every seed, which an interval needs
+        # an interval needs items of at least two images in every seed
         wanted = [
             c
             for c in job.columns
@@ -166,7 +166,7 @@ def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
 
 
 def _left(results: Choices, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
-    """How many items of a column count for a system, and whether they are of two images or more in every seed."""
+    """How many items of a column count for a system, and whether they have at least two images in every seed."""
     seeds = [results.chosen(system, seed, column, kept) for seed in range(len(system.records))]
     images = [{scored_set.images[n] for _, scored_set, numbers in chosen for n in numbers} for chosen in seeds]
     samples = sum(len(numbers) for _, _, numbers in seeds[0])
@@ -174,7 +174,7 @@ def _left(results: Choices, system: ScoredSystem, column: ShownColumn, kept: str
 
 
 def _too_long(results: Choices, name: str) -> list[str]:
-    """How many items of a set were left out of which rows, since they are longer than the model's context."""
+    """The numbers of items of a set that are longer than the context, with their rows."""
     rows: dict[int, list[str]] = {}
     for system in results.job.systems:
         record = results.first(system)["sets"].get(name)
@@ -200,7 +200,7 @@ _PAIRS = (
 
 
 def _set_notes(results: Choices) -> list[str]:
-    """How the sets were made, and what was left out or counted."""
+    """Notes on the sets: how they were made, and which items were left out."""
     job, record = results.job, results.first(results.job.systems[0])
     labels = {one_set.key: one_set.label for one_set in job.sets}
     notes = []
@@ -238,8 +238,8 @@ def _set_notes(results: Choices) -> list[str]:
 
 
 def _errors(results: Choices) -> Iterator[Cells]:
-    """Csv lines of the right captions, all columns and seeds together, in nats per caption: of every row of sums; of those that
-    are blind only where masks are drawn, because no other has an error.
+    """Csv lines of the right captions, all columns and seeds together, in nats per caption: of every row of sums, controls only
+    where masks are drawn.
 
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """

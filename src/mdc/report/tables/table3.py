@@ -1,5 +1,4 @@
-"""Table 3, captioning, and MC-Diffusion's tables: captions against references, against their images, and against the truth where
-it is known."""
+"""Table 3, captioning, and MC-Diffusion's tables: captions compared with references, images, and the truth where it is known."""
 
 from __future__ import annotations
 
@@ -134,7 +133,7 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(results)), head)
 
 
-#: of a system, in the csv file of levels
+#: attributes of a system in the csv file of levels
 _MORE = ("length", "decoding", "tuned", "weights", "blind")
 
 
@@ -147,14 +146,14 @@ def _table(
     others: Sequence[str] = (),
     marked: bool = True,
 ) -> Table:
-    """A row a system, and for each dataset the ``columns``; one that is not available is an empty column with a note.
+    """One row for each system, and ``columns`` for each dataset; a column that is not available is empty, with a note.
 
-    ``others``: rows without numbers. ``marked``: the highest numbers are the best.
+    ``others``: rows without numbers. ``marked``: whether the best numbers are marked.
     """
     cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
     contests = {contest.label for contest in results.job.contests}
     rows = []
-    systems: dict[str, CaptionedSystem] = {}  # each on the first dataset that it captions; the floors last
+    systems: dict[str, CaptionedSystem] = {}  # each on the first dataset that it captions; baselines last
     for system in sorted(results.job.systems, key=lambda system: system.reference):
         systems.setdefault(system.system, system)
     for name, first in systems.items():
@@ -199,7 +198,7 @@ _CHAIR_NOTE = (
 
 
 def _objects(job: CaptionTableJob, manifests: Manifests, results: Captioned) -> list[Table]:
-    """CHAIR of the datasets whose images' objects are known; none if there is no such dataset."""
+    """CHAIR on datasets with known objects; empty if there is none."""
     known = [key for key, note in _chair_notes(results).items() if not note]
     if not known:
         return []
@@ -212,14 +211,14 @@ def _objects(job: CaptionTableJob, manifests: Manifests, results: Captioned) -> 
 
 
 def _chair_notes(results: Captioned) -> dict[str, str]:
-    """Of each dataset that asks for CHAIR, why it is not measured; "" if it is."""
+    """For each dataset with CHAIR: why it is not measured; "" if it is."""
     first = {s.corpus.key: results.records[s.records[0]] for s in results.job.systems if s.corpus is not None}
     entries = {key: record.get("objects") for key, record in first.items()}
     return {key: str(entry["note"]) for key, entry in entries.items() if entry is not None}
 
 
 def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
-    """How often each system was chosen in a contest, as lines beside those of its metrics."""
+    """How often each system was chosen in a contest, as levels."""
     for name, share in choice.share.items():
         beside = results.number(f"{choice.contest.dataset}/{name}", results.measures[-1])
         system = beside.system
@@ -240,7 +239,7 @@ def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
 
 
 def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
-    """How the answers of the judge ended, and how often each letter was chosen."""
+    """The judge's answers by status, and how often each letter was chosen."""
     rows = []
     letters = max((list(choice.letters) for choice in choices), key=len)
     for choice in choices:
@@ -288,7 +287,7 @@ def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
 
 
 def _choice_notes(results: Captioned) -> list[str]:
-    """Which system is the best on other images, by the mean over seeds of the metric that is claimed."""
+    """The best system on the images for model selection, by the mean over seeds of the primary metric."""
     choose, column = results.job.choose, results.job.primary_metric
     if choose is None or column in results.missing:
         return []
@@ -300,7 +299,7 @@ def _choice_notes(results: Captioned) -> list[str]:
         means[system] = 100 * float(np.mean([item.value for item in items if item is not None]))
     runs = {system.system: tuple(system.runs) for system in results.job.systems}
     labels = {system.system: label_of(system) for system in results.job.systems}
-    best: dict[tuple[str, ...], str] = {}  # of each training: a mask rate is trained for, and its scale is chosen
+    best: dict[tuple[str, ...], str] = {}  # for each training: its guidance scale is chosen
     for name, mean in means.items():
         training = runs.get(name, (name,))
         if training not in best or mean > means[best[training]]:
@@ -311,7 +310,7 @@ def _choice_notes(results: Captioned) -> list[str]:
 
 
 def _contest_notes(results: Captioned, choices: Sequence[Judged]) -> Iterator[str]:
-    """A line a contest; where its systems are not the same on every dataset, a line each, with the datasets' names."""
+    """One line for each contest, or for each set of systems where they differ between datasets."""
     names = {system.system: system.method.label for system in results.job.systems}
     among: dict[str, dict[str, list[str]]] = {}
     for contest in (choice.contest for choice in choices):

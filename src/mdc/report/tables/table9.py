@@ -1,4 +1,4 @@
-"""Table 9: the licences of all datasets, as the registry says them, beside what the paper prints."""
+"""Table 9: the licences of all datasets from the registry, beside those printed in the paper."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _long(entry: Licence) -> dict[str, Any]:
 
 
 def _table(entries: Sequence[Licence], scale_label: str) -> Table:
-    """One row a dataset; what its own page says stands below, by number."""
+    """One row for each dataset, with a numbered note of its own page's licence."""
     rows, notes = [], []
     for number, entry in enumerate(entries, 1):
         name, others = entry.paper_label or entry.label, "" if entry.paper_label else " *"

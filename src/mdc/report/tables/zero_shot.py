@@ -1,4 +1,4 @@
-"""The table of zero-shot classification: which class's caption scores highest with an image."""
+"""The table of zero-shot classification: an image's class is the one whose caption scores highest."""
 
 from __future__ import annotations
 

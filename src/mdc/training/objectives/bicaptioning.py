@@ -1,7 +1,7 @@
 """The objective ``bicaptioning``: one decoder predicts a caption from left to right, another from right to left (VirTex).
 
-Each has half the layers of ARC's; they share embeddings and output layer. The loss is the mean of both. Captions are scored and
-written by the first.
+Each has half the layers of ARC's; they share embeddings and output layer. The loss is the mean of both. The first scores and
+decodes captions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The objective ``complementary``: each caption twice on one pass of the encoder, masked and with the complement masked (LaViDa).
+"""The objective ``complementary``: each caption twice per encoder pass, with a mask and with its complement (LaViDa).
 
-Of t ~ U[0, 1] one version has the share t of its tokens masked, the other exactly the rest, so that every token is learnt at
-every step. Each version weighs its tokens as MDC does, by one over its own share, and the loss is half their sum: an antithetic
-estimate of what ``masked`` with ``t_range: [0, 1]`` has.
+With t ~ U[0, 1] one version has the share t of its tokens masked, the other exactly the rest, so every token is supervised at
+every step. Tokens are weighted as in MDC, by one over the version's share, and the loss is half the sum: an antithetic estimate
+of the loss of ``masked`` with ``t_range: [0, 1]``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The objective ``contrastive``: each image must pick its caption from the batch, each caption its image (CLIP, OpenCLIP)."""
+"""The objective ``contrastive``: softmax over the batch, image to caption and caption to image (CLIP, OpenCLIP)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mdc.training.passes import Passes
 def contrastive_loss(
     image: Tensor, text: Tensor, scale: Tensor, captions: Tensor | None = None, rows: range | None = None
 ) -> Tensor:
-    """Mean of the two cross-entropies over a batch, a scalar in nats; with ``rows``, what these rows' images and
-    captions add to it: the parts of a batch sum to its loss.
+    """Mean of the two cross-entropies over a batch, a scalar in nats; with ``rows``, the contribution of these rows' images and
+    captions: the parts of a batch sum to its loss.
 
-    image, text (B, E) unit rows; scale a scalar factor; captions (B,) int64, equal numbers for equal captions: such
-    pairs are no negatives of each other and leave each other's softmax. None masks nothing.
+    image, text (B, E) unit rows; scale a scalar factor; captions (B,) int64, equal numbers for equal captions: such pairs are no
+    negatives of each other. None masks nothing.
     """
     if rows is None or len(rows) == len(image):
         logits = _masked(scale * image @ text.t(), captions, slice(None))
@@ -49,7 +49,7 @@ def _masked(logits: Tensor, captions: Tensor | None, rows: slice) -> Tensor:
 
 
 def duplicate_share(captions: Tensor) -> Tensor:
-    """Share of a batch's samples (B,) whose caption stands more than once in it, a scalar."""
+    """Share of a batch's samples (B,) whose caption occurs more than once in it, a scalar."""
     return ((captions[:, None] == captions[None, :]).sum(dim=1) > 1).to(torch.float32).mean()
 
 
@@ -71,14 +71,14 @@ class Prepared(NamedTuple):
 
 
 class ContrastiveObjective:
-    """CLIP and CLIP-LB: the loss of the whole global batch, in however many parts it is computed (as GradCache does it).
+    """CLIP and CLIP-LB: the loss of the whole global batch, whatever the number of parts (as GradCache).
 
-    All micro-batches are embedded without a graph, then the processes hand each other their embeddings. Each takes the
-    part of the loss that belongs to its own images and captions, against everyone's; the gradient of an embedding is
-    the sum of what all parts say about it. Then each micro-batch is embedded again with a graph, through which its part of that
-    gradient is pushed. Exact, since nothing is random. A single micro-batch keeps its graph from the first time.
+    All micro-batches are embedded without a graph, then processes exchange embeddings. Each computes the loss of its own images
+    and captions against everyone's; an embedding's gradient is the sum over processes. Then each micro-batch is embedded again
+    with a graph, and its part of the gradient is backpropagated. Exact, since nothing is random. A single micro-batch is
+    embedded once.
 
-    Where ``duplicate_share`` is above the protocol's limit, equal captions leave each other's negatives.
+    Where ``duplicate_share`` is above the protocol's limit, equal captions are no negatives of each other.
     """
 
     def __init__(self, model: Contrastive, setup: Setup) -> None:
@@ -116,8 +116,8 @@ class ContrastiveObjective:
     def _gradients(
         self, image: Tensor, text: Tensor, scale: Tensor, captions: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The global batch's loss, and its gradients in this process's embeddings image and text (b, E) each, and in the scale
-        what the own part of the loss says; the gradients times the number of processes, as ``passes`` wants them."""
+        """The global batch's loss, its gradients for this process's embeddings image and text (b, E), and the own part's
+        gradient for the scale; gradients times the number of processes, as ``passes`` needs them."""
         image, text = (self.group.gather(side).requires_grad_() for side in (image, text))
         own = self.group.own_rows(len(image))
         loss = contrastive_loss(image, text, scale.requires_grad_(), captions if self.mask_duplicates else None, own)

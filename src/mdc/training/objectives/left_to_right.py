@@ -1,4 +1,4 @@
-"""What a model that writes from left to right, or from right to left, is taught of a caption."""
+"""The supervision of autoregressive models, left to right or right to left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdc.training.objectives.captioning import Supervision
 def supervise(batch: CaptionBatch, global_batch: int = 0, reverse: bool = False) -> Supervision:
     """Position i predicts token i + 1, up to EOT; mean over the valid tokens of the global batch (CapPa, OpenCLIP).
 
-    ``reverse``: of the sequence whose pieces stand from right to left (:func:`right_to_left`).
+    ``reverse``: of the sequence whose BPE tokens are reversed (:func:`right_to_left`).
     """
     tokens = right_to_left(batch.tokens, batch.lengths) if reverse else batch.tokens
     positions = torch.arange(tokens.shape[1], device=tokens.device)

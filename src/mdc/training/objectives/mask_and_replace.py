@@ -43,8 +43,8 @@ class Noised(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A micro-batch: images as the batch has them, captions, which vectors of the condition are lost, (b, M) bool or None, and
-    of each of the b·L places what weighs how much in its bound and in the auxiliary term, (b·L,) float32."""
+    """A micro-batch: images as the batch has them; captions; ``lost`` (b, M) bool or None: dropped vectors of the condition;
+    and the weights of each of the b·L places in the bound and in the auxiliary term, (b·L,) float32."""
 
     images: Tensor
     noised: Noised
@@ -63,7 +63,7 @@ class MaskAndReplace:
         self.passes = Passes(model, self._sums, setup.group)
 
     def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
-        """The batch's captions with the noise that comes with it."""
+        """The batch's captions with its noise."""
         assert batch.replacement is not None
         places = slice(1, 1 + self.length)
         x0 = self.model.class_of(batch.tokens[:, places])
@@ -85,7 +85,7 @@ class MaskAndReplace:
         ]
 
     def part(self, images: Tensor, noised: Noised, where: Tensor | None = None) -> Part:
-        """A micro-batch of noised captions; ``where``: which vectors of the condition are lost."""
+        """A micro-batch of noised captions; ``where``: the dropped vectors of the condition."""
         steps, times = self.schedule.steps, noised.t
         weights = bound_weights(noised.x0, noised.x_t, times - 1, times, self.schedule).flat()
         surprise = (self.auxiliary * steps * (2 - times / steps))[:, None].expand(noised.x0.shape).flatten()
@@ -104,7 +104,7 @@ class MaskAndReplace:
 
     @torch.no_grad()
     def evaluate(self, prepared: list[Part]) -> tuple[Tensor, Tensor]:
-        """The bound alone, in nats a place, with the whole condition."""
+        """The bound alone, in nats per place, with the whole condition."""
         (part,) = prepared
         _, bound = self._sums(part)
         return bound, torch.tensor(float(part.noised.x0.numel()))
@@ -113,7 +113,7 @@ class MaskAndReplace:
         pass
 
     def _sums(self, part: Part) -> tuple[Tensor, Tensor]:
-        """The loss, which is the bound and the auxiliary term, and the bound alone, each summed over all places, in nats."""
+        """The loss (bound plus auxiliary term) and the bound, each summed over all places, in nats."""
         images, noised = part.images, part.noised
         with autocast(images.device, self.precision):
             condition = self.model.encoder.prepared(images)
@@ -131,8 +131,8 @@ class MaskAndReplace:
 
 
 def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
-    """Which vectors of each sample's condition are lost, (B, M) bool. ``draws`` (B, 1 + M) in [0, 1): of the sample, and of each
-    vector; without a ``mask_rate`` a sample that is degraded loses all of them."""
+    """Which vectors of each sample's condition are dropped, (B, M) bool. ``draws`` (B, 1 + M) in [0, 1): one for the sample,
+    one for each vector; without a ``mask_rate`` a degraded sample loses all."""
     chosen = draws[:, :1] < degraded
     each = draws[:, 1:] < mask_rate if mask_rate is not None else torch.ones_like(draws[:, 1:], dtype=torch.bool)
     return chosen & each
@@ -148,7 +148,7 @@ def build_objective(
 ) -> MaskAndReplace:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
 
-    ``length``: places of a caption, which the model keeps; None if it has one already. ``auxiliary``: λ of the recipe.
+    ``length``: places of a caption, stored in the model; None: as stored. ``auxiliary``: λ of the recipe.
     """
     if length is not None:
         model.length.fill_(length)

@@ -1,4 +1,4 @@
-"""The objective ``masked``: predict what stood under each mask. MDC, its ablations and BERT-r differ in values alone."""
+"""The objective ``masked``: predict the masked tokens. MDC, its ablations and BERT-r differ in parameters only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def masked(
     mask_id: int,
     normaliser: str,
 ) -> Supervision:
-    """Paper, equation 5 and Algorithm 1: predict what stood under each mask, weighted by −α'/(1 − α).
+    """Paper, equation 5 and Algorithm 1: predict the masked tokens, weighted by −α'/(1 − α).
 
     tokens (B, T), lengths (B,), uniforms (B, T), t (B,). ``normaliser``: "valid_tokens" divides by all tokens that could
     be masked (MDLM), "masked_tokens" by those that are (MDC w/o t, BERT-r).
@@ -46,11 +46,11 @@ def masked(
 
 
 def behind_a_place(batch: CaptionBatch, t: Tensor, mask_id: int, first_alone: bool) -> Supervision:
-    """Every token from a random place on is masked, those before it are shown: contexts like ARC's, but that the number of masks
-    tells the length (docs/findings/relations.md).
+    """Every token from a random place on is masked: contexts as ARC's, except that the number of masks reveals the length
+    (docs/findings/relations.md).
 
-    Of a caption of L tokens, ``t`` (B,) uniform on [0, 1] gives the place. Of l masked tokens each weighs L/l, or, with
-    ``first_alone``, the first of them L and the others nothing. Divided by all valid tokens.
+    ``t`` (B,), uniform on [0, 1], gives the place in a caption of L tokens. Each of l masked tokens has the weight L/l, or, with
+    ``first_alone``, the first of them L and the others 0. Divided by all valid tokens.
     """
     tokens, lengths = batch.tokens, batch.lengths
     positions, start = torch.arange(tokens.shape[1], device=tokens.device), suffix_starts(t, lengths)[:, None]
@@ -61,10 +61,10 @@ def behind_a_place(batch: CaptionBatch, t: Tensor, mask_id: int, first_alone: bo
 
 
 def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
-    """The batch with captions that go on with EOT after their end, so that a model learns where captions end.
+    """The batch with captions extended by EOT, so that a model learns where captions end.
 
-    A caption of L tokens (its pieces and EOT) becomes one of L to ``canvas`` tokens, each number equally likely; a longer one
-    stays. Tokens are padded with EOT already. The draw is SOT's own number, which no mask is made of.
+    A caption of L tokens (BPE tokens and EOT) becomes one of L to ``canvas`` tokens, uniformly; a longer one stays. Tokens are
+    padded with EOT already. The draw is SOT's uniform number, which masking does not use.
     """
     room = (canvas + 1 - batch.lengths).clamp(min=0)
     more = (batch.uniforms[:, 0] * (room + 1)).long().clamp(max=room)
@@ -72,7 +72,7 @@ def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
 
 
 def canvas_transform(canvas: int | None) -> Callable[[CaptionBatch], CaptionBatch] | None:
-    """What is made of a batch first, with a ``canvas``; None without."""
+    """:func:`on_canvas` as a transform of batches; None without a ``canvas``."""
     return None if canvas is None else partial(on_canvas, canvas=canvas)
 
 
@@ -110,7 +110,7 @@ def build_model(setup: ModelSetup) -> Captioner:
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`: the canvas of a finetuning that has one."""
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`: the canvas of a finetuning, if any."""
     start = job.start
     return {"canvas": start.canvas} if start is not None else {}
 

@@ -1,4 +1,4 @@
-"""A batch in parts, each no longer than its own captions need, and the way of what is made of it to the device."""
+"""Micro-batches, trimmed to their longest caption, and functions over all their tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def trimmed(longest: int, available: int, multiple: int = 8) -> int:
-    """A length that holds the longest caption, rounded up so that few shapes occur, within what is there."""
+    """The longest caption's length, rounded up to a ``multiple`` so that few shapes occur, at most ``available``."""
     return min(-(-longest // multiple) * multiple, available)
 
 
@@ -25,7 +25,8 @@ def slices(size: int, parts: int) -> Iterator[slice]:
 
 
 def each_tensor(value: T, change: Callable[[Tensor], Tensor]) -> T:
-    """``value`` with every tensor in it changed: itself, or those in its lists, dictionaries, named tuples and dataclasses."""
+    """``value`` with ``change`` applied to every tensor in it: itself, or in lists, dictionaries, named tuples and
+    dataclasses."""
     changed: Any = value
     if isinstance(value, Tensor):
         changed = change(value)

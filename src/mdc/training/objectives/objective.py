@@ -1,7 +1,7 @@
-"""What an objective is: a module that builds a method's model, and an object that turns batches into its gradients.
+"""The interface of objectives: a module that builds a method's model, and an object that turns batches into gradients.
 
-The training loop knows nothing else about methods. A new one is an entry in params.yaml and, if none of the modules in
-``mdc.plan.parts.OBJECTIVES`` is its objective, one more module there.
+The training loop knows nothing else about methods. A new method is an entry in params.yaml and, for a new objective, a module in
+``mdc.plan.parts.OBJECTIVES``.
 """
 
 from __future__ import annotations
@@ -23,38 +23,37 @@ from mdc.training.passes import Passes
 
 
 class Objective(Interface):
-    """What the trainer asks of a method."""
+    """The trainer's interface to a method."""
 
     passes: Passes
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Any:
-        """What the device needs of a batch that is still on the host, in ``micro_batches`` parts: a named tuple of tensors.
+        """A batch on the host, prepared for the device in ``micro_batches`` parts: a named tuple of tensors.
 
-        All that has to look at values (lengths, which tokens are supervised) happens here, so that the rest never waits for
+        Everything that depends on values (lengths, supervised tokens) happens here, so that later steps never synchronise with
         the device. ``held_out``: for :meth:`evaluate`, which takes one part.
         """
         ...
 
     def backward(self, prepared: Any) -> dict[str, Tensor]:
-        """Add to the parameters the gradient of the global batch's loss: each process makes its own part's passes, and ``passes``
-        sums over them. What is returned (``loss`` in nats, and more,
-        scalars on the device) is the global batch's, the same on all processes.
+        """Add the gradient of the global batch's loss to the parameters: each process computes its own part, and ``passes`` sums
+        over processes. Returns scalars on the device (``loss`` in nats, and more) of the global batch, equal on all processes.
         """
         ...
 
     def evaluate(self, prepared: Any) -> tuple[Tensor, Tensor]:
-        """(sum, count) of the loss on a held-out batch that this process has whole, without gradients."""
+        """(sum, count) of the loss on one of this process's held-out batches, without gradients."""
         ...
 
     def after_step(self) -> None:
-        """What must hold after the optimiser moved."""
+        """Called after every optimiser step, for constraints on parameters."""
         ...
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What an objective is made for. ``batch_size``: of the global batch. ``duplicate_share``: of the corpus's captions in such a
-    batch, as its manifest has it. ``group``: the processes that share each batch."""
+    """The setup of an objective. ``batch_size``: global. ``duplicate_share``: of captions in such a batch, from the corpus's
+    manifest. ``group``: the processes that share each batch."""
 
     method: Method
     protocol: ProtocolPretrain
@@ -66,20 +65,20 @@ class Setup:
 
     @classmethod
     def of(cls, job: PretrainJob, mask_id: int, **more: Any) -> Setup:
-        """That of a run; ``more``: what follows from its data and its processes."""
+        """The setup of a run; ``more``: values from its data and processes."""
         recipe = job.recipe
         return cls(job.method, job.protocol.pretrain, mask_id, recipe.batch_size, recipe.precision, **more)
 
 
 class ObjectiveModule(Interface):
-    """What a module of ``mdc.plan.parts.OBJECTIVES`` has.
+    """The interface of a module of ``mdc.plan.parts.OBJECTIVES``.
 
-    One may also have ``of_run(job, corpus)``: what ``build_objective`` is told by name besides, of a run that is trained, from
-    its job and its :class:`mdc.training.corpus.Corpus`.
+    Optional: ``of_run(job, corpus)``, further keyword arguments of ``build_objective`` in training, from the job and its
+    :class:`mdc.training.corpus.Corpus`.
     """
 
     def build_model(self, setup: ModelSetup) -> ImageText:
-        """The model of a method, as :func:`mdc.models.build.build` has it made."""
+        """The model of a method, for :func:`mdc.models.build.build`."""
         ...
 
     def build_objective(self, model: Any, setup: Setup) -> Objective:

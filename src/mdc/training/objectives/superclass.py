@@ -1,8 +1,8 @@
 """The objective ``superclass``: predict the set of a caption's tokens from the image (Huang et al., 2024, SuperClass).
 
-A caption's target gives each piece that it has the weight idf = log((N + 1) / (df + 1)), normalised to sum 1: df of the corpus's
-N training captions have the piece. The loss is −Σ target · log softmax, the mean over the captions of the global batch; one whose
-weights are all 0 adds nothing. The original counts df in the batches that it has seen.
+A caption's target gives each of its BPE tokens the weight idf = log((N + 1) / (df + 1)), normalised to sum 1; df of the N
+training captions have the token. The loss is −Σ target · log softmax, the mean over the global batch's captions; one whose
+weights are all 0 adds nothing. The original estimates df from past batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ build_model = SuperClass
 
 
 class Part(NamedTuple):
-    """A micro-batch: images (b, …) as the batch has them; of n pieces the caption's row, the piece and its weight, (n,) each."""
+    """A micro-batch: images (b, …) as the batch has them; the caption's row, id and weight of n BPE tokens, (n,) each."""
 
     images: Tensor
     rows: Tensor
@@ -56,11 +56,11 @@ class SuperClassObjective(CaptioningObjective):
 
 
 def targets(tokens: Tensor, idf: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of tokens (B, T) the rows, pieces and weights (n,) of each caption's set of pieces; those of weight 0 are left out."""
+    """The rows, ids and weights (n,) of the sets of BPE tokens of ``tokens`` (B, T); those of weight 0 are left out."""
     pieces = tokens.sort(dim=1).values
     first = torch.ones_like(pieces, dtype=torch.bool)
     first[:, 1:] = pieces[:, 1:] != pieces[:, :-1]
-    # SOT, EOT and padding are numbered after all pieces
+    # the ids of SOT, EOT and padding are the last
     own = first & (pieces < len(idf))
     weights = torch.where(own, idf[pieces.clamp(max=len(idf) - 1)], 0.0)
     weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
@@ -69,7 +69,7 @@ def targets(tokens: Tensor, idf: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
-    """The idf (V,) float32 of a vocabulary's pieces by what the job ``frequencies`` counted; UserError if that is damaged."""
+    """The idf (V,) float32 of a vocabulary's BPE tokens, from the counts of the job ``frequencies``; UserError if damaged."""
     counted = read_json(path)
     try:
         captions, counts = (
@@ -85,11 +85,11 @@ def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    assert corpus.frequencies is not None  # the plan sees to it
+    assert corpus.frequencies is not None  # an input of the job
     return {"idf": read_idf(corpus.frequencies, corpus.vocabulary)}
 
 
 def build_objective(model: SuperClass, setup: Setup, idf: Tensor | None = None) -> SuperClassObjective:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`. ``idf``: None where a step is only measured: all alike."""
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`. ``idf``: None for all 1, where only memory is measured."""
     weights = torch.ones(model.classes) if idf is None else idf
     return SuperClassObjective(model, weights, setup)

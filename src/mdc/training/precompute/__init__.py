@@ -1,1 +1,1 @@
-"""What is made once, before any run: weights that are brought from others, and what frozen encoders make of a corpus's images."""
+"""Precomputed inputs of runs: imported weights, and a frozen encoder's tokens of a corpus's images."""

@@ -1,7 +1,5 @@
-"""An array for each shard of a corpus, made of its images once and kept beside it, bound to it by hash.
-
-Arrays that are there are kept, so a killed job resumes.
-"""
+"""Precomputed arrays of a corpus's images, one for each shard, bound to it by hash. Finished arrays are kept, so a killed job
+resumes."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ from mdc.plan.progress import progress
 from mdc.plan.records import atomic_path, clear_leftovers, read_json, sha256_file, sha256_json
 from mdc.training.device import choose_device
 
-#: images (B, 3, S, S) as a tower takes them → an array (B, …)
+#: images (B, 3, S, S), prepared for a tower → an array (B, …)
 ToArray = Callable[[torch.Tensor], np.ndarray]
-#: of each split its arrays, a line each
+#: split → its arrays, one line each
 Lines = dict[str, list[dict[str, Any]]]
 
 
 class BesideShards:
-    """One job: ``tower`` looks at a corpus of which ``index`` tells."""
+    """One job: ``tower`` encodes the corpus of ``index``."""
 
     def __init__(self, call: Call) -> None:
         self.job: EncodedJob | ImageTokensJob = call.job
@@ -58,14 +56,14 @@ class BesideShards:
         )
 
     def write(self, to_array: ToArray) -> Lines:
-        """The arrays of all splits; :meth:`finished` is called once the record of them is written."""
+        """Write the arrays of all splits; call :meth:`finished` after writing their record."""
         clear_leftovers(self.out)
         self.out.mkdir(parents=True, exist_ok=True)
         done = _Done(self.out / "done.jsonl", self._identity)
         return {split: self._split(split, to_array, done) for split in self.job.splits if self._shards(split)}
 
     def finished(self) -> None:
-        """Forget what an unfinished job would resume from."""
+        """Remove the list of finished arrays, which a resumed job would use."""
         (self.out / "done.jsonl").unlink(missing_ok=True)
 
     def _shards(self, split: str) -> Sequence[Mapping[str, Any]]:
@@ -104,7 +102,7 @@ class BesideShards:
 
 
 class _Done:
-    """The arrays of an unfinished job that are complete, with their hashes; those of another job do not count."""
+    """The finished arrays of an unfinished job, with their hashes; those of another job do not count."""
 
     def __init__(self, file: Path, identity: str) -> None:
         self.file, self.identity = file, identity
@@ -120,7 +118,7 @@ class _Done:
             file.write_text(identity + "\n")
 
     def sha256(self, path: Path) -> str | None:
-        """The hash of an array that is there as it was written."""
+        """The hash of an array that exists and is unchanged, else None."""
         known = self.known.get(path.name)
         return known if known is not None and path.is_file() and sha256_file(path) == known else None
 

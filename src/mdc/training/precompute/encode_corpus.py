@@ -22,7 +22,7 @@ def main(call: Call) -> None:
         return encoded
 
     lines = work.write(tokens)
-    # the arrays stand under splits, with their shards: a corpus can have thousands
+    # arrays are listed under splits, not outputs: a corpus can have thousands
     shape = {"tokens": work.entry.tokens, "width": work.entry.width}
     write_json(call.out / "encoded.json", record(call, "encoded", []) | shape | {"splits": lines})
     work.finished()

@@ -1,6 +1,6 @@
 """The job ``mdc import-encoder``: the weights of a frozen encoder, kept as safetensors.
 
-Writes ``encoder.safetensors`` and last ``encoder.json``. Nothing after it asks a network or a package for weights.
+Writes ``encoder.safetensors`` and last ``encoder.json``. No later job needs the network or a package for these weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file,
 def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncoderJob`.
 
-    UserError if the weights cannot be had, or if the encoder's tokens are not as the scale says.
+    UserError if the weights are not available, or if the encoder's tokens differ from the scale's entry.
     """
     job: EncoderJob = call.job
     checkpoint = None

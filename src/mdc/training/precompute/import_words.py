@@ -1,4 +1,4 @@
-"""The job ``mdc import-words``: the embeddings that a CLIP of open_clip has of BPE tokens, kept as safetensors.
+"""The job ``mdc import-words``: the BPE token embeddings of an open_clip model, kept as safetensors.
 
 Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's BPE tokens, and last ``words.json``.
 """
@@ -18,8 +18,8 @@ from mdc.plan.records import UserError, clear_leftovers, write_json
 def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.WordsJob`.
 
-    UserError if the model cannot be had, has another vocabulary than CLIP's, or embeddings of another width than
-    the scale says.
+    UserError if the model is not available, has another vocabulary than CLIP's, or another embedding width than the scale's
+    entry.
     """
     job: WordsJob = call.job
     try:
