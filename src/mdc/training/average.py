@@ -12,22 +12,20 @@ from mdc.plan.config.pretrain import Average
 
 
 class AveragedWeights:
-    """After every ``every`` steps the average keeps the share ``decay`` of itself; in the beginning less, (1 + n) / (10 + n)
-    after n updates, so that the initial weights are forgotten (as in TensorFlow's ExponentialMovingAverage).
-
-    ``config`` None: there is no average, and the model's weights stay what they are."""
+    """Updated every ``every`` steps with ``decay``, at most (1 + n) / (10 + n) after n updates, so that the initial weights are
+    forgotten (as in TensorFlow's ExponentialMovingAverage). ``average`` None: no average, the model's weights stay."""
 
     def __init__(self, model: nn.Module, average: Average | None) -> None:
-        self._model, self._how = model, average
+        self._model, self._config = model, average
         self.weights = {name: p.detach().clone() for name, p in model.named_parameters()} if average is not None else {}
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
         """``step``: the number of finished steps."""
-        if self._how is None or step % self._how.every:
+        if self._config is None or step % self._config.every:
             return
-        number = step // self._how.every
-        decay = min(self._how.decay, (1 + number) / (10 + number))
+        number = step // self._config.every
+        decay = min(self._config.decay, (1 + number) / (10 + number))
         for name, parameter in self._model.named_parameters():
             self.weights[name].lerp_(parameter, 1 - decay)
 

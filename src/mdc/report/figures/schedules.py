@@ -153,7 +153,7 @@ def _note(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> str:
     else:
         alone = "this run" if seeds == 1 else "these two runs"
         resampled = f"{level} intervals from the logged steps ({statistics.bootstrap:,} moving-block resamples)"
-        notes.append(f"{resampled}: they speak of {alone} of each schedule only.")
+        notes.append(f"{resampled}: they apply to {alone} of each schedule only.")
     return " ".join(notes)
 
 

@@ -74,7 +74,7 @@ def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Tabl
     across = [pair for pair in open_ if pair not in within]
     verdicts = "The claims among them have their verdicts under primary comparisons. " if probing.decisions else ""
     alone = (
-        f"{verdicts}An interval here speaks of one difference alone: none is corrected for the number of differences."
+        f"{verdicts}An interval here applies to one difference alone: none is corrected for the number of differences."
     )
     return [
         *([_primary(probing)] if probing.decisions else []),

@@ -101,8 +101,8 @@ def _blind(results: Choices) -> Table:
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
-            "own − α other images: a score less α times its blind score. α is chosen on held-out pairs of the training corpus, "
-            f"with {images} too; {score_rows.alpha_notes(results)}.",
+            "own − α other images: a score minus α times its mismatched-image control. α is chosen on held-out pairs of the "
+            f"training corpus, with {images} too; {score_rows.alpha_notes(results)}.",
         ),
     )
 

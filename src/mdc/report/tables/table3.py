@@ -52,7 +52,7 @@ SHOWN = {
         },
         "table_guidance": {
             "title": "Guidance by CLIP",
-            "what": "Captions by MDC in each piece of which a CLIP has a say, by its weight",
+            "what": "Captions by MDC, each token guided by a CLIP, by its weight",
         },
         "table_decoding": {
             "title": "Ways of decoding",
