@@ -36,7 +36,7 @@ def test_the_control_is_drawn_in_matched_contexts_on_first_mentions_in_its_own_o
 
 def test_bins_outside_the_trained_range_are_marked(found: Positions, tmp_path: Path) -> None:
     """Seven tokens, t from 0.5 to 1: from the fifth on fewer than half of them are masked."""
-    out = make(found.job, found.given, tmp_path / "out")
+    out = make(found.job, found.manifests, tmp_path / "out")
     lines = [line for line in read_rows(out / "figure_position.csv") if line["kind"] == "all"]
     marks = {
         (method, context): [
@@ -53,7 +53,7 @@ def test_bins_outside_the_trained_range_are_marked(found: Positions, tmp_path: P
 
 
 def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tmp_path: Path) -> None:
-    out = make(found.job, found.given, tmp_path / "out")
+    out = make(found.job, found.manifests, tmp_path / "out")
     control = [line for line in read_rows(out / "figure_position.csv") if line["method"] == METHODS["rtl"]]
     assert {line["context"] for line in control} == {"own", "suffix"}
     claims = read_rows(out / "figure_position_contrasts.csv")

@@ -123,7 +123,7 @@ def test_items_that_count_with_and_without_equal_options_and_unseen_pieces() -> 
 def _choices(found: ScoredSet, kept: str) -> Choices:
     choices = Choices.__new__(Choices)
     choices.kept, choices.title = kept, "table 2"
-    choices.job, choices.given = SimpleNamespace(artefact="table2"), {"r": Path("scored.json")}  # type: ignore[assignment]
+    choices.job, choices.manifests = SimpleNamespace(artefact="table2"), {"r": Path("scored.json")}  # type: ignore[assignment]
     choices.store = SimpleNamespace(scores=lambda name: {"set": found})  # type: ignore[assignment]
     return choices
 
