@@ -30,7 +30,7 @@ CHILD = """
 import json, resource, sys, time
 from pathlib import Path
 stage, data, config = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
-from mdc.data.obtain.urls import download_group, make_the_plan
+from mdc.data.obtain.urls import download_group, plan_download
 from mdc.plan.records import sha256_file
 from mdc.data.shards.parts import Group, write_parts
 from mdc.data.sources.source import open_corpus
@@ -38,7 +38,7 @@ def used():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 before, began = used(), time.perf_counter()
 if stage == "plan":
-    plan = make_the_plan(config, None, data)
+    plan = plan_download(config, None, data)
     told = {"rows": plan["rows"], "pairs": plan["chosen"], "parts": len(plan["parts"]), "left_out": plan["left_out"]}
 elif stage == "download":
     sha256 = sha256_file(data / "set/plan/plan.json")

@@ -40,7 +40,7 @@ from mdc.data.obtain.orders import Answer
 from mdc.data.obtain.plan import part_file, read_part
 from mdc.data.obtain.resize import Resize
 from mdc.data.obtain.transfers.guard import Limits, Opener, networks
-from mdc.data.obtain.urls import download_group, make_the_plan, obtain
+from mdc.data.obtain.urls import download_group, obtain, plan_download
 from mdc.plan.records import UserError, read_json, sha256_file
 
 Whole = tuple[Path, dict[str, Any]]
@@ -224,7 +224,7 @@ def test_hashes_of_the_list_are_compared_and_repeats_counted(server: Server, tmp
 @pytest.mark.slow
 def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path: Path) -> None:
     folder = prepared(tmp_path, server.address)
-    plan = make_the_plan(config(), None, folder)
+    plan = plan_download(config(), None, folder)
     assert not (folder / "set/shards").exists() and len(plan["parts"]) == 6
     sha256 = sha256_file(folder / "set/plan/plan.json")
     running = [elsewhere(f"download_group({config()}, {folder!r}, {sha256!r}, {group}, 3)") for group in range(3)]
@@ -249,7 +249,7 @@ def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path
 @pytest.mark.slow
 def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path) -> None:
     folder = prepared(tmp_path, server.address)
-    make_the_plan(config(), None, folder)
+    plan_download(config(), None, folder)
     said = r"set: cannot be written \(File too large; \d+ MiB free\); 0 of 6 shards"
     with pytest.raises(UserError, match=said), full_disk(50_000):  # of the processes that are started too
         obtain(config(), None, folder)
@@ -321,12 +321,12 @@ def test_a_shard_whose_files_tell_different_things_is_not_whole(whole: Whole, tm
     part, other = read_json(place / "plan/plan.json")["parts"][1], read_part(place, 0)
     planned = read_part(tmp_path, 1, part)
     assert take_account(tmp_path, 1, part, planned, images)["sha256"] == whole[1]["shards"][1]["sha256"]
-    with pytest.raises(Incomplete, match="tell different numbers"):
+    with pytest.raises(Incomplete, match="disagree on the number of pairs"):
         take_account(tmp_path, 1, part, planned, dict(list(images.items())[1:]))
     with pytest.raises(Incomplete, match="not those of the plan"):
         take_account(tmp_path, 1, part, other, images)
     stats.write_text(stats.read_text().replace('"count": 36', '"count": 35'))
-    with pytest.raises(Incomplete, match="tell different numbers"):
+    with pytest.raises(Incomplete, match="disagree on the number of pairs"):
         take_account(tmp_path, 1, part, planned, images)
     part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
     with pytest.raises(UserError, match=r"part-00001\.parquet: corrupt; delete .*plan and rerun"):

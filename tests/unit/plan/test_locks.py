@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mdc.data.obtain.orders import present
+from mdc.data.obtain.orders import worker_lock
 from mdc.plan.processes.gpus import claim_gpus
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
@@ -58,8 +58,8 @@ DECODINGS = {
     "a run that may wait": lambda folder: _hold(locked(folder, wait=True)),
     "a shared folder": lambda folder: _hold(locked(folder, shared=True)),
     "GPUs": _claim,
-    "a downloading worker": lambda folder: _hold(present(folder, fcntl.LOCK_SH)),
-    "a downloading crew": lambda folder: _hold(present(folder, fcntl.LOCK_EX)),
+    "a downloading worker": lambda folder: _hold(worker_lock(folder, fcntl.LOCK_SH)),
+    "a downloading crew": lambda folder: _hold(worker_lock(folder, fcntl.LOCK_EX)),
 }
 
 

@@ -1,9 +1,9 @@
-"""Archives unpacked without trust: no path leads outside, no link is made, no bomb goes off, nothing is half there.
+"""Safe unpacking of untrusted archives: no path outside the folder, no symbolic link, a limit on the size, all or nothing.
 
-Our own, because neither shutil nor tarfile's data filter bounds what an archive unpacks to, or undoes half of it; and the
-filter makes links, by which archives got out of its folder (CVE-2025-4330, CVE-2025-4517; mended in Python 3.11.13). An
-archive is unpacked into a folder of its own beside the target; only when all of it is there do its files move to
-their places, and last a note says so: the archive's sha256 and every file's size.
+shutil and tarfile's data filter neither limit the unpacked size nor clean up after a failure; and the filter makes links, by
+which archives got out of its folder (CVE-2025-4330, CVE-2025-4517; fixed in Python 3.11.13). Here, an archive is unpacked into
+a temporary folder in the target. Once it is complete, its files move to their places, and a note is written: the archive's
+sha256 and every file's size.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, write_json
 from mdc.plan.registry.entry import RemoteFile
 
-# what an archive may unpack to where nothing else was declared: times its own size, or this much in any case
+# an archive may unpack to so many times its own size, or to this many bytes in any case, unless a limit is declared
 MAX_RATIO = 30
 MIN_LIMIT = 256 << 20
 MAX_MEMBERS = 4_000_000
 MAX_DEPTH = 64  # folders
-_MAX_HEADER = 1 << 20  # bytes of a tar between two members: tarfile takes a long name into memory, however long it is
+_MAX_HEADER = 1 << 20  # bytes of a tar between two members: tarfile reads a name of any length into memory
 _BLOCK = 1 << 20
-# what the readers raise on damage, and disks
+# what the readers raise on damaged archives, and file systems on write errors
 _DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError),
     *(NotImplementedError, ValueError, ArithmeticError, LookupError),
 )
-# name, bytes, and what it has: bytes, the name of the member that a link leads to, or nothing, as a folder
+# name, size in bytes, and content: a file, the member that a link points to, or None for a folder
 _Member = tuple[str, int, IO[bytes] | str | None]
-_OURS = frozenset({"archives", "lock"})  # beside what is unpacked: an archive must not write notes about another
+_OURS = frozenset({"archives", "lock"})  # reserved: an archive must not overwrite the notes about another
 
 
 def load_unpack_record(file: RemoteFile, folder: Path) -> dict[str, Any] | None:
-    """What the record says of an archive that was unpacked into ``folder``, None if it was not or files are missing."""
+    """The record of an archive that was unpacked into ``folder``; None if it was not, or if files are missing."""
     try:
         note = read_json(_note(file, folder))
         record, files = note["record"], note["files"]
@@ -58,11 +58,11 @@ def load_unpack_record(file: RemoteFile, folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def unpack_beside(file: RemoteFile, archive: Path, folder: Path, told: dict[str, Any]) -> dict[str, Any]:
-    """Unpack ``archive`` into ``folder``/``file.into``; ``told`` (its bytes and sha256) with what it held."""
+def unpack_beside(file: RemoteFile, archive: Path, folder: Path, digests: dict[str, Any]) -> dict[str, Any]:
+    """Unpack ``archive`` into ``folder``/``file.into``; its record: ``digests`` (its bytes and sha256) and its content's size."""
     assert file.unpack is not None
     files = unpack(archive, file.unpack, folder / file.into, only=file.only, limit=file.unpacked_bytes)
-    record = {**told, "unpacked_files": len(files), "unpacked_bytes": sum(files.values())}
+    record = {**digests, "unpacked_files": len(files), "unpacked_bytes": sum(files.values())}
     note = {"record": record, "into": file.into, "only": file.only, "md5": file.md5, "files": files}
     write_json(_note(file, folder), note)
     return record
@@ -75,11 +75,11 @@ def _note(file: RemoteFile, folder: Path) -> Path:
 def unpack(
     archive: Path, kind: Literal["zip", "tar"], target: Path, *, only: str = "", limit: int | None = None
 ) -> dict[str, int]:
-    """Unpack ``archive`` into ``target``; the size of each file by its name there.
+    """Unpack ``archive`` into ``target``; {file name: bytes}.
 
-    ``only``: see RemoteFile. ``limit``: most bytes that it may unpack to. UserError that names the archive, and the member
-    to blame, for names that are absolute or hold '..', links that lead outside or to no file of the archive, devices,
-    names that stand twice, encryption, more bytes than the limit, and damage; then nothing was changed in ``target``.
+    ``only``: see RemoteFile. ``limit``: maximum of unpacked bytes. UserError that names the archive and the member for absolute
+    names or names with '..', links that lead outside or to no file of the archive, devices, duplicate names, encryption, more
+    bytes than the limit, and damage; then nothing was changed in ``target``.
     """
     limit = max(MIN_LIMIT, MAX_RATIO * archive.stat().st_size) if limit is None else limit
     target.mkdir(parents=True, exist_ok=True)
@@ -87,17 +87,17 @@ def unpack(
     shutil.rmtree(beside, ignore_errors=True)  # what a killed process left
     beside.mkdir()
     try:
-        with _told(archive), closing(_zip(archive) if kind == "zip" else _tar(archive)) as members:
+        with _user_errors(archive), closing(_zip(archive) if kind == "zip" else _tar(archive)) as members:
             bar = progress(members, unit=" members", desc=f"unpack {archive.name}", leave=False)
             files = _unpack(bar, beside, only.split(), limit)
         if not files:
             raise UserError(f"{archive}: contains no file{f' below a folder {only}' if only else ''}")
         try:
-            for found, _, names in os.walk(beside):  # over what an earlier attempt may have left there
-                place = target / Path(found).relative_to(beside)
+            for parent, _, names in os.walk(beside):  # overwrites the rest of an earlier attempt
+                place = target / Path(parent).relative_to(beside)
                 place.mkdir(parents=True, exist_ok=True)
                 for name in names:
-                    Path(found, name).replace(place / name)
+                    Path(parent, name).replace(place / name)
         except OSError as error:
             raise UserError(f"{archive}: {error.filename2 or error.filename}: {error.strerror}; move it away") from None
         return dict(sorted(files.items()))
@@ -106,11 +106,11 @@ def unpack(
 
 
 class _Refused(Exception):
-    """What an archive must not hold."""
+    """An archive contains what is not allowed."""
 
 
 @contextmanager
-def _told(archive: Path) -> Iterator[None]:
+def _user_errors(archive: Path) -> Iterator[None]:
     try:
         yield
     except _Refused as error:
@@ -118,15 +118,15 @@ def _told(archive: Path) -> Iterator[None]:
     except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
         raise UserError(f"{archive}: a member is a file and a folder at once ({error.filename})") from None
     except _DAMAGE as error:
-        if isinstance(error, OSError) and error.errno is not None:  # without a number it is gzip's own
-            told = f"cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
+        if isinstance(error, OSError) and error.errno is not None:  # gzip's own errors have no number
+            message = f"cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
         else:
-            told = f"corrupt archive ({error}); move it away and rerun"
-        raise UserError(f"{archive}: {told}") from None
+            message = f"corrupt archive ({error}); move it away and rerun"
+        raise UserError(f"{archive}: {message}") from None
 
 
 def _unpack(members: Iterable[_Member], folder: Path, only: list[str], limit: int) -> dict[str, int]:
-    """Put members into a fresh ``folder`` that holds no link, so that a checked name leads nowhere else."""
+    """Write members into an empty ``folder`` without symbolic links; {name: bytes}."""
     files: dict[str, int] = {}
     links: list[tuple[str, str]] = []
     total = 0
@@ -138,27 +138,27 @@ def _unpack(members: Iterable[_Member], folder: Path, only: list[str], limit: in
         return folder / place
 
     for number, (name, size, content) in enumerate(members, 1):
-        total += size  # every member counts, also one that is not wanted: it has to be read over
+        total += size  # an unwanted member counts too: it has to be read
         if size < 0 or total > limit or number > MAX_MEMBERS:
             raise _Refused(f"member {name!r}: more than {limit} bytes or {MAX_MEMBERS} members")
         place = _place(name, only)
-        other = _place(content, only) if isinstance(content, str) else None
+        link_target = _place(content, only) if isinstance(content, str) else None
         if place is None:
             continue
         if content is None:
             (folder / place).mkdir(parents=True, exist_ok=True)
         elif isinstance(content, str):
-            links += [(place, other)] if other is not None else []
+            links += [(place, link_target)] if link_target is not None else []
         else:
             with new(place).open("xb") as out:
                 left = size
                 while left and (block := content.read(min(_BLOCK, left))):
                     out.write(block)
                     left -= len(block)
-            if left or content.read(1):  # a zip's checksum is asked for by the reading of what is not there
+            if left or content.read(1):  # reading past the end compares a zip's checksum
                 raise EOFError(f"{name!r} is not as long as its header says")
             files[place] = size
-    for place, target in links:  # a second name of a file
+    for place, target in links:  # hard links
         if target not in files:
             raise _Refused(f"link {place!r} points to {target!r}, which is not a file of the archive")
         os.link(folder / target, new(place))
@@ -167,14 +167,14 @@ def _unpack(members: Iterable[_Member], folder: Path, only: list[str], limit: in
 
 
 def _place(name: str, only: list[str]) -> str | None:
-    """The name under which a member is put, None if it is not wanted."""
+    """The path at which a member is written; None if it is not wanted."""
     parts = name.split("/")
     if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
         raise _Refused(f"member {name!r} is an absolute path or leads outside the folder")
     parts = [part for part in parts if part not in ("", ".")]
     if len(parts) > MAX_DEPTH or any("\ud800" <= character <= "\udfff" for character in name):
         raise _Refused(f"member {name[:200]!r} is nested over {MAX_DEPTH} folders deep, or its name is not UTF-8")
-    if not parts or parts[0] == "__MACOSX":  # what macOS adds of its own
+    if not parts or parts[0] == "__MACOSX":  # added by macOS
         return None
     if parts[0] in _OURS:
         raise _Refused(f"member {name[:200]!r} has a name that this project reserves")
@@ -214,8 +214,8 @@ def _tar(archive: Path) -> Generator[_Member]:
                         pass
                 else:
                     raise _Refused(f"member {member.name!r} is not a regular file (a device)")
-                handle.members.clear()  # or the archive keeps every header
-        # what is behind the last member, so that gzip compares its checksum, and the end mark
+                handle.members.clear()  # or it keeps every header in memory
+        # read past the last member: gzip compares its checksum, and the end mark is checked
         while block := stream.read(_BLOCK):
             yield "", len(block), None
         if stream.last != bytes(tarfile.BLOCKSIZE):
@@ -223,14 +223,14 @@ def _tar(archive: Path) -> Generator[_Member]:
 
 
 class _Stream:
-    """A tar's bytes in order, and what the last of them were: tarfile takes the end of a cut-off file for its end."""
+    """A tar's byte stream that remembers its last block: tarfile does not notice a truncated file."""
 
     def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
         self.source, self.last = source, b""
-        self.header: float = _MAX_HEADER  # bytes that the header being read may still have
+        self.header: float = _MAX_HEADER  # bytes left for the header that is being read
 
     def next_member(self, handle: tarfile.TarFile) -> tarfile.TarInfo | None:
-        """The next member of ``handle``, whose last one was read to its end. EOFError for a header without end."""
+        """The next member of ``handle``, whose previous one was read to its end. EOFError for a header that is too long."""
         self.header = _MAX_HEADER
         member = handle.next()
         self.header = math.inf

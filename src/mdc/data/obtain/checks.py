@@ -1,4 +1,4 @@
-"""What a dataset's files must show, looked at."""
+"""The registry's checks of a dataset's files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdc.plan.registry.entry import Check, RegistryEntry
 
 @dataclass(frozen=True)
 class Finding:
-    """A check with what was found; ``found`` is None, and ``trouble`` says why, where the file could not be looked at."""
+    """A check's result; ``found`` is None where the file could not be read, and ``trouble`` says why."""
 
     check: Check
     found: int | str | None
@@ -42,23 +42,23 @@ class Finding:
 
 
 def run_checks(entry: RegistryEntry, folder: Path, way: str, parts: Sequence[str] | None = None) -> list[Finding]:
-    """All checks of ``entry`` for data obtained by ``way`` at ``folder``; ``parts`` leaves out what was not asked for."""
+    """All checks of ``entry`` for data obtained by ``way`` at ``folder``; ``parts``: those requested, None for all."""
     bar = progress(checks_of(entry, way, parts), desc=f"{entry.label}: checks", leave=False)
     return [look(check, folder) for check in bar]
 
 
 def checks_of(entry: RegistryEntry, way: str, parts: Sequence[str] | None = None) -> list[Check]:
-    """What ``run_checks`` looks at."""
+    """The checks that ``run_checks`` runs."""
     wanted = entry.parts if parts is None else parts
     return [check for check in entry.checks if check.of == way and (not check.part or check.part in wanted)]
 
 
 def look(check: Check, folder: Path) -> Finding:
-    """One check."""
+    """Run one check."""
     try:
         if check.kind in ("files", "folders"):
-            there = Path.is_file if check.kind == "files" else Path.is_dir
-            return Finding(check, sum(map(there, folder.glob(check.path))))
+            is_kind = Path.is_file if check.kind == "files" else Path.is_dir
+            return Finding(check, sum(map(is_kind, folder.glob(check.path))))
         path = folder / check.path
         if check.kind in ("sha256", "md5"):
             with path.open("rb") as file:
@@ -86,7 +86,7 @@ def _json_items(check: Check, path: Path) -> Finding:
 
 
 def require(name: str, folder: Path, findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The findings as a record names them. UserError naming the first that is not good."""
+    """The findings for a record. UserError that names the first failed one."""
     bad = [finding for finding in findings if not finding.good]
     if bad:
         first = bad[0]

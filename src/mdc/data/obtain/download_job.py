@@ -1,8 +1,7 @@
-"""The job ``mdc download``: one group of a data set's parts, each downloaded and accounted for.
+"""The job ``mdc download``: one group of a data set's parts.
 
-Of a list of URLs they are the parts of its plan, of a mirror the files of its listing. Leaves ``downloaded.json``; what was
-downloaded lies in the data set's folder, which all groups fill. When all of them are done, ``mdc obtain`` finds everything
-there, and gives the account of the whole.
+A part is one of the plan of a list of URLs, or a file of a mirror. Writes ``downloaded.json``; the downloads are in the data
+set's folder, which all groups fill. When all groups are done, ``mdc obtain`` finds everything there and summarises it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ RECORD = "downloaded.json"
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.DownloadJob`."""
     job = call.job
-    found, packages = _mirrored(call) if way(job.complete()) == "mirror" else _downloaded(call)
+    record, packages = _mirrored(call) if way(job.complete()) == "mirror" else _downloaded(call)
     written = call.out / RECORD
-    write_json(written, {"kind": "downloaded", **head(call), "group": job.group, "groups": job.groups, **found})
+    write_json(written, {"kind": "downloaded", **head(call), "group": job.group, "groups": job.groups, **record})
     write_made(call, [written], packages)
 
 
@@ -41,5 +40,5 @@ def _downloaded(call: Call) -> tuple[dict[str, Any], dict[str, str]]:
     job = call.job
     (planned,) = call.given.values()
     config = with_runtime(job.complete(), call.runtime)
-    found = download_group(config, data_folder(), read_json(planned)["plan_sha256"], job.group, job.groups)
-    return found, package_versions()
+    record = download_group(config, data_folder(), read_json(planned)["plan_sha256"], job.group, job.groups)
+    return record, package_versions()

@@ -1,7 +1,7 @@
-"""img2dataset's Downloader with our guard, our resizing and our account: what a process, Spark or Ray runs for each shard.
+"""img2dataset's Downloader with our guard, resizing and accounts, run for each shard by a process, Spark or Ray.
 
-An object of it is pickled to where it runs, and called with an :class:`Order`, as img2dataset's distributors do. It answers for
-the shard by its account in the data set's folder, which all machines must see.
+It is pickled to where it runs, and called with an :class:`Order`, as img2dataset's distributors do. It writes the shard's
+account into the data set's folder, which all machines must share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# img2dataset imports packages that ask home whether they are the newest; who wants that sets it
+# img2dataset imports packages that look for updates over the network; a user's own setting is kept
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 os.environ.setdefault("WANDB_MODE", "disabled")
 
@@ -26,26 +26,26 @@ from img2dataset.downloader import Downloader
 from img2dataset.writer import WebDatasetSampleWriter
 
 from mdc.data.obtain.accounts import Incomplete, NetworkDown, remove_shard, take_account
-from mdc.data.obtain.orders import DISK, NETWORK, Answer, Order, present
+from mdc.data.obtain.orders import DISK, NETWORK, Answer, Order, worker_lock
 from mdc.data.obtain.plan import read_part
 from mdc.data.obtain.resize import Resize
 from mdc.plan.records import UserError
 
-#: what keeps a download from going on at all: full, too large a file, over quota, read-only, not allowed
+#: errors that end a download: disk full, file too large, over quota, read-only, not permitted, I/O error
 FATAL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
 ROBOTS_DIRECTIVES = ["noai", "noimageai", "noindex", "noimageindex"]  # img2dataset's own
 _DIGITS = 5  # of a shard's number
 
 
 class Writer(WebDatasetSampleWriter):
-    """img2dataset's writer with equal bytes for equal samples; if a write failed, it raises at the end, where it is seen.
+    """img2dataset's writer with equal bytes for equal samples; a failed write raises at the end, where it is noticed.
 
-    ``images`` takes the sha256 of each image, by key.
+    ``images`` collects the sha256 of each image, by key.
     """
 
     def __init__(self, images: dict[str, str], *args: Any) -> None:
         super().__init__(*args)
-        self.tarwriter.mtime = 0  # a whole number, or every member gets a header more
+        self.tarwriter.mtime = 0  # an integer, or every member gets an extra header
         self._images = images
         self._failure: Exception | None = None
 
@@ -65,7 +65,7 @@ class Writer(WebDatasetSampleWriter):
 
 
 class ShardDownloader(Downloader):
-    """``settings``: the data set's ``folder``, the one whose lock the workers holds, and the keys of ``download``."""
+    """``settings``: the data set's ``folder``, the ``lock_folder`` of the workers' lock, and the keys of ``download``."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings, self._folder = dict(settings), Path(settings["folder"])
@@ -84,17 +84,17 @@ class ShardDownloader(Downloader):
             compute_hash="sha256",
             verify_hash_type=None,
             encode_format="jpg",
-            retries=0,  # the guard knows what may pass
+            retries=0,  # the guard retries
             user_agent_token=None,
             disallowed_header_directives=ROBOTS_DIRECTIVES if settings["respect_robots"] else None,
         )
 
     def __call__(self, row: Order) -> tuple[bool, Order]:
-        """Whether the shard is complete, as img2dataset's distributors ask."""
+        """Whether the shard is complete, for img2dataset's distributors."""
         return not self.attempt(row).trouble, row
 
     def attempt(self, order: Order) -> Answer:
-        """Download a shard and take its account; nothing of it is left if it is not whole."""
+        """Download a shard and write its account; an incomplete shard is removed."""
         try:
             self.download_shard(order)
         except Exception as error:
@@ -105,11 +105,11 @@ class ShardDownloader(Downloader):
         return Answer(order.shard, "")
 
     def download_shard(self, row: Order) -> None:
-        """As img2dataset's, of the plan's part; Incomplete if its files do not hold what they should."""
+        """img2dataset's ``download_shard`` for the plan's part; Incomplete if the written files are not complete."""
         rows = self._folder / "shards" / f".rows-{row.shard:05d}.arrow"
         with ExitStack() as locks:
             for folder in {self._folder, Path(self._settings["lock_folder"])}:
-                locks.enter_context(present(folder, fcntl.LOCK_SH))
+                locks.enter_context(worker_lock(folder, fcntl.LOCK_SH))
             remove_shard(self._folder, row.shard)
             locks.callback(rows.unlink, missing_ok=True)
             table = read_part(self._folder, row.shard, row.part)
@@ -123,7 +123,7 @@ class ShardDownloader(Downloader):
 
 
 def guard(settings: Mapping[str, Any]) -> None:
-    """Bound what ``urllib.request.urlopen`` does in this process."""
+    """Install the limits on ``urllib.request.urlopen`` in this process."""
     import urllib.request
 
     from mdc.data.obtain.transfers.guard import Limits, Opener, networks

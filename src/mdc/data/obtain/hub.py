@@ -1,13 +1,13 @@
 """Dataset repositories of the Hugging Face hub, at one commit, every file verified against the hub's own listing.
 
-A dataset may come from there as ready shards, whose files one job or several fetch, and so may its list of URLs.
+A mirror has a dataset's shards, fetched by one job or several, or its list of URLs.
 
-A branch or tag may name other files tomorrow: its commit is looked up once, and kept in the data set's folder (``revision/``).
+A branch or tag may move: its commit is looked up once, and kept in the data set's folder (``revision/``).
 
-``huggingface_hub`` fetches (going on where it broke off); if the hub cannot be reached it may hand back what lies there
-already, and it compares no checksum: so we list first, and look at every file when it is there. What was verified is sealed
-(:mod:`mdc.data.obtain.seals`), and neither asked for nor hashed again as long as its size and time are the same. Not by the
-library's ``verify_repo_checksums``: it hashes all that lies in the folder at every call, also what another job is fetching.
+``huggingface_hub`` fetches and resumes. It compares no checksum, and may return an old local file if the hub cannot be reached:
+so we list first, and verify every file. A verified file is sealed (:mod:`mdc.data.obtain.seals`), and neither fetched nor hashed
+again while its size and time are the same. The library's ``verify_repo_checksums`` would hash the whole folder at every call,
+also what another job is fetching.
 """
 
 from __future__ import annotations
@@ -35,35 +35,40 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoFile
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_HUBS_OWN = ("huggingface_hub", "httpx", "httpx2", "requests")  # whose errors say that the hub cannot be reached
+_HUBS_OWN = (
+    "huggingface_hub",
+    "httpx",
+    "httpx2",
+    "requests",
+)  # packages whose errors mean that the hub cannot be reached
 
 
 def from_mirror(config: Mapping[str, Any], entry: RegistryEntry | None, folder: Path) -> dict[str, Any]:
-    """All files of the mirror in ``folder``; what ``obtained.json`` says of them. The caller holds the folder's lock."""
-    asked, own = mirror_of(config, entry), bool(config["dataset"].get("mirror"))
-    mirror = resolved(asked, folder)
+    """Fetch all files of the mirror into ``folder``; their part of ``obtained.json``. The caller holds the folder's lock."""
+    requested, own = mirror_of(config, entry), bool(config["dataset"].get("mirror"))
+    mirror = resolved(requested, folder)
     files = _fetched(mirror, folder)
     # counts hold for the registry's own repository and commit
     checks: list[Finding] = [] if entry is None or own else run_checks(entry, folder, "mirror")
     return {
         "files": files,
         "checks": require(config["name"], folder, checks),
-        "mirror": described(mirror, asked.revision),
+        "mirror": described(mirror, requested.revision),
     }
 
 
 def fetch_group(
     config: Mapping[str, Any], entry: RegistryEntry | None, folder: Path, group: int, groups: int
 ) -> dict[str, Any]:
-    """The files ``group``, ``group`` + ``groups``, … of the mirror's listing. Other groups may do the same beside it."""
-    asked = mirror_of(config, entry)
-    mirror = resolved(asked, folder)
+    """Fetch the files ``group``, ``group`` + ``groups``, … of the mirror's listing. Groups may run at the same time."""
+    requested = mirror_of(config, entry)
+    mirror = resolved(requested, folder)
     own = folder / "groups" / f"{group}-of-{groups}"
     with (
         locked(folder, doing="is filling this folder", shared=True),
         locked(own, doing="is fetching this group"),
     ):
-        return {"files": _fetched(mirror, folder, group, groups), "mirror": described(mirror, asked.revision)}
+        return {"files": _fetched(mirror, folder, group, groups), "mirror": described(mirror, requested.revision)}
 
 
 def _fetched(mirror: Mirror, folder: Path, group: int = 0, groups: int = 1) -> list[dict[str, Any]]:
@@ -72,71 +77,71 @@ def _fetched(mirror: Mirror, folder: Path, group: int = 0, groups: int = 1) -> l
 
 
 def mirror_of(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:
-    """The registry's mirror, with what the scale puts in its place. UserError if something is missing."""
-    given = {key: value for key, value in (config["dataset"].get("mirror") or {}).items() if value is not None}
-    if "patterns" in given:
-        given["patterns"] = tuple(given["patterns"])
+    """The registry's mirror, overridden by the scale's settings. UserError if something is missing."""
+    settings = {key: value for key, value in (config["dataset"].get("mirror") or {}).items() if value is not None}
+    if "patterns" in settings:
+        settings["patterns"] = tuple(settings["patterns"])
     if entry is not None and entry.mirror is not None:
-        return replace(entry.mirror, **given)
-    missing = [key for key in ("repo", "revision", "patterns") if not given.get(key)]
+        return replace(entry.mirror, **settings)
+    missing = [key for key in ("repo", "revision", "patterns") if not settings.get(key)]
     if missing:
         raise UserError(f"data.datasets.{config['name']}.mirror: lacks {', '.join(missing)}")
-    return Mirror(**given)
+    return Mirror(**settings)
 
 
 def resolved(mirror: Mirror, folder: Path) -> Mirror:
-    """``mirror`` at a commit. That of a branch or tag is what ``folder`` has recorded; the hub is asked where nothing is.
+    """``mirror`` at a commit. That of a branch or tag is looked up on the hub once, and recorded in ``folder``.
 
-    Several jobs may ask at once: the first looks it up. UserError if the hub has no such revision or cannot be reached.
+    Several jobs may call this at once: the first looks it up. UserError if the hub has no such revision or cannot be reached.
     """
     if _COMMIT.fullmatch(mirror.revision):
         return mirror
     place = folder / "revision"
     with locked(place, wait=True, doing="is looking up a revision"):
-        path, asked = place / "commit.json", {"repo": mirror.repo, "revision": mirror.revision}
+        path, wanted = place / "commit.json", {"repo": mirror.repo, "revision": mirror.revision}
         known = read_json(path) if path.exists() else {}
-        if {key: known.get(key) for key in asked} != asked:
+        if {key: known.get(key) for key in wanted} != wanted:
             with _hub(mirror) as api:
-                known = asked | {"commit": api.dataset_info(mirror.repo, revision=mirror.revision, expand=["sha"]).sha}
+                known = wanted | {"commit": api.dataset_info(mirror.repo, revision=mirror.revision, expand=["sha"]).sha}
             if not _COMMIT.fullmatch(known["commit"] or ""):
                 raise UserError(f"{mirror.repo}: the hub names no commit of revision {mirror.revision!r}")
             write_json(path, known)
     return replace(mirror, revision=known["commit"])
 
 
-def described(mirror: Mirror, asked: str) -> dict[str, Any]:
-    """What a record says of ``mirror`` at a commit; ``asked``: the revision that the scale or the registry names."""
-    found = {"repo": mirror.repo, "revision": mirror.revision, "patterns": list(mirror.patterns)}
-    return found if asked == mirror.revision else {**found, "asked": asked}
+def described(mirror: Mirror, requested: str) -> dict[str, Any]:
+    """The record of ``mirror`` at a commit; ``requested``: the revision that the scale or the registry names."""
+    record = {"repo": mirror.repo, "revision": mirror.revision, "patterns": list(mirror.patterns)}
+    return record if requested == mirror.revision else {**record, "asked": requested}
 
 
 def fetch_mirror(
     mirror: Mirror, folder: Path, seals: Path, *, group: int = 0, groups: int = 1, workers: int = 8
 ) -> list[dict[str, Any]]:
-    """Have the files of ``mirror`` that match its patterns in ``folder``; ``{"file", "bytes", "sha256"}`` of each.
+    """Fetch the files of ``mirror`` that match its patterns into ``folder``; ``{"file", "bytes", "sha256"}`` of each.
 
-    Of several ``groups`` number ``group`` has every ``groups``-th file, so that several jobs share a mirror. ``seals``: the
-    folder that remembers what was verified. UserError if the hub cannot be reached or refuses, if a file is another one than
-    listed, or the disk is full.
+    ``group`` of ``groups`` has every ``groups``-th file, so that several jobs share a mirror. ``seals``: the folder of the
+    verified files' seals. UserError if the hub cannot be reached or refuses, if a file differs from the listing, or if the disk
+    is full.
     """
     assert _COMMIT.fullmatch(mirror.revision), "a branch or tag is resolved first"
     files = _list(mirror)[group::groups]
     folder.mkdir(parents=True, exist_ok=True)
     need_room(folder, mirror.repo, sum(file.size for file in files if not (folder / file.path).is_file()))
-    have = partial(_have, mirror, folder, seals)
+    fetch = partial(_fetch_one, mirror, folder, seals)
     with ThreadPoolExecutor(workers) as pool:
-        return list(progress(pool.map(have, files), mirror.repo, len(files), unit="file"))
+        return list(progress(pool.map(fetch, files), mirror.repo, len(files), unit="file"))
 
 
-def _have(mirror: Mirror, folder: Path, seals: Path, file: RepoFile) -> dict[str, Any]:
-    """One file, fetched unless it is there, and verified; what a record says of it."""
+def _fetch_one(mirror: Mirror, folder: Path, seals: Path, file: RepoFile) -> dict[str, Any]:
+    """Fetch one file unless it is there, and verify it; its record."""
     path = folder / file.path
     if not path.is_file():
         with _hub(mirror) as api:
             api.hf_hub_download(mirror.repo, file.path, repo_type="dataset", revision=mirror.revision, local_dir=folder)
     before = known_seal(seals, path)
     seal = before or sealed(seals, path)
-    # large files (LFS) have a sha256 in the listing, others git's own of at most some megabytes
+    # the listing has a sha256 of large files (LFS), and git's hash of the small ones
     if not (seal["sha256"] == file.lfs.sha256 if file.lfs else _git_hash(path) == file.blob_id):
         if before is not None:
             raise UserError(
@@ -157,25 +162,25 @@ def _git_hash(path: Path) -> str:
 def _list(mirror: Mirror) -> list[RepoFile]:
     with _hub(mirror) as api:
         tree = api.list_repo_tree(mirror.repo, repo_type="dataset", revision=mirror.revision, recursive=True)
-        found: list[Any] = [entry for entry in tree if hasattr(entry, "size")]  # the others are folders
-    for file in found:
+        listed: list[Any] = [entry for entry in tree if hasattr(entry, "size")]  # the others are folders
+    for file in listed:
         if file.path.startswith("/") or ".." in file.path.split("/") or "\\" in file.path:
             raise UserError(
                 f"{mirror.repo}: file {file.path!r} is an absolute path or leads outside the folder; not downloaded"
             )
-    # the library's own rule: the shell's patterns, where * also matches /
-    wanted = [file for file in found if any(fnmatch.fnmatch(file.path, pattern) for pattern in mirror.patterns)]
+    # as the library: shell patterns in which * also matches /
+    wanted = [file for file in listed if any(fnmatch.fnmatch(file.path, pattern) for pattern in mirror.patterns)]
     if not wanted:
         raise UserError(
-            f"{mirror.repo}: none of its {len(found)} files at {mirror.revision[:12]} matches {', '.join(mirror.patterns)}"
+            f"{mirror.repo}: none of its {len(listed)} files at {mirror.revision[:12]} matches {', '.join(mirror.patterns)}"
         )
     return sorted(wanted, key=lambda file: file.path)
 
 
 @contextmanager
 def _hub(mirror: Mirror) -> Iterator[HfApi]:
-    """The hub, with one line instead of its errors, which hold addresses, request ids and advice over many lines."""
-    # before the library is imported, which reads them once; a user's own setting stays
+    """The hub's API, whose errors of many lines become a UserError of one."""
+    # the library reads them once, when it is imported; a user's own setting is kept
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_UPDATE_CHECK", "1")
     from huggingface_hub import HfApi, errors
@@ -185,17 +190,17 @@ def _hub(mirror: Mirror) -> Iterator[HfApi]:
     try:
         yield HfApi(endpoint=os.environ.get("HF_ENDPOINT", "").rstrip("/") or None)
     except Exception as error:
-        told = f"cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
+        message = f"cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
         if isinstance(error, errors.GatedRepoError):
-            told = "gated dataset: accept the terms, then run `hf auth login`"
+            message = "gated dataset: accept the terms, then run `hf auth login`"
         elif isinstance(error, errors.RepositoryNotFoundError):
-            told = "no such dataset repository on the hub, or it is private (run `hf auth login`)"
+            message = "no such dataset repository on the hub, or it is private (run `hf auth login`)"
         elif isinstance(error, errors.RevisionNotFoundError):
-            told = "no such commit, branch or tag in the repository"
+            message = "no such commit, branch or tag in the repository"
         elif status := getattr(getattr(error, "response", None), "status_code", None):
-            told = f"HTTP {status} from the hub; rerun to resume"
+            message = f"HTTP {status} from the hub; rerun to resume"
         elif isinstance(error, OSError) and error.strerror:
-            told = f"{error.strerror}; partial download kept; rerun to resume"
+            message = f"{error.strerror}; partial download kept; rerun to resume"
         elif not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HUBS_OWN:
             raise
-        raise UserError(f"{mirror.repo} at {mirror.revision[:12]}: {told}") from None
+        raise UserError(f"{mirror.repo} at {mirror.revision[:12]}: {message}") from None

@@ -1,7 +1,7 @@
-"""The job ``mdc obtain``: one dataset brought into the data folder, from where ``datasets.<name>.from`` says.
+"""The job ``mdc obtain``: fetch one dataset into the data folder, from where ``datasets.<name>.from`` says.
 
-Writes ``obtained.json``, which says what was obtained and what its files showed, and beside it ``made.json``, which says
-what the job was asked and by which versions it was done. Equal files give equal bytes.
+Writes ``obtained.json`` (what was obtained, and the results of its checks) and ``made.json`` (the job's configuration and the
+versions). Equal files give equal bytes.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ def main(call: Call) -> None:
     config = call.job.complete()
     if config["download"] is not None:
         config = with_runtime(config, call.runtime)
-    found = obtain(config, data_folder())
-    packages = found.pop("versions", {})  # that a way uses besides
+    record = obtain(config, data_folder())
+    packages = record.pop("versions", {})  # of packages that only some origins use
     written = call.out / RECORD
-    write_json(written, {"kind": "obtained", **head(call), "from": way(config), **found})
+    write_json(written, {"kind": "obtained", **head(call), "from": way(config), **record})
     write_made(call, [written], packages)
 
 
 def head(call: Call) -> dict[str, Any]:
-    """What the manifests of all jobs that obtain begin with."""
+    """The first keys of the records of all jobs that obtain."""
     config = call.job.complete()
     return {"id": config["job"], "name": config["name"], "path": config["dataset"]["path"]}
 
 
 def with_runtime(config: dict[str, Any], runtime: Path | None) -> dict[str, Any]:
-    """The configuration of a job that downloads from URLs, with how it is to proceed. UserError if nobody says so."""
+    """The configuration of a job that downloads from URLs, with its runtime settings. UserError if they are missing."""
     if runtime is None:
         raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
-    told = checked(DownloadRuntime, read_json(runtime), runtime)
-    return {**config, "download": config["download"] | told.model_dump(mode="json")}
+    settings = checked(DownloadRuntime, read_json(runtime), runtime)
+    return {**config, "download": config["download"] | settings.model_dump(mode="json")}
 
 
 def way(config: Mapping[str, Any]) -> str:
-    """Where the dataset comes from: urls, mirror or files. UserError if it cannot be obtained so."""
+    """Where the dataset comes from: urls, mirror or files. UserError if it cannot be obtained from there."""
     dataset = Dataset.model_validate(config["dataset"])
     try:
         check_obtainable(config["name"], dataset)
@@ -62,7 +62,7 @@ def way(config: Mapping[str, Any]) -> str:
 
 
 def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
-    """Bring the dataset to ``data_dir``/path; what ``obtained.json`` says about it besides its head."""
+    """Fetch the dataset to ``data_dir``/path; the content of ``obtained.json`` after its head."""
     chosen, entry = way(config), REGISTRY.get(config["name"])
     folder = data_dir / config["dataset"]["path"]
     if chosen == "files":
@@ -81,30 +81,30 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
 def with_list(
     config: dict[str, Any], entry: RegistryEntry | None, folder: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configuration with the list's columns, the list itself being there now; the files and checks of the registry's, and
-    the commit that it is of if it is on the hub."""
+    """Fetch the registry's list. The configuration with the list's columns; and the record of the list: its files and checks, and
+    its commit if it is on the hub."""
     if (config["dataset"].get("list") or {}).get("path"):
         return _with_columns(config, entry), {}
-    assert entry is not None  # way() asks for the path of a list that is not the registry's
+    assert entry is not None  # way() requires the path of a list that is not the registry's
     from mdc.data.obtain.files import fetch_list
 
     own_copy(entry, folder)
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     with locked(folder, doing=_DOING):
         if entry.list_mirror is not None:
             from mdc.data.obtain.hub import described, resolved
 
-            asked = (config["dataset"].get("list") or {}).get("revision") or entry.list_mirror.revision
-            mirror = resolved(replace(entry.list_mirror, revision=asked), folder)
-            entry, found["list_mirror"] = replace(entry, list_mirror=mirror), described(mirror, asked)
-        found["files"] = fetch_list(entry, folder)
-    found["checks"] = require(entry.name, folder, run_checks(entry, folder, "urls"))
-    return {**config, "dataset": {**config["dataset"], "list": None}}, found
+            revision = (config["dataset"].get("list") or {}).get("revision") or entry.list_mirror.revision
+            mirror = resolved(replace(entry.list_mirror, revision=revision), folder)
+            entry, record["list_mirror"] = replace(entry, list_mirror=mirror), described(mirror, revision)
+        record["files"] = fetch_list(entry, folder)
+    record["checks"] = require(entry.name, folder, run_checks(entry, folder, "urls"))
+    return {**config, "dataset": {**config["dataset"], "list": None}}, record
 
 
 def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[str, Any]:
-    """A user's own copy of a list that the registry knows has its columns, unless the scale names others. Its hashes are read
-    only if the scale names their column: a copy need not have it."""
+    """The registry's columns for a user's own copy of its list, unless the scale names others. Its hashes are read only if the
+    scale names their column: a copy need not have it."""
     own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
     known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
     known.pop("hash_column", None)
@@ -119,21 +119,21 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     own_copy(entry, folder)
     wanted = [file for file in entry.files if not file.part or file.part in parts]
     files = []
-    if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
+    if wanted:  # a user's own copy without additions may be read-only
         with locked(folder, doing=_DOING):
             files = [obtain_file(file, folder) for file in wanted]
     return {"files": files, "checks": require(entry.name, folder, run_checks(entry, folder, "files", parts))}
 
 
 def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts that ``datasets.<name>.parts`` asks for, all by default."""
-    asked = dataset.get("parts")
-    return entry.parts if asked is None else tuple(part for part in entry.parts if part in asked)
+    """The parts that ``datasets.<name>.parts`` names, all by default."""
+    requested = dataset.get("parts")
+    return entry.parts if requested is None else tuple(part for part in entry.parts if part in requested)
 
 
 def own_copy(entry: RegistryEntry, folder: Path) -> None:
-    """UserError that says what the user has to get, and where to put it, if it is not there."""
+    """UserError if files that the user has to get are missing: what to get, and where to put it."""
     for needed in entry.needs:
         if not (folder / needed).exists():
-            told = entry.own_copy.format(path=folder, name=entry.name)
-            raise UserError(f"{folder / needed}: missing; {entry.label} cannot be fetched: {told}")
+            advice = entry.own_copy.format(path=folder, name=entry.name)
+            raise UserError(f"{folder / needed}: missing; {entry.label} cannot be fetched: {advice}")

@@ -1,4 +1,4 @@
-"""What those who download shards are told, and what they answer; it imports nothing that is slow."""
+"""Requests to the workers that download shards, and their answers; imports nothing slow."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from mdc.plan.processes.lock import flock
 
-DISK, NETWORK = "disk", "network"  # kinds of trouble that the next shard would have too
+DISK, NETWORK = "disk", "network"  # failures that the next shard would have too
 
 
 class Order(NamedTuple):
-    """A shard to download: its part of the plan; ``trust_network_errors``: if no host answered its rows, that is their
-    outcome."""
+    """A shard to download, with its part of the plan; ``trust_network_errors``: see ``accounts.take_account``."""
 
     shard: int
     part: Mapping[str, Any]
@@ -22,7 +21,7 @@ class Order(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A shard that was tried: ``trouble`` is empty if it is complete; ``kind`` (disk, network) if others would share it."""
+    """The result for a shard: ``trouble`` is "" if it is complete; ``kind`` (disk, network) if others would fail too."""
 
     shard: int
     trouble: str
@@ -30,11 +29,11 @@ class Answer(NamedTuple):
 
 
 @contextmanager
-def present(folder: Path, how: int) -> Iterator[None]:
-    """Hold the workers' lock: shared (LOCK_SH) by each of them, and exclusively to be sure that none is left (LOCK_EX).
+def worker_lock(folder: Path, mode: int) -> Iterator[None]:
+    """Hold the workers' lock: shared (LOCK_SH) by each of them, exclusive (LOCK_EX) to be sure that none is left.
 
-    A worker ends with the process that started it, but that takes a moment, in which the next one may have begun.
+    A worker ends shortly after the process that started it; a new run may have begun meanwhile.
     """
     with (folder / "workers").open("a+") as handle:
-        flock(handle, how, folder)
+        flock(handle, mode, folder)
         yield

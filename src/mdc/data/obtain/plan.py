@@ -1,15 +1,14 @@
-"""What will be asked for, in which order: the rows of a list, one file a shard, fixed before the first download.
+"""The rows of a list that will be requested, and their order: one file per shard, fixed before the first download.
 
-``<folder>/plan/part-NNNNN.parquet`` holds the rows of shard NNNNN: ``place`` (from 0, through all shards), ``row`` of the
+``<folder>/plan/part-NNNNN.parquet`` has the rows of shard NNNNN: ``place`` (from 0, through all shards), ``row`` of the
 list, ``source_key`` ("" if the list has no keys), ``url``, ``caption``, and ``listed_sha256`` if the list has a column of hashes.
-The order is that of rank (mdc.data.obtain.subset), so that the first rows of a larger subset are a smaller one, and a larger one
-continues after a smaller one.
+The order is by rank (mdc.data.obtain.subset), so that a larger subset begins with the smaller one.
 
 Exact duplicates (same url and caption) are left out after the first.
 
-``plan/list/`` keeps what each file of the list hashes to (mdc.data.obtain.seals), and stays; ``plan/reading/`` what was read of
-it, and is removed when the plan is made. A planning that was killed reads the list again. Parts that are right are not
-written again. A plan that an earlier version made, in another order, stays as it is.
+``plan/list/`` has the hash of each file of the list (mdc.data.obtain.seals), and stays. ``plan/reading/`` has the rows read so
+far, and is removed when the plan is complete; a killed planning reads the list again. Parts that are right are not rewritten. A
+plan by an earlier version, in another order, stays as it is.
 """
 
 from __future__ import annotations
@@ -33,13 +32,11 @@ from mdc.data.obtain.url_list import Columns
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 
 PLAN = "plan.json"
-#: settings that decide what a shard holds: one folder, one value
+#: settings that shape a shard's content: they must be the same for the whole folder
 SHAPING = (
     *("image_size", "rows_per_shard", "max_bytes", "min_image_size", "max_pixels", "max_aspect", "quality"),
     "respect_robots",
 )
-
-
 #: the sha256 that the list has for a row's image, "" if none: a column only of lists that have one
 LISTED_SHA256 = "listed_sha256"
 
@@ -49,7 +46,7 @@ def part_file(folder: Path, shard: int) -> Path:
 
 
 def read_part(folder: Path, shard: int, part: Mapping[str, Any] | None = None) -> Any:
-    """The rows of one shard as a pyarrow table. UserError if they are damaged, or not those of the plan's ``part``."""
+    """The rows of one shard as a pyarrow table. UserError if they are corrupt, or not those of the plan's ``part``."""
     path = part_file(folder, shard)
     table = read_parquet(path)
     if part is not None and not is_part(table, part["sha256"]):
@@ -60,15 +57,15 @@ def read_part(folder: Path, shard: int, part: Mapping[str, Any] | None = None) -
 def make_plan(
     folder: Path, files: Sequence[Path], columns: Columns, subset: Mapping[str, Any] | None, download: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The plan of ``folder``, made if it is not there; its record, which is ``plan/plan.json``.
+    """Plan ``folder`` unless that was done; the plan's record, which is ``plan/plan.json``.
 
-    ``subset`` is {pairs, seed} or None for the whole list. UserError if the folder belongs to another list or to
-    settings that shape its shards in another way, or if the list has fewer rows than the subset is to have.
+    ``subset`` is {pairs, seed} or None for the whole list. UserError if the folder has another list or other ``SHAPING``
+    settings, or if the list has fewer rows than the subset.
     """
     place = folder / "plan"
-    there = read_json(place / PLAN) if (place / PLAN).exists() else None
-    if there is not None and "hash" not in there["asked"]["columns"]:
-        columns = replace(columns, hash=None)  # planned before its hashes were read: it goes on as it began
+    existing = read_json(place / PLAN) if (place / PLAN).exists() else None
+    if existing is not None and "hash" not in existing["asked"]["columns"]:
+        columns = replace(columns, hash=None)  # planned by a version that did not read hashes
     seals = seal_files(place / "list", files)
     wanted = {
         "list": [
@@ -80,14 +77,14 @@ def make_plan(
         "rank": RANK,
         "shape": {name: download[name] for name in SHAPING},
     }
-    if there is not None:
-        if old := "rank" not in there["asked"]:
+    if existing is not None:
+        if old := "rank" not in existing["asked"]:
             del wanted["rank"]
-        _same_pairs(folder, there, wanted)
-        whole = (_size(part_file(folder, shard)) == part["bytes"] for shard, part in enumerate(there["parts"]))
-        if there["asked"] == wanted and all(whole):
+        _same_pairs(folder, existing, wanted)
+        whole = (_size(part_file(folder, shard)) == part["bytes"] for shard, part in enumerate(existing["parts"]))
+        if existing["asked"] == wanted and all(whole):
             shutil.rmtree(place / "reading", ignore_errors=True)  # of a run that was killed right before
-            return there
+            return existing
         if old:
             raise UserError(
                 f"{folder}: was planned by an earlier version, in another order: it cannot grow or be repaired; keep its subset "
@@ -96,7 +93,7 @@ def make_plan(
     clear_leftovers(place)
     counts: Counter[str] = Counter()
     tables = ranked_rows(place / "reading", files, seals, columns, subset, counts)
-    known = [] if there is None else there["parts"]
+    known = [] if existing is None else existing["parts"]
     parts = list(_write_parts(folder, tables, download["rows_per_shard"], columns.hash is not None, known))
     total = counts.pop("", 0)
     plan = {
@@ -114,23 +111,23 @@ def make_plan(
     return plan
 
 
-def _same_pairs(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """A folder keeps its list, its columns and its settings; only the size of its subset may grow."""
-    old, mend = there["asked"], "use a different path for this dataset or delete the folder"
+def _same_pairs(folder: Path, existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """UserError if the list, its columns or settings differ from the folder's: only the size of its subset may grow."""
+    old, remedy = existing["asked"], "use a different path for this dataset or delete the folder"
     if old["list"] != wanted["list"] or old["columns"] != wanted["columns"]:
-        raise UserError(f"{folder}: was made from a different list or different columns; {mend}")
+        raise UserError(f"{folder}: was made from a different list or different columns; {remedy}")
     for name, value in wanted["shape"].items():
         if old["shape"].get(name) != value:
-            raise UserError(f"{folder}: was made with {name} {old['shape'].get(name)}, now it is {value}; {mend}")
+            raise UserError(f"{folder}: was made with {name} {old['shape'].get(name)}, now it is {value}; {remedy}")
     before, now = old["subset"], wanted["subset"]
     if (before is None) != (now is None) or (before and now and before["seed"] != now["seed"]):
         raise UserError(
-            f"{folder}: was made with subset {before}, now it is {now}: different rows, or a different order; {mend}"
+            f"{folder}: was made with subset {before}, now it is {now}: different rows, or a different order; {remedy}"
         )
     if before and now and now["pairs"] < before["pairs"]:
         raise UserError(
             f"{folder}: contains a subset of {before['pairs']} pairs, {now['pairs']} are requested; keep the "
-            f"larger and set pairs: {now['pairs']} in the corpus's source, or {mend}"
+            f"larger and set pairs: {now['pairs']} in the corpus's source, or {remedy}"
         )
 
 
@@ -161,7 +158,7 @@ def _write_parts(
 
 
 def _cut(tables: Iterator[Any], rows: int) -> Iterator[Any]:
-    """The tables' rows, so many in each but the last."""
+    """The tables' rows in tables of ``rows`` rows; the last may be shorter."""
     import pyarrow
 
     rest = None
@@ -175,7 +172,7 @@ def _cut(tables: Iterator[Any], rows: int) -> Iterator[Any]:
 
 
 def rows_digest(table: Any) -> str:
-    """sha256 of a part's rows, whatever file format holds them."""
+    """sha256 of a part's rows, independent of the file format."""
     import pyarrow.compute as pc
 
     digest = hashlib.sha256()
@@ -192,7 +189,7 @@ def rows_digest(table: Any) -> str:
 
 
 def is_part(table: Any, sha256: str) -> bool:
-    """Whether these are the rows of the part with this hash, which an earlier version may have planned."""
+    """Whether the rows have this hash, or the one that an earlier version took."""
     if rows_digest(table) == sha256:
         return True
     lines = (json.dumps(list(row.values())) + "\n" for row in table.to_pylist())

@@ -1,4 +1,4 @@
-"""Why a row of a list became no pair: a few stable words, and the outcome that each of them counts as."""
+"""Why a row of a list gave no pair: the reasons, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ OBTAINED, DEAD, TIMED_OUT, CORRUPT = "obtained", "dead", "timed_out", "corrupt"
 TOO_SMALL, TOO_LARGE, TOO_NARROW = "too_small", "too_large", "too_narrow"
 FORBIDDEN, REFUSED = "forbidden", "refused"
 
-#: what a planned row can become, in the order of tables
+#: outcomes of a planned row, in the order of tables
 OUTCOMES = (OBTAINED, DEAD, TIMED_OUT, CORRUPT, TOO_SMALL, TOO_LARGE, TOO_NARROW, FORBIDDEN, REFUSED)
 
-# Before anything is asked for
+# Before the request
 NO_CAPTION_TEXT, SAME_AGAIN, BAD_URL, SCHEME = "no caption", "same url and caption again", "no valid URL", "URL scheme"
 NO_KEY, NO_TEXT, NOT_CHOSEN = "no key", "text is not UTF-8", "not in the subset"
 
-# On the way
+# The transfer
 ADDRESS = "address is not public"
 LARGE_BODY = "body over max_bytes"
 DEADLINE, TIME_OUT = "over the deadline", "timed out"
@@ -45,16 +45,16 @@ _OUTCOME = {reason: outcome for outcome, reasons in _REASONS.items() for reason 
 _BY_IMG2DATASET = "Use of image disallowed by X-Robots-Tag directive"
 TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TRANSIENT = frozenset({TIME_OUT, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, NO_NAME_SERVER})
-#: what all rows fail by where this machine is not connected; a host that refuses, or a name that does not exist, is an answer
+#: reasons of all rows if this machine is offline; a refusing host, or a name that does not exist, is an answer
 SILENCE = frozenset({UNREACHABLE, NO_NAME_SERVER})
 
 
 class Failure(Exception):
-    """A row is no pair; ``str`` of it is the reason."""
+    """A row gives no pair; ``str`` of it is the reason."""
 
     @property
     def transient(self) -> bool:
-        """Whether asking again may help."""
+        """Whether a retry may help."""
         reason = str(self)
         return reason in _TRANSIENT or (reason.startswith("HTTP ") and int(reason[5:]) in TRANSIENT_STATUS)
 
@@ -67,16 +67,16 @@ def reason_of(message: str) -> str:
 
 
 def outcome_of(reason: str) -> str:
-    """What a row with this reason counts as; "" is a pair."""
+    """The outcome of a row with this reason; "" is an obtained pair."""
     if not reason:
         return OBTAINED
     return DEAD if _is_status(reason) else _OUTCOME[reason]
 
 
 def left_out(counts: Mapping[str, int]) -> str:
-    """The reasons of ``counts`` in brackets, for the end of an error; "" where there is none ("" counts all rows)."""
-    told = [f"{count} {reason}" for reason, count in sorted(counts.items()) if reason]
-    return f" (left out: {', '.join(told)})" if told else ""
+    """The reasons of ``counts`` in brackets, for the end of an error; "" if there is none. The key "" counts all rows."""
+    parts = [f"{count} {reason}" for reason, count in sorted(counts.items()) if reason]
+    return f" (left out: {', '.join(parts)})" if parts else ""
 
 
 def _is_status(reason: str) -> bool:

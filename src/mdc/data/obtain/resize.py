@@ -1,8 +1,7 @@
-"""What a downloaded image becomes before it goes into a shard.
+"""Checks and resizes a downloaded image before it goes into a shard.
 
-An image is decoded once, in full, by the project's own rules (:mod:`mdc.data.formats.images`), so that a shard holds nothing that
-cannot be trained on. What is a small enough upright RGB JPEG already keeps its bytes; everything else becomes an RGB JPEG
-whose shorter side is ``image_size`` at most.
+An image is decoded once, in full, by :mod:`mdc.data.formats.images`, so that every image of a shard can be trained on. A small
+enough upright RGB JPEG keeps its bytes; everything else becomes an RGB JPEG whose shorter side is ``image_size`` at most.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Result = tuple[bytes | None, int | None, int | None, int | None, int | None, str
 
 @dataclass(frozen=True)
 class Resize:
-    """Called by img2dataset's Downloader in the place of its own Resizer."""
+    """Replaces img2dataset's Resizer in its Downloader."""
 
     image_size: int
     quality: int
@@ -30,22 +29,22 @@ class Resize:
     max_aspect: float
 
     def __call__(self, img_stream: Any, blurring_bbox_list: Any = None) -> Result:
-        """(encoded bytes, width, height, original width, original height, None), or the reason in the last place."""
+        """(encoded bytes, width, height, original width, original height, None), or the reason as the last element."""
         try:
             return self._resized(img_stream.read())
         except ImageError as error:
             reason = _REASONS.get(error.reason, NO_IMAGE)
         except MemoryError:
             reason = NO_MEMORY
-        except Exception:  # whatever one row does, the others go on
+        except Exception:  # one row must not end the others
             reason = UNEXPECTED
         return None, None, None, None, None, reason
 
     def _resized(self, data: bytes) -> Result:
-        found = smaller(data, self.image_size, self.max_pixels, self.max_aspect)
-        width, height = found.size
+        image = smaller(data, self.image_size, self.max_pixels, self.max_aspect)
+        width, height = image.size
         if min(width, height) < self.min_image_size:
             return None, None, None, None, None, SMALL_IMAGE
-        if not found.smaller and found.plain and len(data) <= 3 * width * height + _METADATA:
+        if not image.smaller and image.plain and len(data) <= 3 * width * height + _METADATA:
             return data, width, height, width, height, None
-        return found.jpeg(self.quality), *found.image.size, width, height, None
+        return image.jpeg(self.quality), *image.image.size, width, height, None

@@ -1,6 +1,6 @@
-"""What files hash to that are large: each is hashed once, a seal tells by size and time whether it is still the same.
+"""Cached sha256 of large files: a seal is a file's hash with its size and time, and is valid while these are the same.
 
-Seals lie in a folder, one file each, written as soon as the file is hashed, so that a kill loses the files under way only.
+A folder has one file for each seal, written as soon as the hash is known, so that a kill loses only the files in progress.
 Four files are hashed at a time, since one core hashes more slowly than most disks read.
 """
 
@@ -21,7 +21,7 @@ _THREADS = 4
 
 
 def seal_files(place: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The seals of ``files`` in their order, kept in ``place``; what was not sealed yet is hashed."""
+    """The seals of ``files`` in their order, kept in ``place``; files without one are hashed."""
     with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
         sealing = pool.map(partial(sealed, place), files)
         return list(progress(sealing, "list", len(files), unit="file"))
@@ -30,7 +30,7 @@ def seal_files(place: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
 def sealed(place: Path, file: Path) -> dict[str, Any]:
     """The seal of ``file``, which is hashed unless ``place`` has it: bytes, mtime_ns, sha256.
 
-    UserError if it cannot be read, or changes meanwhile.
+    UserError if it cannot be read, or changes while it is hashed.
     """
     if (known := known_seal(place, file)) is not None:
         return known
@@ -46,16 +46,16 @@ def known_seal(place: Path, file: Path) -> dict[str, Any] | None:
     path, now = _seal(place, file)
     clear_leftovers(place, path.name)
     try:
-        there = read_json(path) if path.exists() else {}
+        seal = read_json(path) if path.exists() else {}
     except UserError:
         return None
-    same = {name: there.get(name) for name in now} == now
-    return there if same and isinstance(there.get("sha256"), str) else None
+    same = {name: seal.get(name) for name in now} == now
+    return seal if same and isinstance(seal.get("sha256"), str) else None
 
 
 def _seal(place: Path, file: Path) -> tuple[Path, dict[str, Any]]:
-    """Where the seal of ``file`` is kept, and what the file looks like now."""
-    # relative: a data set that is moved with its list keeps its seals
+    """Where the seal of ``file`` is kept, and the file's current size and time."""
+    # relative: seals stay valid when a data set is moved with its list
     name = os.path.relpath(file, place)
     return place / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.json", {"file": name, **_look(file)}
 

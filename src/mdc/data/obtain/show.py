@@ -1,4 +1,4 @@
-"""``mdc data list`` and ``mdc data check NAME``: the registry for a person."""
+"""``mdc data list`` and ``mdc data check NAME``: the registry in readable form."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def main_list(args: argparse.Namespace) -> None:
 
 
 def listing(datasets: Datasets, data_dir: Path) -> list[dict[str, Any]]:
-    """One row a dataset, the registry's first, then the scale's own; ``shown`` holds the texts of the columns."""
+    """One row per dataset, the registry's first, then the scale's own; ``shown`` has the texts of the columns."""
     rows = []
     for name in [*REGISTRY, *(name for name in datasets if name not in REGISTRY)]:
         entry, dataset = REGISTRY.get(name), datasets.get(name)
         chosen = way({"name": name, "dataset": dataset}) if dataset and not _embedded(entry) else None
         place = data_dir / dataset["path"] if dataset and chosen else None
-        there = _there(entry, dataset, place, chosen) if dataset and place and chosen else ""
+        presence = _presence(entry, dataset, place, chosen) if dataset and place and chosen else ""
         if _embedded(entry):
-            there = "yes"
+            presence = "yes"
         rows.append(
             {
                 "name": name,
@@ -61,14 +61,14 @@ def listing(datasets: Datasets, data_dir: Path) -> list[dict[str, Any]]:
                 "ways": list(entry.ways) if entry else [],
                 "from": chosen,
                 "place": str(place) if place else None,
-                "there": there or None,
+                "there": presence or None,
                 "shown": {
                     "name": name,
                     "used for": ", ".join(entry.used_for) if entry else "your own",
                     "items": _items(entry),
                     "size": (size(entry.size_bytes) if entry else "") or "–",
                     "from": _from(entry, chosen),
-                    "there": there or "–",
+                    "there": presence or "–",
                     "licence": entry.licence if entry else "",
                 },
             }
@@ -77,7 +77,7 @@ def listing(datasets: Datasets, data_dir: Path) -> list[dict[str, Any]]:
 
 
 def main_check(args: argparse.Namespace) -> None:
-    """Print each check of ``args.name`` with its finding; UserError naming the first that fails.
+    """Print each check of ``args.name`` with its finding; UserError that names the first that fails.
 
     ``args``: name, datasets (as for the list), json.
     """
@@ -100,12 +100,12 @@ def main_check(args: argparse.Namespace) -> None:
     parts = chosen_parts(entry, dataset)
     findings = [] if _own(dataset, chosen) else run_checks(entry, folder, chosen, parts)
     if as_json:
-        told = [
+        results = [
             {"check": f.check.title, "found": f.found, "expected": f.check.expected, "good": f.good} for f in findings
         ]
-        print(json.dumps(told, indent=1, ensure_ascii=False))
+        print(json.dumps(results, indent=1, ensure_ascii=False))
     else:
-        lines = [("good" if f.good else "BAD", f.check.title, _told(f)) for f in findings]
+        lines = [("good" if f.good else "BAD", f.check.title, _result(f)) for f in findings]
         print("\n".join(f"  {line}" for line in aligned(lines)) or "  nothing is checked of a list of your own")
     require(entry.name, folder, findings)
 
@@ -116,13 +116,13 @@ def _own(dataset: Mapping[str, Any], chosen: str) -> bool:
 
 
 def _from(entry: RegistryEntry | None, chosen: str | None) -> str:
-    """How the scale has it, or how it can be had."""
+    """The origin that the scale chose, or all possible ones."""
     ways = (chosen,) if chosen else entry.ways if entry else ()
     own = entry is not None and entry.origin == "own copy"
-    return " | ".join("own copy" if own and one == "files" else one for one in ways) or "embedded"
+    return " | ".join("own copy" if own and origin == "files" else origin for origin in ways) or "embedded"
 
 
-def _told(finding: Finding) -> str:
+def _result(finding: Finding) -> str:
     if finding.good:
         return f"{finding.found:,}" if isinstance(finding.found, int) else str(finding.found)
     return f"found {finding.shown}, expected {finding.expected}"
@@ -149,8 +149,8 @@ def _embedded(entry: RegistryEntry | None) -> bool:
     return entry is not None and entry.origin == "embedded"
 
 
-def _there(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Path, chosen: str) -> str:
-    """A quick look: whether something lies wherever a check will look."""
+def _presence(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Path, chosen: str) -> str:
+    """Without running the checks: whether the files that they read exist."""
     own = _own(dataset, chosen)
     checks = checks_of(entry, chosen, chosen_parts(entry, dataset)) if entry and not own else []
     patterns = [check.path for check in checks]
@@ -158,8 +158,8 @@ def _there(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Path,
         patterns.append("shards/*.tar")
     if chosen == "mirror" and own:
         patterns.append("mirror/**/*.tar")
-    found = [next(iter(place.glob(pattern)), None) is not None for pattern in patterns]
-    return "yes" if found and all(found) else "partly" if any(found) else "no"
+    exists = [next(iter(place.glob(pattern)), None) is not None for pattern in patterns]
+    return "yes" if exists and all(exists) else "partly" if any(exists) else "no"
 
 
 def _items(entry: RegistryEntry | None) -> str:
@@ -171,6 +171,6 @@ def _items(entry: RegistryEntry | None) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """``rows`` in columns that are as wide as their widest text, two spaces apart."""
+    """``rows`` as left-aligned columns, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

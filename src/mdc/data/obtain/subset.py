@@ -1,13 +1,13 @@
-"""The rows of a list in an order that depends on nothing but a seed and their URLs, or the first N of them.
+"""The rows of a list, or the first N of them, in an order that depends only on a seed and their URLs.
 
-A row's rank is a keyed hash of its URL (pandas' variant of SipHash; the seed gives the key); rows of one rank go by URL, caption,
-key and hash. So neither the order of the list nor other rows move a row, a smaller subset is the beginning of every larger one,
-and the captions of one image stand together.
+A row's rank is a keyed hash of its URL (pandas' variant of SipHash; the seed gives the key); ties are sorted by URL, caption,
+key and hash. So the order is independent of the list's order and of other rows, a smaller subset is the beginning of every
+larger one, and the captions of one image are adjacent.
 
-The list is read once. How many rows it has is known before, or can be guessed, and so is a bound of the rank that a few more
-than N rows lie below: those are kept on disk, cut by ranges of the rank, and a range is sorted at a time. If too few lie below
-the bound, the list is read again for those above it. Memory holds the rows of two ranges, 250,000 each, or a 512th of what is
-kept; on disk lie meanwhile a quarter more rows than are chosen.
+The list is read once. Its number of rows is known or estimated, and gives a bound of the rank below which a few more than N
+rows are expected. Those are kept on disk, split by ranges of the rank, and one range is sorted at a time. If too few are below
+the bound, the list is read again for those above it. Memory: the rows of two ranges of 250,000 rows, or of a 512th of the rows
+kept; disk: a quarter more rows than are chosen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mdc.plan.records import UserError
 
 RANK = "pandas.util.hash_array of the URL"
 _LAST = (1 << 64) - 1  # the largest rank
-_SLACK, _SPARE = 1.25, 1000  # that many times the rows, and rows more, are kept at first
+_SLACK, _SPARE = 1.25, 1000  # factor, and rows, that are kept beyond the requested ones
 _RANGE, _RANGES = 250_000, 512  # rows of a range; ranges at most
 
 
@@ -52,11 +52,11 @@ def ranked_rows(
     subset: Mapping[str, Any] | None,
     counts: Counter[str],
 ) -> Iterator[Any]:
-    """Tables of the rows in order, as ``good_rows`` has them (``row`` counted through all files), each pair of URL and caption
-    once: those of the subset {pairs, seed}, or all. ``place`` is a folder for what is kept meanwhile.
+    """Tables of the rows in order, as of ``good_rows`` (``row`` counted through all files), each pair of URL and caption once:
+    those of the subset {pairs, seed}, or all. ``place`` is a folder for temporary files.
 
-    ``counts`` takes all rows under "", and those that are left out by reason. UserError if there are not as many rows, or if a
-    file changes meanwhile.
+    ``counts`` collects the number of all rows under "", and of those left out by reason. UserError if the list has too few rows,
+    or if a file changes while it is read.
     """
     about = max(sum(rows_about(file, columns) for file in files), 1)
     pairs, seed = (subset["pairs"], subset["seed"]) if subset else (1 << 62, 0)
@@ -82,8 +82,8 @@ def ranked_rows(
     if not subset:
         return
     if left:
-        told = f"a subset of {pairs} pairs is requested, the list has {pairs - left} usable rows{left_out(counts)}"
-        raise UserError(f"{files[0].parent}: {told}")
+        message = f"a subset of {pairs} pairs is requested, the list has {pairs - left} usable rows{left_out(counts)}"
+        raise UserError(f"{files[0].parent}: {message}")
     counts[NOT_CHOSEN] = good - pairs - again
 
 
@@ -117,7 +117,7 @@ def _read(
 
 
 def _first_of_each(table: Any) -> Any:
-    """Which rows of a table in order have another URL or caption than the one before."""
+    """Which rows of a sorted table differ from the row before in URL or caption."""
     import pyarrow.compute as pc
 
     new: Any = np.ones(table.num_rows, dtype=bool)
@@ -129,7 +129,7 @@ def _first_of_each(table: Any) -> Any:
 
 
 def _by_range(place: Path, tables: Iterator[Any], low: int, width: int) -> Iterator[Any]:
-    """The rows in order, a table for each range of ranks that has rows; meanwhile they lie in ``place``, a file a range."""
+    """The rows in order, a table for each non-empty range of ranks; kept in ``place`` meanwhile, one file per range."""
     import pyarrow
     import pyarrow.compute as pc
     from pyarrow import dataset
@@ -139,7 +139,7 @@ def _by_range(place: Path, tables: Iterator[Any], low: int, width: int) -> Itera
             ranges = ((table["rank"].to_numpy() - np.uint64(low)) // np.uint64(width)).astype(np.int32)
             yield from table.append_column("range", pyarrow.array(ranges)).to_batches()
 
-    shutil.rmtree(place, ignore_errors=True)  # of a planning that was killed
+    shutil.rmtree(place, ignore_errors=True)  # of a killed planning
     place.mkdir(parents=True)
     form = dataset.IpcFileFormat()
     dataset.write_dataset(

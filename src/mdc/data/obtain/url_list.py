@@ -1,8 +1,8 @@
 """Lists of web images with captions: TSV, CSV, JSON lines (gzipped or not) or parquet, a file or a folder of them, in batches.
 
-The columns go by name, or by number from 0 where a TSV or CSV file has no header. PyArrow reads and checks whole batches. What
-it refuses, and every row that is not plainly good, goes through Python row by row, where it is made fit or told with its
-reason. What is wrong with a file as such is a UserError with its line.
+The columns are named, or numbered from 0 where a TSV or CSV file has no header. PyArrow reads and checks whole batches. Rows
+that it refuses, or that need normalisation, go through Python one by one, where they are normalised or counted by reason. A
+malformed file is a UserError with its line.
 """
 
 from __future__ import annotations
@@ -30,24 +30,23 @@ from mdc.plan.records import UserError
 #: ranks of a pyarrow array of URLs, and which of them are chosen
 Choose = Callable[[Any], tuple[Any, Any]]
 _BATCH = 1 << 16  # rows in memory
-_BLOCK = 1 << 23  # bytes of a text that are parsed at once
-_START = 1 << 20  # bytes of a text file from which the number of its lines is guessed
-_SHORT = 2048  # bytes of a URL; longer ones are for web_url to judge
+_BLOCK = 1 << 23  # bytes of text that are parsed at once
+_START = 1 << 20  # bytes of a text file from which its number of lines is estimated
+_SHORT = 2048  # bytes of a URL; longer ones go to web_url
 _SHA256 = "^[0-9a-f]{64}$"
-# what most URLs look like: web_url would change nothing of them
-_PORT = "(?::[1-9][0-9]{3}|:[1-5][0-9]{4}|:6[0-4][0-9]{3})?"  # most of those that are no default
+# most URLs: web_url would not change them
+_PORT = "(?::[1-9][0-9]{3}|:[1-5][0-9]{4}|:6[0-4][0-9]{3})?"  # most non-default ports
 _FIT = (
     r"^https?://(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}" + _PORT + r"/[\w.~!$%&'()*+,/:;=@\[\]|-]*"
     r"(?:\?[\w.~!$%&'()*+,/:;=?@\[\]|-]+)?$"
 )
-_FOREIGN = r"^(ftp|file|s3|data|blob):(//)?[\w./?=&%+,-]{0,200}$"  # what web_url refuses for its scheme
-_LETTER_FIRST = r"^[\p{L}\p{Nd}]"  # a caption of which something is left when it is cleaned
+_FOREIGN = r"^(ftp|file|s3|data|blob):(//)?[\w./?=&%+,-]{0,200}$"  # web_url refuses the scheme
+_LETTER_FIRST = r"^[\p{L}\p{Nd}]"  # such a caption is not empty after cleaning
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a list keeps what; ``format`` None: as the files' names end; ``key``, ``hash`` None: it has no keys, no sha256 of its
-    images."""
+    """The columns of a list; ``format`` None: by the files' extension; ``key``, ``hash`` None: no keys, no sha256 of images."""
 
     url: Column
     caption: Column
@@ -57,17 +56,17 @@ class Columns:
     hash: Column | None = None
 
     def described(self) -> dict[str, Any]:
-        """As a plan keeps it; without ``hash`` if there is none, as in plans that are older than this field."""
+        """For a plan's record; without ``hash`` if there is none, as in older plans."""
         return {key: value for key, value in asdict(self).items() if key != "hash" or value is not None}
 
     def names(self) -> dict[str, Column]:
-        """The columns that are read, by what they are."""
+        """The columns that are read, by their role."""
         every = {"url": self.url, "caption": self.caption, "key": self.key, "hash": self.hash}
         return {name: column for name, column in every.items() if column is not None}
 
 
 def columns_of(described: Mapping[str, Any]) -> Columns:
-    """From the scale's or the registry's description of a list; columns that it does not name are url and caption."""
+    """From the scale's or the registry's description of a list; url and caption are the default columns."""
     return Columns(
         url=described.get("url_column", "url"),
         caption=described.get("caption_column", "caption"),
@@ -79,14 +78,14 @@ def columns_of(described: Mapping[str, Any]) -> Columns:
 
 
 def list_files(path: Path, columns: Columns) -> list[Path]:
-    """The list's files in the order of their names; UserError if there is none, or if a name tells no format."""
+    """The list's files in the order of their names; UserError if there is none, or if an extension is unknown."""
     if path.is_dir():
         kinds = ((file, _kind(file)) for file in sorted(path.rglob("*")) if file.is_file())
-        found = [file for file, kind in kinds if kind is not None and columns.format in (None, kind)]
-        if not found:
+        files = [file for file, kind in kinds if kind is not None and columns.format in (None, kind)]
+        if not files:
             wanted = columns.format or f"{', '.join(ENDINGS)} or .parquet"
             raise UserError(f"{path}: contains no list ({wanted}); put it there, or set list.path")
-        return found
+        return files
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; put the list of URLs there, or set list.path")
     if columns.format is None and _kind(path) is None:
@@ -95,7 +94,7 @@ def list_files(path: Path, columns: Columns) -> list[Path]:
 
 
 def rows_about(file: Path, columns: Columns) -> int:
-    """How many rows a file has: what its footer tells of parquet, a guess from the first lines of a text."""
+    """How many rows a file has: exact for parquet, estimated from the first lines of a text file."""
     if _format(file, columns) == "parquet":
         with open_parquet(file) as parquet:
             return int(parquet.metadata.num_rows)
@@ -106,14 +105,14 @@ def rows_about(file: Path, columns: Columns) -> int:
 
 
 def good_rows(file: Path, columns: Columns, counts: Counter[str], choose: Choose) -> Iterator[Any]:
-    """Tables of the rows that can be asked for and are chosen: url (made fit), caption (as it is), key and hash ("" if there is
-    none), row (its number in the file, from 0) and rank.
+    """Tables of the usable rows that are chosen: url (normalised), caption (unchanged), key and hash ("" if there is none), row
+    (its number in the file, from 0) and rank.
 
-    ``choose`` tells the ranks of URLs, and which of them are chosen. ``counts`` takes all rows under "", and those that cannot be
-    asked for by reason.
+    ``choose`` gives the ranks of URLs, and which of them are chosen. ``counts`` collects the number of all rows under "", and of
+    unusable ones by reason.
     """
     cores = usable_cores()
-    with ThreadPoolExecutor(cores) as pool:  # PyArrow's work needs no lock of Python's
+    with ThreadPoolExecutor(cores) as pool:  # PyArrow releases the GIL
         ahead: deque[Future[tuple[list[Any], Counter[str]]]] = deque()
         for first, batch, complaints in _batches(file, columns):
             counts.update({**complaints, "": complaints.total()})
@@ -125,8 +124,8 @@ def good_rows(file: Path, columns: Columns, counts: Counter[str], choose: Choose
 
 
 def _taken(checked: tuple[list[Any], Counter[str]], counts: Counter[str]) -> list[Any]:
-    tables, told = checked
-    counts.update(told)
+    tables, checked_counts = checked
+    counts.update(checked_counts)
     return tables
 
 
@@ -134,11 +133,11 @@ def _taken(checked: tuple[list[Any], Counter[str]], counts: Counter[str]) -> lis
 
 
 def _checked(batch: Any, first: int, choose: Choose) -> tuple[list[Any], Counter[str]]:
-    """The chosen rows of a batch that can be asked for; how many rows it has, and why others cannot be."""
+    """The usable rows of a batch that are chosen; its number of rows (""), and of unusable ones by reason."""
     import pyarrow
     import pyarrow.compute as pc
 
-    found, counts = [], Counter({"": batch.num_rows})
+    tables, counts = [], Counter({"": batch.num_rows})
     texts = {name: _text(batch[name]) for name in batch.column_names if name != "row"}
     plain: Any = np.zeros(batch.num_rows, dtype=bool)
     if None not in texts.values():
@@ -148,7 +147,7 @@ def _checked(batch: Any, first: int, choose: Choose) -> tuple[list[Any], Counter
             pc.match_substring_regex(texts["caption"], _LETTER_FIRST),
             *([pc.greater(pc.binary_length(texts["key"]), 0)] if "key" in texts else []),
         ]
-        plain = np.logical_and.reduce([pc.fill_null(one, False).to_numpy(zero_copy_only=False) for one in checks])
+        plain = np.logical_and.reduce([pc.fill_null(check, False).to_numpy(zero_copy_only=False) for check in checks])
     rows = batch["row"].to_numpy() if "row" in batch.column_names else np.arange(first, first + batch.num_rows)
     rest = np.flatnonzero(~plain)
     if None not in texts.values():
@@ -157,30 +156,30 @@ def _checked(batch: Any, first: int, choose: Choose) -> tuple[list[Any], Counter
         counts.update({SCHEME: int(foreign.sum())} if foreign.any() else {})
         rest = rest[~foreign]
     values = [_pythonic(batch[name].take(pyarrow.array(rest))) for name in texts]
-    mended: list[dict[str, Any]] = []
+    normalised: list[dict[str, Any]] = []
     for number, *row in zip(rows[rest].tolist(), *values, strict=True):
-        mend = _mended(dict(zip(texts, row, strict=True)))
-        if isinstance(mend, str):
-            counts[mend] += 1
+        result = _normalised(dict(zip(texts, row, strict=True)))
+        if isinstance(result, str):
+            counts[result] += 1
         else:
-            mended.append({**mend, "row": number})
+            normalised.append({**result, "row": number})
     if plain.any():
         ranks, chosen = choose(texts["url"])
-        at = np.flatnonzero(plain & chosen)
-        taken = {name: text.take(pyarrow.array(at)) for name, text in texts.items()}
-        empty = pyarrow.array([""] * len(at), pyarrow.string())
+        indices = np.flatnonzero(plain & chosen)
+        taken = {name: text.take(pyarrow.array(indices)) for name, text in texts.items()}
+        empty = pyarrow.array([""] * len(indices), pyarrow.string())
         columns = [taken["url"], taken["caption"], taken.get("key", empty), _hashes(taken.get("hash", empty))]
-        found.append(pyarrow.table([*columns, rows[at], ranks[at]], schema=row_schema()))
-    if mended:
-        table = pyarrow.Table.from_pylist([{**row, "rank": 0} for row in mended], row_schema())
+        tables.append(pyarrow.table([*columns, rows[indices], ranks[indices]], schema=row_schema()))
+    if normalised:
+        table = pyarrow.Table.from_pylist([{**row, "rank": 0} for row in normalised], row_schema())
         ranks, chosen = choose(table["url"])
         table = table.set_column(3, "hash", _hashes(table["hash"])).set_column(5, "rank", pyarrow.array(ranks))
-        found.append(table.filter(chosen))
-    return found, counts
+        tables.append(table.filter(chosen))
+    return tables, counts
 
 
 def row_schema() -> Any:
-    """Of the tables of good rows."""
+    """The schema of the tables of ``good_rows``."""
     import pyarrow
 
     texts = [(name, pyarrow.string()) for name in ("url", "caption", "key", "hash")]
@@ -188,15 +187,15 @@ def row_schema() -> Any:
 
 
 def _hashes(column: Any) -> Any:
-    """What of a column are hashes, in lower case; "" in the place of others."""
+    """A column's hashes in lower case; "" where a value is none."""
     import pyarrow.compute as pc
 
     listed = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
     return pc.if_else(pc.match_substring_regex(listed, _SHA256), listed, "")
 
 
-def _mended(row: dict[str, Any]) -> dict[str, Any] | str:
-    """The row with its URL made fit; or why it is left out."""
+def _normalised(row: dict[str, Any]) -> dict[str, Any] | str:
+    """The row with its URL normalised; or the reason why it is left out."""
     url, caption, key = row["url"], row["caption"], row.get("key", " ")
     try:
         url = web_url(url if isinstance(url, str) else "")
@@ -215,7 +214,7 @@ def _mended(row: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def _text(column: Any) -> Any:
-    """The column as text; None if it is neither text nor whole numbers, or not UTF-8: its rows are looked at one by one."""
+    """The column as text; None if it is neither text nor integers, or not UTF-8: its rows are read one by one."""
     import pyarrow
     from pyarrow import types
 
@@ -232,13 +231,15 @@ def _text(column: Any) -> Any:
 
 
 def _pythonic(column: Any) -> list[Any]:
-    """A column's values; bytes that are no UTF-8 as lone surrogates, which leave out their own row alone."""
+    """A column's values; invalid UTF-8 becomes lone surrogates, so that only its own row is left out."""
     import pyarrow
     from pyarrow import types
 
     if types.is_string(column.type) or types.is_large_string(column.type):
         column = column.cast(pyarrow.large_binary())
-    return [one.decode("utf-8", "surrogateescape") if isinstance(one, bytes) else one for one in column.to_pylist()]
+    return [
+        value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in column.to_pylist()
+    ]
 
 
 # --- formats ---------------------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def _kind(file: Path) -> str | None:
 
 
 def _batches(file: Path, columns: Columns) -> Iterator[tuple[int, Any, Counter[str]]]:
-    """(number of the first row, rows, complaints about rows that are not among them)."""
+    """(number of the first row, rows, counts of the rows left out by reason)."""
     import pyarrow
 
     wanted, form, done = columns.names(), _format(file, columns), 0
@@ -262,29 +263,29 @@ def _batches(file: Path, columns: Columns) -> Iterator[tuple[int, Any, Counter[s
             yield done, batch, Counter()
             done += batch.num_rows
         return
-    with suppress(pyarrow.ArrowInvalid):  # from where PyArrow gives up, Python goes on
+    with suppress(pyarrow.ArrowInvalid):  # Python continues where PyArrow fails
         for batch in _text_batches(file, form, columns.header, wanted):
             yield done, batch, Counter()
             done += batch.num_rows
         return
-    # a list of millions of rows must not end with one broken byte
+    # one invalid byte must not end a list of millions of rows
     rows = islice(table_rows(file, form, columns.header, wanted.values(), "surrogateescape"), done, None)
     while chunk := list(islice(rows, _BATCH)):
         complaints = Counter(complaint for _, _, complaint in chunk if complaint)
         good = [(done + n, cells) for n, (_, cells, complaint) in enumerate(chunk) if not complaint]
         values = {name: [cells.get(column) for _, cells in good] for name, column in wanted.items()}
         if "key" in values:
-            values["key"] = [None if one is None else str(one) for one in values["key"]]
+            values["key"] = [None if key is None else str(key) for key in values["key"]]
         texts = {name: _encoded(column) for name, column in values.items()}
         yield done, pyarrow.table({**texts, "row": pyarrow.array([n for n, _ in good], pyarrow.int64())}), complaints
         done += len(chunk)
 
 
 def _encoded(values: list[Any]) -> Any:
-    """Texts as bytes, which are no UTF-8 where a text has lone surrogates; None for what is no text."""
+    """Texts as bytes, invalid UTF-8 where a text has lone surrogates; None for other values."""
     import pyarrow
 
-    coded = [one.encode("utf-8", "surrogatepass") if isinstance(one, str) else None for one in values]
+    coded = [value.encode("utf-8", "surrogatepass") if isinstance(value, str) else None for value in values]
     return pyarrow.array(coded, pyarrow.large_binary())
 
 
@@ -304,7 +305,7 @@ def _parquet_batches(file: Path, wanted: Mapping[str, Column]) -> Iterator[Any]:
 
 
 def _text_batches(file: Path, form: str, header: bool, wanted: Mapping[str, Column]) -> Iterator[Any]:
-    """Batches as far as PyArrow can read them as Python would; ArrowInvalid where it cannot."""
+    """Batches as long as PyArrow reads them as Python would; ArrowInvalid where it cannot."""
     import pyarrow
     import pyarrow.compute as pc
 
@@ -315,8 +316,10 @@ def _text_batches(file: Path, form: str, header: bool, wanted: Mapping[str, Colu
     with unzipped(file) as text:
         reader = _json_reader(text, first, wanted) if form == "jsonl" else _csv_reader(text, form, header, list(first))
         for batch in reader:
-            # a quotation that is left open swallows lines: Python's reader is strict
-            if form == "csv" and any(pc.any(pc.match_substring_regex(one, r"[\r\n]")).as_py() for one in batch.columns):
+            # an unclosed quotation swallows lines: Python's reader is strict
+            if form == "csv" and any(
+                pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in batch.columns
+            ):
                 raise pyarrow.ArrowInvalid("a line break within a value")
             yield batch.select([str(column) for column in wanted.values()]).rename_columns(list(wanted))
 

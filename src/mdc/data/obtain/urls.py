@@ -1,8 +1,8 @@
-"""A data set that its makers publish as a list of URLs: asked for, shard by shard, and accounted for row by row.
+"""A data set published as a list of URLs: downloaded shard by shard, with an outcome for every row.
 
-Under the data set's folder: ``list/`` (the list), ``plan/`` (what is asked for in which order), ``shards/`` (tars as
-img2dataset writes them, with a parquet file and stats beside each), ``accounts/`` (what became of each shard). Whatever ends
-a run, the next one keeps every shard that is complete.
+Under the data set's folder: ``list/`` (the list), ``plan/`` (the rows to request, in order), ``shards/`` (img2dataset's tars,
+with a parquet file and stats beside each), ``accounts/`` (the outcomes of each shard). An interrupted run is resumed: every
+complete shard is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.obtain.accounts import account_file, read_account, remove_shard, repeated_images, summary
-from mdc.data.obtain.orders import DISK, NETWORK, present
+from mdc.data.obtain.orders import DISK, NETWORK, worker_lock
 from mdc.data.obtain.plan import PLAN, make_plan
 from mdc.data.obtain.reasons import NOT_CHOSEN, OBTAINED
 from mdc.data.obtain.url_list import Columns, columns_of, list_files
@@ -29,41 +29,41 @@ from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.plan.registry.entry import RegistryEntry
 
 _DOING = "is downloading into this folder"
-_ROUNDS = 2  # a shard that failed is tried once more, when all others are done
+_ROUNDS = 2  # a failed shard is retried once, after all others
 
 
 def obtain(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
-    """Download what is not there yet, and return the account of the whole: a part of ``obtained.json``.
+    """Download what is missing, and return the summary of the whole: a part of ``obtained.json``.
 
     ``config`` has ``dataset`` {path, list, subset} and ``download``; ``entry`` is the registry's, or None for a list of the
-    user's own. ``rows`` of the list = ``chosen`` + all of ``left_out``; ``outcomes`` add up to ``chosen``. UserError for a
-    list or a folder that does not fit, a full disk, and shards that could not be completed. ``repeats`` and ``listed_sha256``
-    refuse nothing: see :mod:`mdc.data.obtain.accounts`.
+    user's own. ``rows`` of the list = ``chosen`` + all of ``left_out``; ``outcomes`` add up to ``chosen``. ``repeats`` and
+    ``listed_sha256`` (see :mod:`mdc.data.obtain.accounts`) leave nothing out. UserError for a list or a folder that does not fit,
+    a full disk, and shards that could not be completed.
     """
     folder = data_dir / config["dataset"]["path"]
     with locked(folder, doing=_DOING):
         plan = _planned(config, entry, data_dir)
-        found = summary(_shards(folder, plan, config["download"], range(len(plan["parts"])), folder))
-        found["repeats"] = repeated_images(folder, len(plan["parts"]))
-    _tell(folder, plan, found)
+        result = summary(_shards(folder, plan, config["download"], range(len(plan["parts"])), folder))
+        result["repeats"] = repeated_images(folder, len(plan["parts"]))
+    _report(folder, plan, result)
     return {
         "list": {"files": plan["asked"]["list"], "columns": plan["asked"]["columns"], "rows": plan["rows"]},
         "subset": plan["asked"]["subset"],
         "rows": plan["rows"],
         "left_out": plan["left_out"],
         "chosen": plan["chosen"],
-        **found,
+        **result,
         "versions": package_versions(),
     }
 
 
 def package_versions() -> dict[str, str]:
-    """Of the packages that download."""
+    """The versions of the packages that download."""
     return {name: metadata.version(name) for name in ("img2dataset", "webdataset")}
 
 
-def make_the_plan(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
-    """Fix what will be asked for, and nothing more; the plan's record. Errors as ``obtain``."""
+def plan_download(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
+    """Plan the download without starting it; the plan's record. Errors as ``obtain``."""
     with locked(data_dir / config["dataset"]["path"], doing=_DOING):
         return _planned(config, entry, data_dir)
 
@@ -71,10 +71,10 @@ def make_the_plan(config: Mapping[str, Any], entry: RegistryEntry | None, data_d
 def download_group(
     config: Mapping[str, Any], data_dir: Path, plan_sha256: str, group: int, groups: int
 ) -> dict[str, Any]:
-    """Download the parts ``group``, ``group`` + ``groups``, … of the plan with this hash; their account.
+    """Download the parts ``group``, ``group`` + ``groups``, … of the plan with this hash; their summary.
 
-    Other groups may do the same beside it, also on other machines; nobody may download the whole meanwhile. UserError if
-    the list was planned anew, and for all that ``obtain`` tells.
+    Groups may run at the same time, also on other machines, but not beside ``obtain``. UserError if the plan was rebuilt,
+    otherwise as ``obtain``.
     """
     folder = data_dir / config["dataset"]["path"]
     own = folder / "groups" / f"{group}-of-{groups}"
@@ -104,26 +104,30 @@ def _planned(config: Mapping[str, Any], entry: RegistryEntry | None, data_dir: P
 def _list_of(
     dataset: Mapping[str, Any], entry: RegistryEntry | None, folder: Path, data_dir: Path
 ) -> tuple[Columns, Path]:
-    """The list's columns and place: as the scale says, otherwise as the registry does."""
+    """The list's columns and path: the scale's, otherwise the registry's."""
     described = dataset.get("list")
     if described is None:
-        assert entry is not None and entry.list_columns is not None, "only such a dataset needs no list in the scale"
+        assert entry is not None and entry.list_columns is not None, (
+            "a dataset without list columns needs a list in the scale"
+        )
         described = asdict(entry.list_columns)
     path = described.get("path")
     return columns_of(described), folder / "list" if path is None else data_dir / path
 
 
 def _is_own(file: Path, folder: Path) -> bool:
-    """Whether a download wrote ``file``: a list may lie anywhere, also in the data set's own folder."""
+    """Whether a download wrote ``file``: a list may be anywhere, also in the data set's own folder."""
     return any(file.is_relative_to(folder / name) for name in ("plan", "shards", "accounts", "groups"))
 
 
 def _published(files: list[Path], place: Path, entry: RegistryEntry) -> list[Path]:
-    """Those of the files in ``place`` that are the registry's list: a validation split may lie beside it."""
-    names = [*entry.needs, *(f"{one.into}/{one.name}" for one in entry.list_files)]
+    """The files in ``place`` that are the registry's list: a validation split may be beside it."""
+    names = [*entry.needs, *(f"{file.into}/{file.name}" for file in entry.list_files)]
     patterns = [name.removeprefix("list/") for name in names]
     patterns += entry.list_mirror.patterns if entry.list_mirror is not None else ()
-    wanted = [file for file in files if any(fnmatch.fnmatch(str(file.relative_to(place)), one) for one in patterns)]
+    wanted = [
+        file for file in files if any(fnmatch.fnmatch(str(file.relative_to(place)), pattern) for pattern in patterns)
+    ]
     if not wanted:
         raise UserError(
             f"{place}: contains none of the registry's files ({', '.join(patterns)}); put them there, or set list.path"
@@ -134,12 +138,12 @@ def _published(files: list[Path], place: Path, entry: RegistryEntry) -> list[Pat
 def _shards(
     folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range, lock_folder: Path
 ) -> list[dict[str, Any]]:
-    """The accounts of these shards, those downloaded that are not there. ``lock_folder``: whose lock the workers hold."""
+    """The accounts of these shards; missing ones are downloaded. ``lock_folder``: the folder whose lock the workers hold."""
     settings = {**settings, "folder": str(folder.resolve()), "lock_folder": str(lock_folder.resolve())}
     parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
     accounts: dict[int, dict[str, Any]] = {}
     try:
-        with present(lock_folder, fcntl.LOCK_EX):
+        with worker_lock(lock_folder, fcntl.LOCK_EX):
             pass  # the workers of a run that was killed are gone
         (folder / "shards").mkdir(parents=True, exist_ok=True)
         for shard, part in parts.items():
@@ -147,13 +151,13 @@ def _shards(
             (folder / "shards" / f".rows-{shard:05d}.arrow").unlink(missing_ok=True)
             if account := read_account(folder, shard, part):
                 accounts[shard] = account
-        others = [shard for shard in parts if shard not in accounts]
-        if not accounts and sum(account_file(folder, shard).exists() for shard in others) > 1:
+        pending = [shard for shard in parts if shard not in accounts]
+        if not accounts and sum(account_file(folder, shard).exists() for shard in pending) > 1:
             raise UserError(
                 f"{folder}: its shards are of another plan, perhaps an earlier version's: put back its plan/, or delete "
                 "shards/ and accounts/ to download everything again"
             )
-        for shard in others:
+        for shard in pending:
             remove_shard(folder, shard)
         _download(folder, parts, settings, accounts)
     except OSError as error:
@@ -167,11 +171,11 @@ def _download(
     settings: Mapping[str, Any],
     accounts: dict[int, dict[str, Any]],
 ) -> None:
-    """Add the accounts that are missing. UserError if one stays so."""
+    """Add the missing accounts. UserError if a shard stays incomplete."""
     troubles: dict[int, str] = {}
     with progress(total=sum(part["rows"] for part in parts.values()), desc=folder.name, unit="row") as bar:
         bar.update(sum(account["rows"] for account in accounts.values()))
-        # a shard of an earlier run with a pair in it tells that there is a way out
+        # a pair of an earlier run shows that the network works
         connected, silent = any(account["reasons"].get("") for account in accounts.values()), 0
         for _ in range(_ROUNDS):
             orders = [(shard, part) for shard, part in parts.items() if shard not in accounts]
@@ -180,7 +184,7 @@ def _download(
                 if answer.kind == DISK:
                     raise UserError(_cannot_write(folder, answer.trouble, done))
                 connected, silent = connected or not answer.trouble, silent + 1 if answer.kind == NETWORK else 0
-                # a whole shard may be of one dead host, so silence alone is no verdict where others answered
+                # a whole shard may be of one dead host: a few without a response are accepted where others answered
                 if silent > (2 * settings["processes"] if connected else 0):
                     raise UserError(f"{folder}: shard {answer.shard:05d}: {answer.trouble}. {done}; rerun to resume")
                 account = None if answer.trouble else read_account(folder, answer.shard, parts[answer.shard])
@@ -201,24 +205,24 @@ def _cannot_write(folder: Path, why: str, done: str) -> str:
     return f"{folder}: cannot be written ({why}; {free} MiB free); {done}: free some space, then rerun"
 
 
-def _tell(folder: Path, plan: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """One summary of every row on standard error."""
-    chosen, obtained = plan["chosen"], found["outcomes"][OBTAINED]
+def _report(folder: Path, plan: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Print the summary on standard error."""
+    chosen, obtained = plan["chosen"], result["outcomes"][OBTAINED]
     left_out = {reason: count for reason, count in plan["left_out"].items() if reason != NOT_CHOSEN}
     lines = [
         f"{folder}: {obtained} of {chosen} pairs obtained ({obtained / chosen:.1%}), {plan['rows']} rows in the list",
-        *(f"  {count:>10}  {outcome}" for outcome, count in found["outcomes"].items() if count),
+        *(f"  {count:>10}  {outcome}" for outcome, count in result["outcomes"].items() if count),
         *(f"  {count:>10}  left out before: {reason}" for reason, count in left_out.items()),
-        *_hash_lines(found),
-        "  reasons:" if found["reasons"] else "",
-        *(f"  {count:>10}  {reason}" for reason, count in sorted(found["reasons"].items(), key=lambda one: -one[1])),
+        *_hash_lines(result),
+        "  reasons:" if result["reasons"] else "",
+        *(f"  {count:>10}  {reason}" for reason, count in sorted(result["reasons"].items(), key=lambda item: -item[1])),
     ]
     print("\n".join(line for line in lines if line), file=sys.stderr, flush=True)
 
 
-def _hash_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """What the images' hashes show; nothing of it was refused."""
-    listed, repeats = found.get("listed_sha256"), found["repeats"]
+def _hash_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """The results of the images' hashes, by which nothing is left out."""
+    listed, repeats = result.get("listed_sha256"), result["repeats"]
     if listed:
         yield f"  {listed['different']:>10}  obtained with another sha256 than the list has, of {listed['compared']} compared"
     if repeats["pairs"]:

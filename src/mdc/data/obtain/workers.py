@@ -1,4 +1,4 @@
-"""Who downloads shards: processes of this machine, or the workers of Spark or Ray by img2dataset's own distributors."""
+"""Downloads shards by processes of this machine, or by workers of Spark or Ray through img2dataset's distributors."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ _DIED = "a process was killed; out of memory? use fewer download.processes"
 def download(
     settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[str, Any]]], trust_network_errors: bool = False
 ) -> Iterator[Answer]:
-    """Download shards, given with their parts of the plan, by ``settings["distributor"]``; yield each as it ends.
+    """Download (shard, its part of the plan) by ``settings["distributor"]``; yield an answer as each shard ends.
 
-    ``trust_network_errors``: a shard whose rows met no server is taken for what it is (see ``accounts.take_account``). UserError
-    if the distributor's package is not installed.
+    ``trust_network_errors``: see ``accounts.take_account``. UserError if the distributor's package is not installed.
     """
     orders = [Order(shard, part, trust_network_errors) for shard, part in shards]
     if settings["distributor"] == "local":
@@ -42,13 +41,13 @@ def _by_machines(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[A
     """By Spark (the session of spark-submit, or one on this machine) or Ray (RAY_ADDRESS, or this machine)."""
     name, processes = settings["distributor"], settings["processes"]
     try:
-        import_module(name)  # where Ray is missing, img2dataset does nothing and says nothing
+        import_module(name)  # without Ray, img2dataset does nothing, silently
     except ImportError as error:
         raise UserError(
             f"download.runtime.distributor: {name}: {error}; pip install 'mdc[{name}]', or set it to local"
         ) from None
     from mdc.data.obtain.accounts import read_account
-    from mdc.data.obtain.downloader import ShardDownloader  # before the next, of whose packages it sets the environment
+    from mdc.data.obtain.downloader import ShardDownloader  # first: it sets environment variables for img2dataset
 
     from img2dataset import distributor  # isort: skip
 
@@ -57,11 +56,11 @@ def _by_machines(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[A
         from pyspark.sql import SparkSession
 
         session = SparkConf().setIfMissing("spark.master", f"local[{processes}]").setIfMissing("spark.app.name", "mdc")
-        SparkSession.builder.config(conf=session).getOrCreate()  # img2dataset's own would be on this machine always
+        SparkSession.builder.config(conf=session).getOrCreate()  # img2dataset's own would always be local
     run = distributor.pyspark_distributor if name == "pyspark" else distributor.ray_distributor
     try:
         run(processes, ShardDownloader(settings), orders, 1000, 0)
-    except Exception:  # a worker that died ends Spark's job and Ray's; the accounts tell what is complete
+    except Exception:  # a dead worker ends the job; the accounts show what is complete
         traceback.print_exc()
     for order in orders:
         whole = read_account(Path(settings["folder"]), order.shard, order.part) is not None
@@ -69,11 +68,11 @@ def _by_machines(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[A
 
 
 def _by_processes(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[Answer]:
-    """Whatever ends the iteration ends the processes. A process that dies takes those beside it with it, but no other shard."""
+    """The processes end with the iteration. If one dies, its whole pool dies, and the other shards are retried."""
     waiting, answered = deque(orders), True
-    # the packages make temporary folders when they are imported, which a process that is killed cannot remove
+    # the packages make temporary folders on import, which a killed process cannot remove
     with tempfile.TemporaryDirectory(prefix="mdc-download-", ignore_cleanup_errors=True) as scratch:
-        while waiting and answered:  # after a death, as long as something gets done
+        while waiting and answered:  # after a death, while there is progress
             answered = False
             for answer in _pool(settings, waiting, scratch):
                 answered = answered or answer.trouble != _DIED
@@ -81,12 +80,12 @@ def _by_processes(settings: Mapping[str, Any], orders: list[Order]) -> Iterator[
 
 
 def _pool(settings: Mapping[str, Any], waiting: deque[Order], scratch: str) -> Iterator[Answer]:
-    """Take orders until there is none, or a process has died."""
+    """Run orders until there is none, or a process has died."""
     count, running = min(settings["processes"], len(waiting)), dict[Future[Answer], Order]()
-    others = multiprocessing.active_children()
+    earlier = multiprocessing.active_children()
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin, (scratch,))
     try:
-        with suppress(BrokenProcessPool):  # told by the futures too
+        with suppress(BrokenProcessPool):  # the futures raise it too
             while waiting or running:
                 while waiting and len(running) < count:
                     running[pool.submit(_attempt, settings, waiting[0])] = waiting[0]
@@ -99,29 +98,29 @@ def _pool(settings: Mapping[str, Any], waiting: deque[Order], scratch: str) -> I
             yield Answer(order.shard, _DIED)
     finally:
         for process in multiprocessing.active_children():
-            if process not in others:
+            if process not in earlier:
                 process.kill()
         pool.shutdown(cancel_futures=True)
 
 
 def _begin(scratch: str) -> None:
-    """What a process does first: it ends with the one that started it, in the middle of a shard too."""
+    """Initialise a process: it ends with its parent, also in the middle of a shard."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's to pass on
-    os.dup2(2, 1)  # what the packages print is no result
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    os.dup2(2, 1)  # the packages print to standard output
     tempfile.tempdir = os.environ["TMPDIR"] = scratch
     os.environ["OMP_NUM_THREADS"] = "1"
-    # img2dataset's writer imports webdataset, which does without PyTorch; its import would take longer than all others
+    # img2dataset's writer imports webdataset, which works without PyTorch; importing that is slow
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
-    # seconds that a look-up of a name may take; the C library knows no other way
+    # the C library's only way to limit a name look-up
     os.environ.setdefault("RES_OPTIONS", "timeout:5 attempts:2")
 
 
 def _end_with(parent: Any) -> None:
     parent.join()
-    os._exit(0)  # nobody waits for what is half done; an unchecked shard is downloaded again
+    os._exit(0)  # an unchecked shard is downloaded again
 
 
 def _attempt(settings: Mapping[str, Any], order: Order) -> Answer:

@@ -1,10 +1,9 @@
-"""How bytes are fetched from addresses that a list of strangers names.
+"""Safe downloads from untrusted URLs.
 
-Our own, because no client in reach connects to the address that it checked, or bounds a whole transfer. Of
-``socket.getaddrinfo``'s answers, the public ones alone are connected to, and nothing is looked up a second time; http and
-https only, also after a redirect; a limit on the bytes of the body and on those of the whole answer; one deadline for the
-whole transfer with its redirects; certificates are verified. Other code of the process is left alone: nothing of Python's
-is exchanged, and an ``Opener`` is asked by whoever holds it (img2dataset by ``urllib.request.install_opener``).
+Our own, because no common client connects to the very address that it checked, or limits a whole transfer. A name is looked up
+once, and only its public addresses are connected to; http and https only, also after a redirect; a limit on the bytes of the
+body and of the whole answer; one deadline for the transfer with its redirects; certificates are verified. Nothing of Python is
+patched: only users of an ``Opener`` are affected (img2dataset by ``urllib.request.install_opener``).
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from mdc.data.obtain.transfers.web_url import web_url
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# IPv6 networks whose gateways pass on to the IPv4 address in the last 32 bits (RFC 6052)
+# IPv6 network whose gateways forward to the IPv4 address in the last 32 bits (RFC 6052)
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# the IANA special registries, as Python's ipaddress has them
+# the IANA special registries in Python's ipaddress
 _SPECIAL = ("private", "loopback", "link_local", "multicast", "reserved", "unspecified", "site_local")
 
 _REDIRECTS, _MOST_REDIRECTS = frozenset({301, 302, 303, 307, 308}), 10
 _PIECE = 1 << 16
 _OVERHEAD = 1 << 20  # bytes of headers, and of the lengths of chunks, beside a body's own
-_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds before the first, second, … repetition
+_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds before the first retry (doubled for each later one), and at most
 _REASONS: tuple[tuple[Any, str], ...] = (  # the first that fits
     (ssl.SSLCertVerificationError, why.CERTIFICATE),
     (ssl.SSLError, why.NO_TLS),
@@ -53,7 +52,7 @@ _REASONS: tuple[tuple[Any, str], ...] = (  # the first that fits
 
 @dataclass(frozen=True)
 class Limits:
-    """What one transfer may take: seconds for each socket operation, seconds in all, bytes of the body."""
+    """Limits of one transfer: seconds for each socket operation, seconds in all, bytes of the body."""
 
     timeout: float
     deadline: float
@@ -71,31 +70,31 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 def allowed(address: str, exceptions: Iterable[Network] = ()) -> bool:
     """Whether a connection to ``address`` (numeric) is allowed: it is public, or in one of the ``exceptions``.
 
-    Not public are also IPv6 addresses that carry an IPv4 address in them which is not.
+    An IPv6 address that embeds an IPv4 address is as public as that one.
     """
     try:
-        found: Address = ipaddress.ip_address(address.partition("%")[0])  # without the interface
+        ip: Address = ipaddress.ip_address(address.partition("%")[0])  # without the interface
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        gateway = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None
-        found = found.ipv4_mapped or found.sixtofour or gateway or found
-    # `is_global` alone has let through different addresses in different versions of Python
-    public = found.is_global and not any(getattr(found, f"is_{kind}", False) for kind in _SPECIAL)
-    return public or any(found.version == network.version and found in network for network in exceptions)
+    if isinstance(ip, ipaddress.IPv6Address):
+        gateway = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
+        ip = ip.ipv4_mapped or ip.sixtofour or gateway or ip
+    # `is_global` alone differs between versions of Python
+    public = ip.is_global and not any(getattr(ip, f"is_{kind}", False) for kind in _SPECIAL)
+    return public or any(ip.version == network.version and ip in network for network in exceptions)
 
 
 class Opener(urllib.request.OpenerDirector):
-    """What ``urllib.request.urlopen`` asks once it is installed. Any thread may use it."""
+    """The opener of ``urllib.request.urlopen`` once it is installed. Thread-safe."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
         self._limits = limits
 
     def open(self, fullurl: Any, data: Any = None, timeout: Any = None) -> Any:
-        """The answer to a GET of ``fullurl`` (text or urllib's Request), as ``fetch`` has it; what may pass is tried again.
+        """The answer to a GET of ``fullurl`` (text or urllib's Request), see ``fetch``; transient failures are retried.
 
-        ``timeout`` is not looked at: the limits hold.
+        ``timeout`` is ignored: the limits hold.
         """
         url, headers = (fullurl, {}) if isinstance(fullurl, str) else (fullurl.full_url, dict(fullurl.header_items()))
         for attempt in range(self._limits.retries):
@@ -109,7 +108,7 @@ class Opener(urllib.request.OpenerDirector):
 
 
 def fetch(url: str, headers: Mapping[str, str], limits: Limits) -> addinfourl:
-    """Ask for ``url`` once, following redirects. Failure, whose text is its reason, if there is no good answer."""
+    """Request ``url`` once, following redirects. Failure, whose text is its reason, if there is no good answer."""
     transfer = _Transfer(limits, time.monotonic() + limits.deadline)
     try:
         for _ in range(_MOST_REDIRECTS + 1):
@@ -127,7 +126,7 @@ def fetch(url: str, headers: Mapping[str, str], limits: Limits) -> addinfourl:
         raise
     except TimeoutError:
         raise Failure(why.DEADLINE if time.monotonic() >= transfer.ends else why.TIME_OUT) from None
-    except Exception as error:  # everything above may raise what it likes: strangers answer
+    except Exception as error:  # an untrusted answer may make the libraries raise anything
         if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
             raise Failure(why.NO_NAME_SERVER) from None
         raise Failure(next(reason for kinds, reason in _REASONS if isinstance(error, kinds))) from None
@@ -135,7 +134,7 @@ def fetch(url: str, headers: Mapping[str, str], limits: Limits) -> addinfourl:
 
 
 def _joined(url: str, target: str) -> str:
-    """Where a redirect leads. http.client reads headers as Latin-1; browsers take a location for UTF-8."""
+    """The target of a redirect. http.client reads headers as Latin-1; browsers read a location as UTF-8."""
     try:
         return urljoin(url, target.encode("latin-1").decode("utf-8", errors="replace"))
     except ValueError:
@@ -158,21 +157,21 @@ def _body(answer: http.client.HTTPResponse, most: int) -> bytes:
 
 @dataclass
 class _Transfer:
-    """What is left of one transfer."""
+    """The remaining time and bytes of one transfer."""
 
     limits: Limits
     ends: float
     received: int = 0
 
     def seconds(self) -> float:
-        """What the next socket operation may take; Failure if nothing is left."""
+        """The timeout of the next socket operation; Failure if no time is left."""
         left = self.ends - time.monotonic()
         if left <= 0:
             raise Failure(why.DEADLINE)
         return min(self.limits.timeout, left)
 
     def take(self, count: int) -> int:
-        """Account for received bytes: the body, and as much again for headers and the lengths of chunks."""
+        """Count received bytes; Failure over twice the body's limit, with headers and chunk lengths."""
         self.received += count
         if self.received > 2 * self.limits.max_bytes + _OVERHEAD:
             raise Failure(why.LARGE_BODY)
@@ -180,12 +179,12 @@ class _Transfer:
 
 
 class _Bounded(socket.socket):
-    """A socket that receives within what is left of its transfer."""
+    """A socket that receives within its transfer's limits."""
 
     transfer: _Transfer
 
     def makefile(self, mode: str) -> Any:  # type: ignore[override]  # of http.client's use of it
-        return super().makefile("rb", _PIECE)  # 8 KB by default: most images would take several looks
+        return super().makefile("rb", _PIECE)  # 8 KB by default: several reads for most images
 
     def recv_into(self, *args: Any) -> int:
         self.settimeout(self.transfer.seconds())
@@ -198,7 +197,7 @@ class _BoundedTls(_Bounded, ssl.SSLSocket):
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """As urllib's: certificates of the system (or of SSL_CERT_FILE), host names checked."""
+    """As urllib's: the system's certificates (or those of SSL_CERT_FILE), host names checked."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     context.sslsocket_class = _BoundedTls
@@ -215,17 +214,17 @@ class _Connection(http.client.HTTPConnection):
         self._transfer, self._name = transfer, host
         self.named = {"Host": parts.netloc, "Connection": "close"}
         self.target = parts.path + (f"?{parts.query}" if parts.query else "")
-        asked = transfer.limits.use_proxy and not urllib.request.proxy_bypass(host)
-        proxy = urllib.request.getproxies().get(parts.scheme) if asked else None
+        use_proxy = transfer.limits.use_proxy and not urllib.request.proxy_bypass(host)
+        proxy = urllib.request.getproxies().get(parts.scheme) if use_proxy else None
         self._checked = not proxy
         if not proxy:
             super().__init__(host, port)
             return
-        # the proxy looks names up; a name that is an address, or this machine's own, can be judged here
+        # the proxy looks names up; numeric addresses and localhost are checked here
         if host == "localhost" or (_is_numeric(host) and not allowed(host, transfer.limits.exceptions)):
             raise Failure(why.ADDRESS)
-        through = urlsplit(proxy if "//" in proxy else f"//{proxy}")
-        super().__init__(through.hostname or "", through.port or 80)
+        proxy_parts = urlsplit(proxy if "//" in proxy else f"//{proxy}")
+        super().__init__(proxy_parts.hostname or "", proxy_parts.port or 80)
         if self._tls:
             self.set_tunnel(host, port)
         else:
@@ -237,8 +236,8 @@ class _Connection(http.client.HTTPConnection):
             self._tunnel()  # type: ignore[attr-defined]  # http.client's own way through a proxy
         if self._tls:
             self.sock.settimeout(self._transfer.seconds())
-            line: Any = _tls_context().wrap_socket(self.sock, server_hostname=self._name)
-            self.sock, line.transfer = line, self._transfer
+            tls: Any = _tls_context().wrap_socket(self.sock, server_hostname=self._name)
+            self.sock, tls.transfer = tls, self._transfer
         self.sock.settimeout(self._transfer.seconds())
 
 
@@ -250,20 +249,20 @@ def _is_numeric(host: str) -> bool:
 
 
 def _connected(host: str, port: int, transfer: _Transfer, checked: bool) -> _Bounded:
-    """A connection to the first address of ``host`` that is allowed and answers."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    """A connection to the first allowed address of ``host`` that answers."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if checked:
-        found = [entry for entry in found if allowed(str(entry[4][0]), transfer.limits.exceptions)]
+        addresses = [entry for entry in addresses if allowed(str(entry[4][0]), transfer.limits.exceptions)]
     trouble: Exception = Failure(why.ADDRESS)
-    for family, kind, protocol, _, address in found:
-        line = _Bounded(family, kind, protocol)
-        line.transfer = transfer
+    for family, kind, protocol, _, address in addresses:
+        connection = _Bounded(family, kind, protocol)
+        connection.transfer = transfer
         try:
-            line.settimeout(transfer.seconds())
-            line.connect(address)
-            return line
+            connection.settimeout(transfer.seconds())
+            connection.connect(address)
+            return connection
         except BaseException as error:
-            line.close()
+            connection.close()
             if not isinstance(error, OSError):
                 raise
             trouble = error

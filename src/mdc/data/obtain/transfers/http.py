@@ -1,6 +1,6 @@
 """One file over http or https into a ``.part`` file, resumed where an earlier attempt broke off.
 
-Our own, because what offers the same (pooch, torchvision, torch.hub) starts a broken transfer of gigabytes from the beginning.
+Our own, because pooch, torchvision and torch.hub restart a broken transfer from the beginning.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, write_json
 
 _BLOCK = 1 << 20
-# of a file whose size nobody published, more than this is taken for a body without end
+# bytes, of a file whose size was not published
 MAX_UNKNOWN = 64 << 30
 
 
 class BrokenOff(Exception):
-    """The connection ended early; what came is kept."""
+    """The connection ended early; the received bytes are kept."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Where the bytes that came so far lie, and beside them what the server said about the file they are of."""
+    """The file of the bytes received so far, and beside it the server's metadata of the whole file."""
 
     path: Path
 
     @property
-    def about(self) -> Path:
+    def metadata(self) -> Path:
         return self.path.with_name(self.path.name + ".json")
 
     @property
@@ -44,20 +44,20 @@ class Part:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def validator(self, url: str) -> str | None:
-        """The strong ETag or the date of the file that the part is of, if it is of ``url``."""
+        """The strong ETag or the date of the file that the part belongs to, if that is ``url``; otherwise None."""
         try:
-            told = read_json(self.about)
-            return told["validator"] if told["url"] == url else None
+            metadata = read_json(self.metadata)
+            return metadata["validator"] if metadata["url"] == url else None
         except (OSError, UserError, KeyError, TypeError):
             return None
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
-        self.about.unlink(missing_ok=True)
+        self.metadata.unlink(missing_ok=True)
 
 
 class _OnlyHttp(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to http and https alone (urllib itself: to ftp too), and never from https back to http."""
+    """Follows redirects to http and https only (urllib itself: to ftp too), and never from https to http."""
 
     def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
         before, after = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
@@ -67,10 +67,10 @@ class _OnlyHttp(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
-    """Bring ``part`` to the whole of ``url``. ``size``: what was published, None if nothing was.
+    """Download ``url`` into ``part``. ``size``: the published number of bytes, None if unknown.
 
-    BrokenOff if the connection ended early; UserError for everything that trying again would not mend. A part is gone on
-    with only if the server says that it is still of the same file.
+    BrokenOff if the connection ended early; UserError for everything that a retry would not fix. A part is resumed only if
+    the server confirms that the file is still the same.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise UserError(f"{url}: only http and https are fetched")
@@ -78,16 +78,16 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
     if have and (validator is None or (size is not None and have > size)):
         part.remove()
         have = 0
-    going_on = {"Range": f"bytes={have}-", "If-Range": str(validator)} if have else {}
-    request = urllib.request.Request(url, headers={"User-Agent": "mdc-obtain", **going_on})
+    resume_headers = {"Range": f"bytes={have}-", "If-Range": str(validator)} if have else {}
+    request = urllib.request.Request(url, headers={"User-Agent": "mdc-obtain", **resume_headers})
     try:
         with urllib.request.build_opener(_OnlyHttp).open(request, timeout=timeout) as response:
             _take(response, url, part, have, size)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and have:  # the part is complete already, or not of this file
-            told = (error.headers.get("Content-Range") or "").removeprefix("bytes */")  # RFC 9110, 14.4
-            if str(have) == (told if size is None else str(size)):
+        if error.code == 416 and have:  # the part is complete already, or of another file
+            complete_size = (error.headers.get("Content-Range") or "").removeprefix("bytes */")  # RFC 9110, 14.4
+            if str(have) == (complete_size if size is None else str(size)):
                 return
             part.remove()
         if error.code in TRANSIENT_STATUS | {416}:
@@ -118,7 +118,7 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
     need_room(part.path.parent, _shown(url), (whole or 0) - have)
     etag = headers.get("ETag", "")
     strong = etag and not etag.startswith("W/")
-    write_json(part.about, {"url": url, "validator": etag if strong else headers.get("Last-Modified")})
+    write_json(part.metadata, {"url": url, "validator": etag if strong else headers.get("Last-Modified")})
     most = size if size is not None else MAX_UNKNOWN
     bar = progress(total=whole, initial=have, unit="B", unit_scale=True, desc=part.path.name.strip("."), leave=False)
     with part.path.open("ab" if have else "wb") as out, bar:
@@ -136,12 +136,12 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
 
 
 def need_room(folder: Path, what: str, needed: int) -> None:
-    """UserError if the disk of ``folder`` has less than the bytes that ``what`` needs."""
+    """UserError if the disk of ``folder`` has less than the ``needed`` bytes of ``what``."""
     if needed > (free := shutil.disk_usage(folder).free):
         raise UserError(f"{folder}: {what} needs {needed} bytes, {free} are free; free some space and rerun")
 
 
 def _shown(url: str) -> str:
-    """The address without user, password and query, which may hold keys."""
+    """The URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,4 +1,4 @@
-"""Web addresses as lists have them, made fit to be asked for, or refused."""
+"""Normalises the URLs of lists for a request, or refuses them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from mdc.data.obtain.reasons import BAD_URL, SCHEME, Failure
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 8192  # characters; servers take 8 KB of a request line at most
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-# what most URLs look like: nothing of them would change, and lists have a billion
+# fast path for most URLs, which need no change: lists have a billion
 _FIT = re.compile(
     r"https?://(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}/[\w.~!$%&'()*+,/:;=@\[\]|-]*(?:\?[\w.~!$%&'()*+,/:;=?@\[\]|-]+)?",
     re.ASCII,
 )
-_SAFE = "!#$%&'()*+,-./:;=?@[]_~|"  # a '%' stays: what is encoded already must not be encoded twice
+_SAFE = "!#$%&'()*+,-./:;=?@[]_~|"  # with '%': nothing is encoded twice
 
 
 def web_url(text: str) -> str:
     """``text`` with its host in IDNA and its spaces and non-ASCII characters percent-encoded (as UTF-8).
 
-    A URL that needs nothing of it comes back as it is, without a fragment. Failure for a scheme other than http and
-    https, and for what is no URL at all: no host, a login in it, control characters, an impossible port, over 8,192
-    characters.
+    The fragment is removed. Failure for a scheme other than http and https, and for an invalid URL: no host, a login,
+    control characters, an impossible port, over 8,192 characters.
     """
     if len(text) <= _LONGEST and _FIT.fullmatch(text):
         return text
@@ -33,7 +32,7 @@ def web_url(text: str) -> str:
     try:
         parts = urlsplit(text)
         scheme, port, host = parts.scheme.lower(), parts.port, parts.hostname
-    except ValueError:  # a port that is no number, a bracket without its other half
+    except ValueError:  # a port that is no number, an unmatched bracket
         raise Failure(BAD_URL) from None
     if scheme and scheme not in _DEFAULT_PORTS:
         raise Failure(SCHEME)
