@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
-from mdc.data.formats.reading import Found, with_images
+from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import LeftOut, RawSample, Skipped, skipped_list
 from mdc.data.shards.corpus import write_corpus
 from mdc.data.sources.source import open_corpus, open_probe
@@ -109,10 +109,10 @@ def test_every_kind_has_it(photos: Path) -> None:
 def test_several_threads_give_what_one_gives(threads: int, tmp_path: Path) -> None:
     """Also of what is left out, by the source and by the readers, in which split."""
 
-    def items() -> Iterator[Found]:
+    def items() -> Iterator[SourceItem]:
         for number in range(41):
             read = LeftOut("of the source") if number % 7 == 3 or number == 40 else partial(read_number, number)
-            yield Found(str(number), "file", read, split="train" if number % 3 else "val")
+            yield SourceItem(str(number), "file", read, split="train" if number % 3 else "val")
 
     def read_number(number: int, image_size: int | None) -> tuple[bytes, str]:
         if number % 5 == 2:
@@ -134,8 +134,8 @@ def test_several_threads_give_what_one_gives(threads: int, tmp_path: Path) -> No
 
 
 def test_an_error_of_the_source_ends_the_reading() -> None:
-    def items() -> Iterator[Found]:
-        yield Found("0", "file", lambda _: (b"", "jpg"))
+    def items() -> Iterator[SourceItem]:
+        yield SourceItem("0", "file", lambda _: (b"", "jpg"))
         raise UserError("no more")
 
     with pytest.raises(UserError, match="no more"):

@@ -16,7 +16,7 @@ from mdc.data.scenes.language import kind_of_word, tags_of, text_of, words_of
 from mdc.data.scenes.world import Scene, SceneObject
 from mdc.data.scenes.wrong import QUESTIONS
 from mdc.data.sources.choices.perturbations import published_form
-from mdc.data.sources.choices.scenes import _what
+from mdc.data.sources.choices.scenes import _outcome
 from mdc.data.sources.source import open_choices
 
 
@@ -89,7 +89,7 @@ def test_what_became_of_a_perturbed_caption(order: str, said: str) -> None:
     objects = (SceneObject("circle", "red", 48, 40, 90), SceneObject("star", "blue", 76, 150, 90))
     scene, right = Scene("plain", (150, 150, 150), 0, objects), words_of("a red circle left of a blue star.")
     assert check_caption(scene, text_of(right)) == []
-    assert _what(scene, right, words_of(order), 8) == said
+    assert _outcome(scene, right, words_of(order), 8) == said
 
 
 @pytest.mark.parametrize(("kind", "words"), read_table(__file__, "kinds"))

@@ -35,4 +35,4 @@ def look_at_classes(folder: Path) -> Classes:
     if len(layout.classes) < 2:
         raise UserError(f"{folder}: contains one class, {layout.classes[0]}; at least two are needed")
     train, test = (sum(of_class.values()) for of_class in counts.values())
-    return Classes(layout.classes, train, test, layout.said)
+    return Classes(layout.classes, train, test, layout.note)

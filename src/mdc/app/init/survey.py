@@ -17,7 +17,7 @@ from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.folders import inside
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.parquet_file import open_parquet
-from mdc.data.formats.reading import Found, with_images
+from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import LeftOut, Skipped, held_out
 from mdc.data.sources.corpora.caption_files import images_within
 from mdc.data.sources.corpora.webdataset import Webdataset
@@ -70,11 +70,11 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     whole = corpus.source["kind"] in ("caption_table", "caption_files")
     there = set(map(_normal, images_within(root / corpus.images))) if whole else set()
     folder = (root / corpus.images).resolve()
-    samples: list[Found] = []
+    samples: list[SourceItem] = []
     named: set[str] = set()
     for split in corpus.splits if not corpus.holds_out else ("train",):
         account = found.left_out
-        for one in source.found(split) if whole else islice(source.found(split), _READ):
+        for one in source.items(split) if whole else islice(source.items(split), _READ):
             named.add(_normal(one.file))
             captions = clean_captions(one.captions)
             if isinstance(one.read, LeftOut):
@@ -133,7 +133,7 @@ def _normal(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _open(found: Survey, samples: list[Found]) -> None:
+def _open(found: Survey, samples: list[SourceItem]) -> None:
     from PIL import Image
 
     began, count = time.perf_counter(), 0

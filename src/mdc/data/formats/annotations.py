@@ -1,4 +1,4 @@
-"""Annotation files as the datasets publish them, JSON and plain text, read whole with one line for whatever is wrong."""
+"""Published annotation files, JSON and plain text, with errors of one line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _number(value: Any) -> Any:
     return value
 
 
-Number = Annotated[Any, AfterValidator(_number)]  # a whole one stays one
+Number = Annotated[Any, AfterValidator(_number)]  # an integer stays an integer
 
 
 def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[str] | None = None) -> Form:
     """The JSON value of a file as ``form``, a type that pydantic knows (dataclasses of its strict types, in lists).
 
-    With ``keep``, objects hold these keys alone, and what is not kept goes as soon as its object is read: Karpathy's COCO
-    file is nine tenths token lists. UserError naming file, place and what is needed for a value of another form.
+    With ``keep``, only these keys of objects are kept, and others are dropped while reading: nine tenths of Karpathy's COCO file
+    are token lists. UserError with file, place and expected type for a value of another form.
     """
 
     def slim(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
 
 
 def _first(error: ValidationError) -> str:
-    """The first thing that is wrong: place, value, what is needed."""
+    """The first error: place, value, expected type."""
     problem = error.errors(include_url=False)[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"]).lstrip(".")
     if problem["type"] == "missing":
@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
 
 
 def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of the lines that are not blank, ends taken off. UserError for a file that is no UTF-8."""
+    """(number from 1, text) of the lines that are not blank, without line ends. UserError if the file is not UTF-8."""
     with unzipped(existing_file(path, dataset)) as file:
         data = file.read()
     try:

@@ -1,8 +1,8 @@
-"""Labelled images in folders, as people keep them: which folders are classes, and which images train and test.
+"""Layouts of labelled images in folders: which folders are classes, and which images are of train and test.
 
     train/CLASS, test/CLASS        the split's folder first, by any usual word (Train, validation, …)
     CLASS/train, CLASS/test        the class first
-    CLASS, or train/CLASS alone    no splits: some images test, by a hash of their names
+    CLASS, or train/CLASS alone    no splits: the test images are chosen by a hash of their names
 
 Folders within a class belong to it, as for torchvision's ImageFolder.
 """
@@ -20,18 +20,18 @@ from mdc.data.formats.split_words import SplitWords
 from mdc.plan.records import UserError
 
 SPLITS = ("train", "test")
-_TEST_SHARE = 0.2  # of images that nobody has split
+_TEST_SHARE = 0.2  # of images without splits
 
 
 @dataclass(frozen=True)
 class ClassLayout:
-    """``folders``: of each split and class, in the order of the classes' names, where its images are. ``drawn``: both splits
-    share their folders, and names decide. ``said``: what was done, if it is not what the folders' names say."""
+    """``folders``: {split: {class: folders of its images}}, in the order of the classes' names. ``drawn``: both splits share
+    their folders, and are split by a hash of the names. ``note``: how the splits differ from the folders' names, or ""."""
 
     root: Path
     folders: Mapping[str, Mapping[str, Sequence[Path]]]
     drawn: bool = False
-    said: str = ""
+    note: str = ""
 
     @property
     def classes(self) -> list[str]:
@@ -47,25 +47,25 @@ class ClassLayout:
 
 
 def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
-    """The layout of ``root``; ``splits`` names the folder of each split, None: they are looked for.
+    """The layout of ``root``; ``splits``: the folder of each split, None: they are detected.
 
-    A class without any image is none. UserError if there is no class, if classes of one split are missing in another, or if a
+    Classes without images are left out. UserError if there is no class, if classes of one split are missing in another, or if a
     folder is neither split nor class.
     """
-    layout = _found_layout(root, splits)
+    layout = _detected(root, splits)
     empty = {name for name in layout.classes if not any(map(is_image_name, _in_all_splits(layout, name)))}
     if not empty or len(empty) == len(layout.classes):
         return layout
     folders = {split: {name: of[name] for name in of if name not in empty} for split, of in layout.folders.items()}
     none = f"no images, so no class: {', '.join(sorted(empty)[:5])}"
-    return replace(layout, folders=folders, said="; ".join(filter(None, (layout.said, none))))
+    return replace(layout, folders=folders, note="; ".join(filter(None, (layout.note, none))))
 
 
 def _in_all_splits(layout: ClassLayout, name: str) -> Iterator[Path]:
     return (path for of in layout.folders.values() for folder in of[name] for path in files_below(folder))
 
 
-def _found_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
+def _detected(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
     if splits is not None:
         return _split_first(root, {split: [root / splits[split]] for split in SPLITS}, "")
     within = {path: _folders(path) for path in _folders(root)}
@@ -78,25 +78,25 @@ def _found_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
             raise UserError(
                 f"{strange[0]}: a folder beside those of the splits; move it, or name the splits' folders in source.splits"
             )
-        places, said = _two_of(named)
-        return _split_first(root, places, said)
+        places, note = _two_of(named)
+        return _split_first(root, places, note)
     if all(paths and all(words.of(path.name) for path in paths) for paths in within.values()):
         by_class = {
             _class(path): _two_of({inner: words.of(inner.name) for inner in paths}) for path, paths in within.items()
         }
         folders = {split: {name: places[split] for name, (places, _) in by_class.items()} for split in SPLITS}
-        return ClassLayout(root, folders, said=next(iter(by_class.values()))[1])
-    if set(named.values()) == {"train"}:  # and nothing to test on
+        return ClassLayout(root, folders, note=next(iter(by_class.values()))[1])
+    if set(named.values()) == {"train"}:  # without a test split
         within = {path: [] for folder in within for path in _folders(folder)}
     classes = {_class(path): [path] for path in within}
     share = f"{100 * _TEST_SHARE:g} %"
-    said = f"no splits: {share} of the images of each class test, by a hash of their names"
-    return ClassLayout(root, dict.fromkeys(SPLITS, classes), drawn=True, said=said)
+    note = f"no splits: {share} of the images of each class test, by a hash of their names"
+    return ClassLayout(root, dict.fromkeys(SPLITS, classes), drawn=True, note=note)
 
 
 def _two_of(named: Mapping[Path, str | None]) -> tuple[dict[str, list[Path]], str]:
-    """Folders of two splits, of those of two or three; and what was done."""
-    by = {split: [path for path, found in named.items() if found == split] for split in ("train", "val", "test")}
+    """The folders of train and test from those of two or three splits; and a note on it."""
+    by = {split: [path for path, name in named.items() if name == split] for split in ("train", "val", "test")}
     if by["val"] and by["test"]:
         return {
             "train": by["train"] + by["val"],
@@ -107,10 +107,10 @@ def _two_of(named: Mapping[Path, str | None]) -> tuple[dict[str, list[Path]], st
     return {"train": by["train"], "test": by["test"]}, ""
 
 
-def _split_first(root: Path, places: Mapping[str, Sequence[Path]], said: str) -> ClassLayout:
-    found: dict[str, dict[str, list[Path]]] = {}
+def _split_first(root: Path, places: Mapping[str, Sequence[Path]], note: str) -> ClassLayout:
+    classes: dict[str, dict[str, list[Path]]] = {}
     for split, folders in places.items():
-        of_split = found.setdefault(split, {})
+        of_split = classes.setdefault(split, {})
         for folder in folders:
             if not folder.is_dir():
                 raise UserError(f"{folder}: no such folder; source.splits names a folder for each split")
@@ -118,17 +118,17 @@ def _split_first(root: Path, places: Mapping[str, Sequence[Path]], said: str) ->
                 of_split.setdefault(_class(path), []).append(path)
         if not of_split:
             raise UserError(f"{folders[0]}: contains no folder; needed: one for each class, with its images")
-        found[split] = dict(sorted(of_split.items()))
+        classes[split] = dict(sorted(of_split.items()))
     for split, other in (SPLITS, SPLITS[::-1]):
-        if missing := sorted(set(found[other]) - set(found[split])):
+        if missing := sorted(set(classes[other]) - set(classes[split])):
             raise UserError(
                 f"{places[split][0]}: {len(missing)} classes of the other split are missing: {', '.join(missing[:5])}"
             )
-    return ClassLayout(root, found, said=said)
+    return ClassLayout(root, classes, note=note)
 
 
 def _class(folder: Path) -> str:
-    """The class that a folder is called after; two systems may write its accents differently."""
+    """The class of a folder; systems differ in how they encode accents."""
     return unicodedata.normalize("NFC", folder.name)
 
 

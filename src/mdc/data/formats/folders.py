@@ -1,4 +1,4 @@
-"""A dataset's own folder: where it must be, and the images that its lists name, which must lie inside it."""
+"""A dataset's own folder, and the images that its lists name, which must be inside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLUTTER = {"__macosx", "thumbs.db", "desktop.ini", "$recycle.bin", "system volu
 
 
 def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
-    """Where a dataset lies. UserError if there is no such folder; it says which key of the scale names it."""
+    """A dataset's folder. UserError if it does not exist; it names the key of the scale."""
     return existing_folder(Path(data_dir) / source["path"], source.get("dataset", source["kind"]))
 
 
@@ -41,37 +41,35 @@ def existing_file(file: Path, dataset: str) -> Path:
 
 
 def needed(path: Path, what: Literal["folder", "file", "file or folder"] = "folder") -> Path:
-    """A source's own ``path``, which must be there. UserError otherwise."""
+    """A source's own ``path``. UserError if it does not exist."""
     if not {"folder": path.is_dir, "file": path.is_file, "file or folder": path.exists}[what]():
         raise UserError(f"{path}: no such {what}; put it there, or set MDC_DATA to the folder that has it")
     return path
 
 
 def inside(root: Path, name: str) -> Path | None:
-    """Where ``name`` lies under ``root``, which must be resolved.
-
-    None if it climbs out with '..', is a link that leads outside, or is absolute and of another folder.
-    """
+    """The resolved path of ``name`` under ``root``, which must be resolved; None if it is outside (by '..', a link, or an
+    absolute path)."""
     try:
         place = (root / name).resolve()
-    except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a circle of links
-        return root / "\0"  # a name that no file can have: the image is left out as one that cannot be read
+    except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a loop of links
+        return root / "\0"  # an impossible file name: the image is left out as unreadable
     return place if place.is_relative_to(root) and place != root else None
 
 
 def coco_image(name: str) -> str:
-    """What an image of MSCOCO is called in all sets: its number, however a year's folder writes the file's name."""
+    """The name of an MSCOCO image in all sets: its number, since file names differ between years."""
     digits = re.search(r"(\d+)\.\w+$", name)
     return f"coco:{int(digits[1])}" if digits else f"coco:{name}"
 
 
 def listed_name(name: str) -> str:
-    """An image's name in a table: with single slashes, whichever way Windows wrote them."""
+    """An image's name in a table, normalised: with single forward slashes."""
     return posixpath.normpath(name.strip().replace("\\", "/"))
 
 
 def is_clutter(name: str) -> bool:
-    """Whether a folder's entry is there by a system's habit and holds none of the data: hidden files, macOS's and Windows's."""
+    """Whether a folder's entry is no data: hidden files, and those that macOS and Windows add."""
     return name.startswith(".") or name.casefold() in _CLUTTER
 
 
@@ -87,25 +85,25 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def size_and_time(path: Path) -> list[Any]:
-    """What changes when somebody changes a file: [name, bytes, time of change]."""
+    """[name, bytes, modification time in ns] of a file, to detect changes."""
     status = path.stat()
     return [path.name, status.st_size, status.st_mtime_ns]
 
 
 def is_image_name(path: Path) -> bool:
-    """Whether a file is named as an image."""
+    """Whether a file has an image's extension."""
     return not is_clutter(path.name) and path.suffix.lower().lstrip(".") in IMAGE_ENDINGS
 
 
 def read_named(root: Path, name: str, image_size: int | None = None) -> Encoded:
-    """``read_file`` of the image ``name`` under ``root``, which must be resolved. LeftOut too for one that is outside of it."""
+    """``read_file`` of the image ``name`` under ``root``, which must be resolved. LeftOut also for an image outside of it."""
     if (place := inside(root, name)) is None:
         raise LeftOut("image outside the folder")
     return read_file(place, image_size)
 
 
 class NamedImages:
-    """The images of a folder by name. The last one is kept, because lists name an image several times in a row."""
+    """The images of a folder by name. The last one is cached, because lists name an image several times in a row."""
 
     def __init__(self, root: Path, skipped: Skipped) -> None:
         self._skipped, self._read = skipped, lru_cache(1)(partial(read_named, root.resolve()))

@@ -1,6 +1,6 @@
-"""Tar files of other writers (GNU, PAX, with folders in them): where their files lie, read in order and never unpacked to disk.
+"""Tar files of other writers (GNU, PAX, with folders), read in order and never unpacked to disk.
 
-What we write ourselves has offsets beside it, and no reader walks over it (:mod:`mdc.data.formats.tar`).
+Our own tars have offsets beside them, and are not scanned (:mod:`mdc.data.formats.tar`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # gzip, bzip2,
 
 
 class TarSample(NamedTuple):
-    """Files with one key: by extension, where each begins in the ``tar``, and its size in bytes."""
+    """Files with one key: {extension: (offset in the ``tar``, size)} in bytes."""
 
     key: str
     files: dict[str, tuple[int, int]]
     tar: BinaryIO
 
     def add(self, member: tarfile.TarInfo) -> None:
-        """Note where one more file lies. UserError if there is one of its name."""
+        """Add a file. UserError for a duplicate name."""
         ending = member.name[len(self.key) + 1 :].lower()
         if ending in self.files:
             raise UserError(
@@ -37,8 +37,8 @@ class TarSample(NamedTuple):
         self.files[ending] = member.offset_data, member.size
 
     def read(self, ending: str) -> bytes | None:
-        """The content of a file, as long as the next sample was not asked for; None if it is larger than ``MAX_FILE``. UserError
-        if the tar is cut off there."""
+        """The content of a file, until the next sample is read; None if it is larger than ``MAX_FILE``. UserError if the tar is
+        truncated in it."""
         offset, size = self.files[ending]
         if size > MAX_FILE:
             return None
@@ -56,10 +56,9 @@ class TarSample(NamedTuple):
 def tar_samples(path: Path) -> Iterator[TarSample]:
     """The samples of a tar in order, each of consecutive files; only headers are read.
 
-    UserError naming the file, and the member if there is one to blame, for an archive that is damaged or cut off, and
-    for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over, and what
-    webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and all below "__…__". Tars that
-    were joined (`cat a.tar b.tar`) are read as one.
+    UserError with the file, and the member if there is one, for a corrupt or truncated archive, and for members that are
+    absolute, contain '..', or are links, devices or pipes. Folders are ignored, and what webdataset ignores: names without an
+    extension or with a leading dot (macOS's "._…"), and all below "__…__". Concatenated tars (`cat a.tar b.tar`) are read as one.
     """
     with _readable(path) as (file, tar):
         for key, members in groupby(_members(path, tar), lambda member: sample_key(member.name)):
@@ -70,13 +69,13 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
 
 
 def samples_by_key(path: Path) -> Iterator[TarSample]:
-    """The samples of a tar in the order of their keys, of files that may lie apart. Errors as in ``tar_samples``."""
-    found: dict[str, TarSample] = {}
+    """The samples of a tar in the order of their keys, whose files need not be consecutive. Errors as ``tar_samples``."""
+    samples: dict[str, TarSample] = {}
     with _readable(path) as (file, tar):
         for member in _members(path, tar):
             key = sample_key(member.name)
-            found.setdefault(key, TarSample(key, {}, file)).add(member)
-        yield from (found[key] for key in sorted(found))
+            samples.setdefault(key, TarSample(key, {}, file)).add(member)
+        yield from (samples[key] for key in sorted(samples))
 
 
 def first_key(path: Path) -> str | None:
@@ -105,7 +104,7 @@ def _compressed(path: Path) -> str:
 
 
 def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """All plain files in order; afterwards, a check that the archive is not cut off."""
+    """All plain files in order; then a check that the archive is not truncated."""
     before = -1
     while True:
         while (member := tar.next()) is not None:
@@ -114,7 +113,7 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
                 raise tarfile.ReadError(f"{member.name!r} has an impossible size")
             before = tar.offset
             _allowed(path, member)
-            if not member.isdir() and not _passed_over(member.name):
+            if not member.isdir() and not _ignored(member.name):
                 yield member
             tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
         begin = _next_archive(path, max(before, 0))
@@ -135,16 +134,16 @@ def _allowed(path: Path, member: tarfile.TarInfo) -> None:
         raise UserError(f"{path}: member {name!r} is not a regular file (a link or a device); refused")
 
 
-def _passed_over(name: str) -> bool:
+def _ignored(name: str) -> bool:
     *folders, base = name.split("/")
     hidden = base.startswith(".") or "." not in base
-    described = bool(folders) and folders[0].startswith("__") and folders[0].endswith("__")
-    return hidden or described or "__MACOSX" in folders
+    metadata = bool(folders) and folders[0].startswith("__") and folders[0].endswith("__")
+    return hidden or metadata or "__MACOSX" in folders
 
 
 def _next_archive(path: Path, position: int) -> int | None:
-    """Check for the end mark at ``position``, and where a tar begins that was joined behind it; None if none was. tarfile takes
-    a damaged header, or a file cut off between two members, for a regular end."""
+    """Check for the end mark at ``position``; returns where a concatenated tar begins after it, or None. tarfile itself mistakes
+    a corrupt header, or a file truncated between two members, for a regular end."""
     with path.open("rb") as file:
         file.seek(position)
         block = file.read(BLOCK)

@@ -1,4 +1,4 @@
-"""Text files that may be gzipped: lists of captions or URLs, and JSON as MSCOCO's annotations are passed on."""
+"""Text files that may be gzipped: lists of captions or URLs, and JSON such as MSCOCO's annotations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 m
 
 @contextmanager
 def unzipped(path: Path) -> Iterator[IO[bytes]]:
-    """The file's bytes, unpacked if they begin as gzip's. UserError if it cannot be read, or ends too soon."""
+    """The file's bytes, unpacked if it is gzipped. UserError if it cannot be read, or is truncated."""
     try:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
@@ -36,8 +36,8 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_value(path: Path, hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """What a JSON file holds, of bounded size: a few kilobytes of gzip can unpack to gigabytes. ``hook`` makes each object of its
-    pairs."""
+    """The value of a JSON file of limited size: a few kilobytes of gzip can unpack to gigabytes. ``hook`` makes each object from
+    its pairs."""
     with unzipped(path) as file:
         data = file.read(_LARGEST_JSON + 1)
     if len(data) > _LARGEST_JSON:

@@ -1,7 +1,6 @@
-"""Images: encoded bytes to RGB, and the central square that CLIP's evaluation takes (OpenCLIP ``transform.py``).
+"""Images: encoded bytes to RGB, and the central crop of CLIP's evaluation (OpenCLIP ``transform.py``).
 
-Nothing here needs torch, which takes two seconds to import: a job that writes shards does without
-(:mod:`mdc.data.formats.pixels`).
+Nothing here needs torch, which is slow to import (:mod:`mdc.data.formats.pixels` does).
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from mdc.plan.records import UserError
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
-MAX_ASPECT = 200  # longer to shorter side; the shorter side is scaled to the model's, and the longer one with it
+MAX_ASPECT = 200  # longer to shorter side
 
-QUALITY = 95  # of the JPEG that a larger image becomes
-_DRAFT = 2  # a JPEG may be decoded at a fraction of its size, but not below so many times the wanted one
+QUALITY = 95  # of a resized image's JPEG
+_DRAFT = 2  # a JPEG may be decoded at a fraction of its size, down to so many times the wanted one
 
-#: the formats that are read, with the file endings that Pillow gives them; the first is what a shard calls it. Pillow knows
-#: thirty more, and starts Ghostscript for PostScript
+#: the formats that are read, with Pillow's file extensions; the first one is used in shards. Pillow reads thirty more, and starts
+#: Ghostscript for PostScript
 ENDINGS = {
     "JPEG": ("jpg", "jpeg", "jpe", "jfif"),
     "MPO": ("jpg", "mpo"),  # several JPEGs, opened as one
@@ -39,22 +38,22 @@ ENDINGS = {
     "AVIF": ("avif", "avifs"),
     "HEIF": ("heic", "heics", "heif", "heifs", "hif"),
 }
-#: for a person
+#: for messages
 FORMATS = "JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000, AVIF or HEIC"
 _FORMATS = tuple(form for form in ENDINGS if form not in ("MPO", "HEIF"))
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}  # ISO/IEC 23008-12, section 10
-_ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that exchange width and height
+_ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that swap width and height
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
 
-# of unpacked text and colour profiles: by default Pillow refuses a whole image for more than 1 MiB of these
+# by default Pillow refuses an image with more than 1 MiB of unpacked text and colour profiles
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `_opened` refuses them
-warnings.filterwarnings("ignore", module=r"PIL\.")  # about broken metadata, which `decode` does not need
+warnings.filterwarnings("ignore", module=r"PIL\.")  # about broken metadata
 
 
 class ImageError(ValueError):
-    """These bytes are no usable image. The message says why; ``reason`` is the general kind that is counted."""
+    """These bytes are no usable image. The message says why; ``reason`` is the kind by which it is counted."""
 
     def __init__(self, message: str, reason: str = "image cannot be decoded") -> None:
         super().__init__(message)
@@ -62,8 +61,8 @@ class ImageError(ValueError):
 
 
 class Decoded(NamedTuple):
-    """``image``: upright RGB. ``size``: (width, height) of the whole, upright. ``plain``: the bytes are a JPEG that shows the
-    same (RGB, one picture, not rotated). ``form``: Pillow's name of their format ("JPEG", "PNG", …)."""
+    """``image``: upright RGB. ``size``: (width, height) of the original, upright. ``plain``: the bytes are an equivalent JPEG
+    (RGB, one image, not rotated). ``form``: Pillow's name of their format ("JPEG", "PNG", …)."""
 
     image: Image.Image
     size: tuple[int, int]
@@ -72,12 +71,12 @@ class Decoded(NamedTuple):
 
     @property
     def smaller(self) -> bool:
-        """Whether the image is smaller than the whole."""
+        """Whether the image is smaller than the original."""
         return self.image.size != self.size
 
     def jpeg(self, quality: int = QUALITY) -> bytes:
         """The image as a JPEG without metadata."""
-        self.image.info.clear()  # Pillow would write a GIF's or PNG's comment, and a JPEG holds 64 kB of it
+        self.image.info.clear()  # Pillow would write a GIF's or PNG's comment, for which a JPEG has only 64 kB
         buffer = io.BytesIO()
         self.image.save(buffer, "JPEG", quality=quality)
         return buffer.getvalue()
@@ -86,10 +85,10 @@ class Decoded(NamedTuple):
 def decode(data: bytes) -> Image.Image:
     """Encoded bytes to an upright RGB image; of several frames or pages the first is taken.
 
-    EXIF orientation is applied, and ignored if it cannot be read. 16-bit grey keeps its high byte. Transparent images are
-    laid over white, as img2dataset does. Palettes, grey, CMYK and LAB are converted; colour profiles are ignored. ImageError
-    for bytes that cannot be decoded in full or were cut off, for pixels of no known range (32-bit, floating-point), for images
-    of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
+    EXIF orientation is applied, and ignored if unreadable. 16-bit grey keeps its high byte. Transparent images are blended with
+    white, as in img2dataset. Palettes, grey, CMYK and LAB are converted; colour profiles are ignored. ImageError for bytes that
+    cannot be decoded completely or are truncated, for pixels of no known range (32-bit, floating-point), for images of more than
+    ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data, None).image
 
@@ -108,28 +107,28 @@ def image_format(data: bytes) -> str:
 
 
 def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
-    """Encoded bytes, decoded once and in full, with a shorter side of ``shorter`` pixels at most and the same aspect, as
-    img2dataset does with keep_ratio and only if they are bigger.
+    """Encoded bytes, decoded once and completely, and resized to a shorter side of at most ``shorter`` pixels, like img2dataset's
+    keep_ratio.
 
-    ImageError as in ``decode``, with limits that may be narrower than the module's.
+    ImageError as in ``decode``, with limits that may be stricter than the module's.
     """
-    found = _decoded(data, _DRAFT * shorter, max_pixels, max_aspect)
-    least = min(found.size)
+    decoded = _decoded(data, _DRAFT * shorter, max_pixels, max_aspect)
+    least = min(decoded.size)
     if least <= shorter:
-        return found
-    width, height = (max(shorter, round(side * shorter / least)) for side in found.size)
-    return found._replace(image=found.image.resize((width, height), Image.Resampling.BICUBIC))
+        return decoded
+    width, height = (max(shorter, round(side * shorter / least)) for side in decoded.size)
+    return decoded._replace(image=decoded.image.resize((width, height), Image.Resampling.BICUBIC))
 
 
 def at_most(data: bytes, shorter: int) -> tuple[bytes, str]:
-    """(encoded bytes, extension): of an image that is small enough its own bytes, of others an RGB JPEG. Errors as ``decode``."""
-    found = smaller(data, shorter)
-    return (found.jpeg(), "jpg") if found.smaller else (data, ENDINGS[found.form][0])
+    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``decode``."""
+    decoded = smaller(data, shorter)
+    return (decoded.jpeg(), "jpg") if decoded.smaller else (data, ENDINGS[decoded.form][0])
 
 
 def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
-    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``
-    (None: the whole), which takes a fraction of the time for large photos."""
+    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, with a shorter side of at least ``side`` (None: at
+    full size), which is much faster for large photos."""
     try:
         image = _opened(data, max_pixels, max_aspect)
         form = str(image.format)
@@ -146,7 +145,7 @@ def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_as
             size = size[::-1] if orientation in _ON_ITS_SIDE else size
             plain = plain and orientation == 1
         return Decoded(_to_rgb(shown), size, plain, form)
-    except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
+    except (ImageError, MemoryError):  # the machine's fault, not the image's
         raise
     except Image.DecompressionBombError as error:
         raise ImageError(str(error), "image too large") from error
@@ -155,9 +154,9 @@ def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_as
 
 
 def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
-    """The image with its header read, and no pixels unpacked."""
+    """The image with only its header read."""
     size = _webp_size(data)
-    if size is not None:  # before version 13 Pillow makes room for a WebP's pixels when it opens it
+    if size is not None:  # before version 13, Pillow allocates a WebP's pixels on opening
         _within(size, max_pixels, max_aspect)
     formats = _FORMATS
     if data[4:8] == b"ftyp" and data[8:12] in _HEIC_BRANDS:
@@ -171,8 +170,7 @@ def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
 
 
 def _whole(data: bytes, form: str) -> None:
-    """ImageError if an image of which all pixels were there was cut off behind them. Pillow refuses other cuts, and other
-    formats, itself."""
+    """ImageError if the file was truncated after its pixels; Pillow itself notices other truncations, and other formats."""
     if form == "PNG":
         at, kind = 8, b""
         while kind != b"IEND" and at < len(data):
@@ -183,7 +181,7 @@ def _whole(data: bytes, form: str) -> None:
         whole = 8 + int.from_bytes(data[4:8], "little") <= len(data)
     elif form == "GIF":
         whole = _gif_ends(data)
-    elif form == "JPEG2000":  # from its start on, such bytes can only be the end of the code stream
+    elif form == "JPEG2000":  # after its start, these bytes can only be the end of the code stream
         whole = data.find(b"\xff\xd9", data.find(b"\xff\x4f\xff\x51")) >= 0
     else:
         whole = True
@@ -192,7 +190,7 @@ def _whole(data: bytes, form: str) -> None:
 
 
 def _gif_ends(data: bytes) -> bool:
-    """Whether the blocks of a GIF (89a, appendix A) lead to its trailer."""
+    """Whether the blocks of a GIF (89a, appendix A) end with its trailer."""
 
     def table(flags: int) -> int:
         return 3 << (flags & 7) + 1 if flags & 0x80 else 0
@@ -211,7 +209,7 @@ def _gif_ends(data: bytes) -> bool:
 
 
 def _within(size: tuple[int, int], max_pixels: int, max_aspect: float) -> None:
-    """ImageError for an image of more pixels, or a longer shape, than is allowed."""
+    """ImageError for an image with too many pixels or too large an aspect ratio."""
     width, height = size
     if width * height > max_pixels:
         raise ImageError(f"{width} × {height} pixels, at most {max_pixels} allowed", "image too large")
@@ -220,7 +218,7 @@ def _within(size: tuple[int, int], max_pixels: int, max_aspect: float) -> None:
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """(width, height) that a WebP's header tells (RFC 9649, sections 2.5 to 2.7); None for anything else."""
+    """(width, height) in a WebP's header (RFC 9649, sections 2.5 to 2.7); None for anything else."""
     if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
         return None
     kind, body = data[12:16], data[20:30]
@@ -242,12 +240,12 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def rgb(image: Image.Image) -> Image.Image:
-    """An opened image, upright and in RGB as ``decode`` makes it; ImageError for pixels of no known range."""
+    """An opened image, upright and in RGB as of ``decode``; ImageError for pixels of no known range."""
     return _to_rgb(_upright(image))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "RGB" and "transparency" not in image.info:  # PNG may name one colour that is transparent
+    if image.mode == "RGB" and "transparency" not in image.info:  # a PNG may have one transparent colour
         return image
     if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion would clip at 255
         grey = np.asarray(image, dtype=np.int64)
@@ -263,14 +261,14 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def png(pixels: Pixels) -> bytes:
-    """(height, width) or (height, width, 3) uint8 as the bytes of a PNG, always the same."""
+    """(height, width) or (height, width, 3) uint8 as the bytes of a PNG; deterministic."""
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG", compress_level=6)
     return buffer.getvalue()
 
 
 def center_resize(image: Image.Image, size: int) -> Pixels:
-    """Resize the shorter side to ``size`` (bicubic) and take the central square (size, size, 3) uint8, as CLIP's evaluation does.
+    """Resize the shorter side to ``size`` (bicubic) and crop the centre (size, size, 3) uint8, as in CLIP's evaluation.
 
     Equal to torchvision's ``Resize(size, BICUBIC)`` and ``CenterCrop(size)`` on a PIL image.
     """

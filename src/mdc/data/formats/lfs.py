@@ -1,4 +1,4 @@
-"""Git LFS pointers: small texts that lie in a checkout where the files themselves were not fetched."""
+"""Git LFS pointers: small text files in a checkout whose large files were not fetched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _START = b"version https://git-lfs.github.com/spec/"
 
 
 def is_lfs_pointer(data: bytes) -> bool:
-    """Whether ``data``, or a file that begins with it, is a pointer in the place of a file."""
+    """Whether ``data``, or a file that begins with it, is a pointer."""
     return data.startswith(_START)
 
 

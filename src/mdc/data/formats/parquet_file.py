@@ -1,4 +1,4 @@
-"""Parquet files from any writer, opened so that damaged bytes end in an error of one line."""
+"""Parquet files from any writer; corrupt bytes give an error of one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUFFER = 1 << 20  # bytes of a column that are read from the file at once
 
 @contextmanager
 def readable(path: Path, trouble: str) -> Iterator[None]:
-    """Turn what PyArrow raises on damaged bytes into a UserError: file, ``trouble``, PyArrow's own words."""
+    """Turn PyArrow's exceptions on corrupt bytes into a UserError: file, ``trouble``, PyArrow's message."""
     import pyarrow
 
     try:
@@ -41,13 +41,13 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
     with readable(path, "not a readable parquet file"):
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
-        _ = file.schema_arrow  # a schema can be damaged although the footer is good
+        _ = file.schema_arrow  # a schema can be corrupt although the footer is good
     with file:
         yield file
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a type of pyarrow's is one of texts, however they are stored."""
+    """Whether a pyarrow type is one of texts, however they are stored."""
     import pyarrow.types as types
 
     kind = kind.value_type if types.is_dictionary(kind) else kind

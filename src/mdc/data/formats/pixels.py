@@ -1,4 +1,4 @@
-"""Pixels as tensors: random crops, the way OpenCLIP trains (OpenCLIP ``transform.py``)."""
+"""Pixels as tensors, and OpenCLIP's random crops for training (OpenCLIP ``transform.py``)."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def random_resized_crop(
     scale: tuple[float, float],
     ratio: tuple[float, float],
 ) -> torch.Tensor:
-    """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (3, size, size), as OpenCLIP trains.
+    """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (3, size, size), as in OpenCLIP's training.
 
-    ``uniforms`` as in ``crop_box``. PyTorch resizes in 8-bit integers, width first, in a quarter of Pillow's time. One
-    value in two hundred differs from Pillow's by one grey level, seldom by two; in tall images, whose height Pillow 13
-    resizes first, every fourth value does. The number of threads does not change the bytes.
+    ``uniforms`` as in ``crop_box``. PyTorch resizes in 8-bit integers, width first, in a quarter of Pillow's time. One value in
+    two hundred differs from Pillow's by one grey level, rarely by two; in tall images, whose height Pillow 13 resizes first, one
+    in four. The bytes do not depend on the number of threads.
     """
     left, top, right, bottom = crop_box(pixels.shape[1], pixels.shape[0], uniforms, scale, ratio)
     crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view in the layout that PyTorch resizes fastest

@@ -1,4 +1,4 @@
-"""Hashes that identify, hold out and rank samples: each depends on its own sample alone."""
+"""Hashes that identify, hold out and rank samples: each depends only on its own sample."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def hash64(content: bytes) -> int:
 
 
 def rank_hash(seed: int, key: str) -> int:
-    """The rank of ``key``: the N lowest are a random subset of size N, and smaller subsets lie in larger ones."""
-    # keys with broken surrogates are ranked too, before their rows are left out
+    """The rank of ``key``: the N lowest are a random subset of size N, and smaller subsets are in larger ones."""
+    # keys with lone surrogates are ranked too, before their rows are left out
     return hash64(f"{seed}\0{key}".encode("utf-8", "surrogatepass"))

@@ -1,6 +1,6 @@
-"""Images read and checked by several threads, in order: decoding, resizing and files keep no lock of Python's.
+"""Images read and checked by several threads, in order: decoding, resizing and reading files release the GIL.
 
-What comes out, and what is said to be left out, is as if one thread had done it.
+The results, and the list of images left out, are the same as with one thread.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from mdc.data.formats.samples import Encoded, LeftOut, Skipped
 from mdc.data.formats.tar import Place
 from mdc.plan.host import usable_cores
 
-MOST_THREADS = 16  # more would wait for the one that writes
+MOST_THREADS = 16  # more would wait for the writer
 _AHEAD = 4  # images for each thread that are in memory at once
 
 
 Reader = Callable[[int | None], Encoded]  # of an ``image_size``
 
 
-class Found(NamedTuple):
-    """An image as a source found it: ``file`` says where, ``read`` reads it for an ``image_size`` or is why it is left out.
+class SourceItem(NamedTuple):
+    """An image of a source: ``file`` is where it is, ``read`` reads it for an ``image_size``, or is why it is left out.
 
-    ``captions`` as they stand; ``split`` where the source tells several at once; ``label`` or labels of a labelled set; ``place``
+    ``captions`` are not cleaned; ``split`` if the source reads several at once; ``label`` or labels of a labelled set; ``place``
     of an image in a tar.
     """
 
@@ -38,17 +38,17 @@ class Found(NamedTuple):
 
 
 def with_images(
-    items: Iterable[Found], skipped: Skipped, image_size: int | None, threads: int | None = None
-) -> Iterator[tuple[Found, bytes, str]]:
-    """The ``items`` of a source whose image is good, each with its encoded image and extension, in their order.
+    items: Iterable[SourceItem], skipped: Skipped, image_size: int | None, threads: int | None = None
+) -> Iterator[tuple[SourceItem, bytes, str]]:
+    """(item, encoded image, extension) of the ``items`` with a good image, in their order.
 
-    The others stand in ``skipped`` in the same order, whose ``split`` is an item's while it is given out. With ``image_size``,
-    larger images are made smaller.
+    The others are added to ``skipped`` in the same order; its ``split`` is the current item's. With ``image_size``, larger images
+    are resized.
     """
     threads = threads or min(MOST_THREADS, usable_cores())
-    waiting: deque[tuple[Found, Future[Encoded]]] = deque()
+    waiting: deque[tuple[SourceItem, Future[Encoded]]] = deque()
 
-    def told() -> Iterator[tuple[Found, bytes, str]]:
+    def first_result() -> Iterator[tuple[SourceItem, bytes, str]]:
         item, reading = waiting.popleft()
         skipped.split = item.split or skipped.split
         try:
@@ -68,8 +68,8 @@ def with_images(
                 reading = pool.submit(item.read, image_size)
             waiting.append((item, reading))
             if len(waiting) >= _AHEAD * threads:
-                yield from told()
+                yield from first_result()
         while waiting:
-            yield from told()
+            yield from first_result()
     finally:
         pool.shutdown(cancel_futures=True)

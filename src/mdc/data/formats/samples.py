@@ -1,4 +1,4 @@
-"""One sample on its way from a source into a shard, and the account of those that were left out."""
+"""One sample on its way from a source into a shard, and the list of those left out."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LIST = re.compile(rf"\[\s*{_STRING}(?:[\s,]+{_STRING})*,?\s*\]", re.DOTALL)
 
 @dataclass(frozen=True)
 class RawSample:
-    """One sample as it goes into a shard: ``image`` is encoded bytes, ``extension`` names their format.
+    """One sample for a shard: ``image`` is encoded bytes, ``extension`` their format.
 
-    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi). ``place``: of
-    an image that came out of a tar.
+    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi). ``place``:
+    (offset, size) of an image in its source's tar.
     """
 
     key: str
@@ -49,12 +49,12 @@ class RawSample:
 
 @dataclass(frozen=True)
 class ChoiceSample(RawSample):
-    """An image and captions of which one is right: the first of ``options``.
+    """An image and its ``options``, captions of which the first is right.
 
-    ``group`` is what the published score is averaged over (a relation, a pair of attributes) or the task; ``id`` is the
-    published file's own number of the item. ``box`` is (left, top, width, height) in pixels of the image as stored,
-    where the image is to be cropped before it is scored. ``image_name`` is what the image is called in all sets that show it:
-    items that share an image are resampled together.
+    ``group`` is what the published score is averaged over (a relation, a pair of attributes) or the task; ``id`` is the item's
+    number in the published file. ``box``, to which the image is cropped before it is scored, is (left, top, width, height) in
+    pixels of the stored image. ``image_name`` is the image's name in all sets that show it: items with the same image are
+    resampled together.
     """
 
     options: tuple[str, ...] = ()
@@ -66,8 +66,8 @@ class ChoiceSample(RawSample):
 
 @dataclass(frozen=True)
 class Shortcut:
-    """What is right without what a set asks. ``kind``: nothing, no image, one object, places, words or added up; ``what`` is
-    looked at; ``value``: the share of right answers."""
+    """The accuracy of answers that do not need what a set tests. ``kind``: nothing, no image, one object, places, words or added
+    up; ``what``: the features used; ``value``: the accuracy."""
 
     kind: str
     what: str
@@ -75,9 +75,9 @@ class Shortcut:
 
 
 class Skipped:
-    """What was left out: ``counts`` by reason, the first of each reason as an example, and every one in a list.
+    """The samples left out: ``counts`` by reason, the first of each reason as an example, and a list of all.
 
-    ``split`` is the split being read. ``lines``, if given, takes one JSON object a line for each sample left out.
+    ``split`` is the split being read. Each sample left out is written to ``lines``, if given, as a line of JSON.
     """
 
     def __init__(self, lines: IO[str] | None = None) -> None:
@@ -87,7 +87,7 @@ class Skipped:
         self._lines = lines
 
     def add(self, reason: str, key: str, file: str = "", detail: str = "") -> None:
-        """Leave out one sample. ``key`` and ``file`` say where it stood, ``detail`` what was the matter."""
+        """Leave out one sample; ``key`` and ``file`` identify it, ``detail`` is what was wrong."""
         self.counts[reason] += 1
         where = {"split": self.split, "key": key, "file": file}
         self.examples.setdefault(reason, ", ".join(f"{name} {_short(value)}" for name, value in where.items() if value))
@@ -96,21 +96,21 @@ class Skipped:
             self._lines.write(json.dumps({name: _short(value) for name, value in row.items()}) + "\n")
 
     def join(self, lines: Iterable[str]) -> None:
-        """Take over the list of another account, after what is there."""
+        """Append the list of another ``Skipped``."""
         for line in lines:
             row = json.loads(line)
             self.split = row["split"]
             self.add(row["reason"], row["key"], row["file"], row["detail"])
 
     def __str__(self) -> str:
-        """The reasons, the commonest first, each with its count and its first example."""
+        """The reasons, most frequent first, each with its count and its first example."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return "; ".join(f"{reason}: {count} (first: {self.examples[reason]})" for reason, count in ranked)
 
 
 @contextmanager
 def skipped_list(path: Path) -> Iterator[Skipped]:
-    """An account whose list becomes ``path`` when the block ends well; no list where nothing was left out."""
+    """A ``Skipped`` whose list becomes ``path`` when the block ends without error; no file if nothing was left out."""
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as lines:
         skipped = Skipped(lines)
         yield skipped
@@ -123,7 +123,7 @@ def _short(text: str) -> str:
 
 
 class LeftOut(Exception):
-    """Why a sample is left out: ``reason``, by which it is counted, and ``detail``, what was the matter."""
+    """Why a sample is left out: ``reason``, by which it is counted, and ``detail``, what was wrong."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)
@@ -134,9 +134,9 @@ Encoded = tuple[bytes, str]  # an image's bytes, and the extension of their form
 
 
 def read_image(image: object, image_size: int | None = None) -> Encoded:
-    """Encoded bytes with their extension if they decode in full. LeftOut if they do not.
+    """Encoded bytes with their extension. LeftOut if they cannot be decoded completely.
 
-    With ``image_size``, an image whose shorter side has more pixels becomes a smaller JPEG.
+    With ``image_size``, an image whose shorter side has more pixels is resized to a JPEG.
     """
     if not isinstance(image, bytes) or not image:
         raise LeftOut("no image", "zero bytes" if image == b"" else "")
@@ -151,10 +151,10 @@ def read_image(image: object, image_size: int | None = None) -> Encoded:
 
 
 def read_file(path: Path, image_size: int | None = None) -> Encoded:
-    """``read_image`` of a file, which must be a plain one: reading a pipe would wait for ever. A name that is written with
-    other code points in the folder (macOS takes letters and accents apart) is found."""
+    """``read_image`` of a plain file; reading a pipe would block. A name that has another Unicode form in the folder (as on
+    macOS) is found."""
     try:
-        path = _as_the_folder_has_it(path)
+        path = _existing_form(path)
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise LeftOut("image file cannot be read", "not a plain file")
@@ -168,7 +168,7 @@ def read_file(path: Path, image_size: int | None = None) -> Encoded:
 
 
 def counted(read: Callable[[], Encoded], skipped: Skipped, key: str, file: str) -> Encoded | None:
-    """What ``read`` gives; None if its sample is left out, which ``skipped`` then counts."""
+    """The result of ``read``; None if it raises LeftOut, which ``skipped`` counts."""
     try:
         return read()
     except LeftOut as left:
@@ -177,48 +177,47 @@ def counted(read: Callable[[], Encoded], skipped: Skipped, key: str, file: str) 
 
 
 def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> Encoded | None:
-    """``read_image``, counted; of a struct, as Hugging Face's datasets have images, its ``bytes``."""
+    """``read_image``, counted; of a struct, as in Hugging Face's datasets, its ``bytes``."""
     image = image.get("bytes") if isinstance(image, dict) else image
     return counted(partial(read_image, image), skipped, key, file)
 
 
-def _as_the_folder_has_it(path: Path) -> Path:
+def _existing_form(path: Path) -> Path:
     if str(path).isascii() or path.exists():
         return path
-    others = (Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD"))
-    beside = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
-    return next((one for one in (*beside, *others) if one.exists()), path)
+    whole = (Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD"))
+    name_only = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
+    return next((candidate for candidate in (*name_only, *whole) if candidate.exists()), path)
 
 
 def texts_of(value: Any) -> list[str]:
-    """The texts of a source's field: itself, or those in a list, also in one that is written out as text; numbers, bytes,
-    nested lists and the like are none."""
+    """The texts of a source's field: a text, or those of a list, which may be written as text; other values are ignored."""
     if isinstance(value, str):
         return _listed(value)
     return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
 
 
 def _listed(text: str) -> list[str]:
-    """The texts of a list that is written out as text, as pandas and numpy leave it in a CSV file and Flickr30k's table has it:
-    JSON's or Python's form. Any other text is itself."""
+    """The texts of a list that is written as text in JSON's or Python's form, as by pandas and numpy in a CSV file, or in
+    Flickr30k's table. Any other text is returned as it is."""
     if not (text.startswith("[") and text.endswith("]")):
         return [text]
-    found: Any = None
+    texts: Any = None
     try:
-        found = json.loads(text)
+        texts = json.loads(text)
     except (ValueError, RecursionError):
         if _LIST.fullmatch(text):
-            # one by one, since numpy writes no commas, and Python would join such strings
+            # one by one: numpy writes no commas, and Python would concatenate the strings
             with suppress(ValueError, SyntaxError):
-                found = [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
-    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else [text]
+                texts = [ast.literal_eval(literal) for literal in re.findall(_STRING, text, re.DOTALL)]
+    return texts if isinstance(texts, list) and all(isinstance(value, str) for value in texts) else [text]
 
 
 def safe_key(name: str) -> str:
     """``name`` as a webdataset key: letters, digits, '-' and '_' stay, all else becomes '_' (a dot would end the key).
 
-    Of a name with characters beyond ASCII, or of more than 80 characters, the last 80 stay behind its hash, so that two such
-    names stay apart. Whether others do is checked where shards are written.
+    A name with characters beyond ASCII, or of more than 80 characters, becomes its hash and its last 80 characters, so that such
+    names stay distinct. Collisions of other names are an error when shards are written.
     """
     name = unicodedata.normalize("NFC", name)
     key = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)
@@ -229,5 +228,5 @@ def safe_key(name: str) -> str:
 
 
 def held_out(name: str, share: float) -> bool:
-    """Whether ``name`` falls into the held-out ``share``: a matter of its hash, so more data moves nothing across."""
+    """Whether ``name`` is in the held-out ``share``, by its hash alone, so that more data moves no sample."""
     return hash64(name.encode("utf-8", "replace")) < share * 2**64

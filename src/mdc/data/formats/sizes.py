@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def size(bytes_: int | None) -> str:
-    """A size for a person: three digits and a decimal unit; empty if it is not known."""
+    """A readable size: three digits and a decimal unit; empty if it is unknown."""
     if bytes_ is None:
         return ""
     value, unit = float(bytes_), "B"

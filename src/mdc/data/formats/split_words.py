@@ -1,4 +1,4 @@
-"""Which split a word of somebody else's means: in a column, or in the name of a file or folder."""
+"""Which split a word means in a column, or in the name of a file or folder."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from pathlib import Path
 
 from mdc.plan.records import UserError
 
-#: what a split is usually called, whatever the case (as Hugging Face's datasets reads names, and a few more)
+#: usual names of splits, in any case (those of Hugging Face's datasets, and a few more)
 USUAL = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation", "dev", "eval", "evaluation", "held", "heldout", "held_out", "held-out"),
     "test": ("test", "testing"),
 }
-#: in ``splits``: the words of what is left out knowingly
+#: in ``splits``: the words of rows that are left out on purpose
 UNUSED = "unused"
 _EDGE = r"[-._= 0-9]"  # what may be next to a word in a name
 
 
 class SplitWords:
-    """The words of a source: those of its ``splits`` (ours → theirs, one or several), and the usual ones. A usual word of a
-    split that the source has another word for is unused: ImageNet's test split, where ``test: validation``."""
+    """The words of a source: those of its ``splits`` {our name: its word or words}, and the usual ones. A usual word of a split
+    for which the source has another word is unused: ImageNet's test split, with ``test: validation``."""
 
     def __init__(self, splits: Mapping[str, str | Sequence[str]]) -> None:
-        self._given = {word: ours for ours, words in splits.items() for word in listed(words)}
+        self._named = {word: ours for ours, words in splits.items() for word in listed(words)}
         self._usual = {
             word: name if splits.get(name, name) == name else UNUSED for name, words in USUAL.items() for word in words
         }
 
     def of(self, word: object) -> str | None:
-        """Our name for a split that is called ``word``; None if nobody knows."""
+        """Our name for the split ``word``; None if it is unknown."""
         if isinstance(word, int):
             word = str(word)  # a class label's number
         if not isinstance(word, str):
             return None
-        return self._given.get(word) or self._usual.get(word.strip().casefold())
+        return self._named.get(word) or self._usual.get(word.strip().casefold())
 
     def of_name(self, name: Path) -> str | None:
         """Our name for the split in a file's name, or else in the nearest folder's; None if none has one. A word counts
         if no letter is next to it."""
-        words = sorted({**self._usual, **self._given}, key=len, reverse=True)
+        words = sorted({**self._usual, **self._named}, key=len, reverse=True)
         for part in (name.stem, *reversed(name.parts[:-1])):
-            if (found := self.of(part)) is not None:
-                return found
+            if (split := self.of(part)) is not None:
+                return split
             matches = [
                 (match.start(1), word)
                 for word in words
                 if (match := re.search(rf"(?:^|{_EDGE})({re.escape(word)})(?:$|{_EDGE})", part, re.IGNORECASE))
             ]
             if matches:
-                return self.of(min(matches, key=lambda one: one[0])[1])
+                return self.of(min(matches, key=lambda match: match[0])[1])
         return None
 
 

@@ -1,7 +1,7 @@
 """Rows of text tables (CSV, TSV, JSON lines, JSON) in UTF-8, gzipped or not, read in order.
 
-A file that is wrong as a whole (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A
-row that does not fit is yielded with a complaint, so that the reader can count it.
+A malformed file (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A malformed row is
+yielded with a complaint, so that the reader can count it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_FIELD = 1 << 20  # characters
 
 
 def table_kind(path: Path) -> str | None:
-    """The kind of table that a file's name tells, with ``.gz`` behind it or not; None: none."""
+    """The kind of table by a file's extension, with or without ``.gz``; None if unknown."""
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return ENDINGS.get(name.suffix.lower())
 
@@ -51,8 +51,8 @@ def table_rows(
 ) -> Iterator[Row]:
     """Rows of a CSV file (with quoted fields), a TSV file (where a quotation mark is an ordinary character) or JSON lines.
 
-    Columns are called by name, or by number from 0 if ``header`` is false. UserError if a ``wanted`` column is missing. A CSV may
-    have another ``delimiter`` than a comma.
+    Columns are named, or numbered from 0 if ``header`` is false. UserError if a ``wanted`` column is missing. ``delimiter`` of a
+    CSV: a comma by default.
     With ``errors`` "surrogateescape", bytes that are not UTF-8 become lone surrogates; otherwise they are a UserError.
     """
     if kind in ("jsonl", "json"):
@@ -74,18 +74,18 @@ def table_rows(
 
 
 def json_objects(path: Path) -> Iterator[Row]:
-    """Rows of a JSON file, the number of each in the place of its line.
+    """Rows of a JSON file, each with its number instead of a line.
 
-    The file is a list of objects, or an object that holds one such list; COCO's captions (``images`` and ``annotations``), whose
-    rows have ``image`` and ``caption``, the captions of an image; or an object of image names and captions, with the same
-    columns. UserError for anything else.
+    The file is a list of objects, or an object with one such list; COCO's captions (``images`` and ``annotations``), whose rows
+    have ``image`` and ``caption``, the captions of an image; or an object {image name: captions}, with the same columns.
+    UserError for anything else.
     """
     value = read_json_value(path)
     if isinstance(value, dict) and {"images", "annotations"} <= set(value):
         yield from _coco(path, value["images"], value["annotations"])
         return
     if isinstance(value, dict):
-        lists = [one for one in value.values() if isinstance(one, list) and one and isinstance(one[0], dict)]
+        lists = [part for part in value.values() if isinstance(part, list) and part and isinstance(part[0], dict)]
         named = [{"image": name, "caption": texts} for name, texts in value.items()]
         value = lists[0] if len(lists) == 1 else named
     if not isinstance(value, list):
@@ -99,15 +99,15 @@ def json_objects(path: Path) -> Iterator[Row]:
 def _coco(path: Path, images: Any, annotations: Any) -> Iterator[Row]:
     """A row for each image, with its captions in the file's order."""
     try:
-        names = {one["id"]: one["file_name"] for one in images}
+        names = {image["id"]: image["file_name"] for image in images}
         captions: dict[Any, list[Any]] = {key: [] for key in names}
-        strange = 0
-        for one in annotations:
-            text = one["caption"]
-            if one["image_id"] in captions:
-                captions[one["image_id"]].append(text)
+        orphans = 0
+        for annotation in annotations:
+            text = annotation["caption"]
+            if annotation["image_id"] in captions:
+                captions[annotation["image_id"]].append(text)
             else:
-                strange += 1
+                orphans += 1
         if len(names) != len(images):
             raise UserError(f"{path}: images have duplicate ids, so captions could go to the wrong image")
     except (TypeError, KeyError) as error:
@@ -117,7 +117,7 @@ def _coco(path: Path, images: Any, annotations: Any) -> Iterator[Row]:
         ) from None
     for number, (key, name) in enumerate(names.items()):
         yield number, {"image": name, "caption": captions[key]}, ""
-    for number in range(len(names), len(names) + strange):
+    for number in range(len(names), len(names) + orphans):
         yield number, {}, "annotation of no image"
 
 
@@ -166,7 +166,7 @@ def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | No
 
 
 def _other_delimiter(path: Path, names: list[Column]) -> None:
-    """UserError if the first line looks like one with another delimiter than the format has."""
+    """UserError if the first line seems to have another delimiter."""
     first = str(names[0])
     if first.startswith("sep="):
         raise UserError(f"{path}: the first line, {first!r}, is Excel's; delete it")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import BinaryIO
 
 BLOCK = 512
-MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
-Place = tuple[int, int]  # where an image begins in a tar, and its size in bytes
+MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, but fits into memory
+Place = tuple[int, int]  # an image's offset in a tar, and its size, in bytes
 _RECORD = 20 * BLOCK  # a tar's length is a multiple of this
 # name, size, checksum; mode 0644, owner, group and time 0, a plain file, no link, no names of owners, no device, no prefix
 _HEAD = (
@@ -22,9 +22,9 @@ _HEAD = (
 
 
 class TarWriter:
-    """Appends plain files to an open binary file, as USTAR with time 0, owner 0 and mode 0644: nothing depends on the machine.
+    """Appends plain files to an open binary file, as USTAR with time 0, owner 0 and mode 0644, independent of the machine.
 
-    The bytes are those of Python's ``tarfile``, which takes longer for them and changed them once.
+    The bytes are those of Python's ``tarfile``, which is slower and may change them.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -56,11 +56,11 @@ def _header(name: str, size: int) -> bytes:
 def parse_header(block: bytes) -> tuple[str, int]:
     """Name and size in a 512-byte USTAR header (POSIX 1003.1). ValueError if it is no header, or not that of a plain file.
 
-    Links, devices, folders and extension headers are refused, and so are names that are absolute or climb with '..'.
+    Links, devices, folders and extension headers are refused, and so are absolute names and names with '..'.
     """
     if len(block) != BLOCK or block[257:262] != b"ustar":
         raise ValueError("no tar header where one is expected")
-    # the sum of all bytes, with the checksum's own field counted as blanks; leaving out the many zeros first is faster
+    # the sum of all bytes, with blanks for the checksum's field; dropping the many zeros first is faster
     if sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
         raise ValueError("tar header checksum mismatch")
     prefix, _, _ = block[345:500].partition(b"\0")
@@ -75,7 +75,7 @@ def parse_header(block: bytes) -> tuple[str, int]:
 
 def _octal(field: bytes) -> int:
     digits = field.strip(b"\0 ")
-    # `int` would also accept signs and underscores, and with a negative size reading would never end
+    # `int` would also accept signs and underscores, and a negative size would make reading endless
     if not digits.isdigit():
         raise ValueError(f"a tar header with {bytes(digits)!r} where a number is expected")
     return int(digits, 8)
@@ -93,7 +93,7 @@ def sample_key(name: str) -> str:
 
 
 def split_span(span: bytes) -> dict[str, bytes]:
-    """The files of one sample by extension, from its bytes; the key stands under ``"__key__"``, as in webdataset.
+    """The files of one sample by extension, from its bytes; its key is under ``"__key__"``, as in webdataset.
 
     ValueError if they are not whole files of one key.
     """

@@ -1,4 +1,4 @@
-"""What is counted over a set's captions: their lengths in CLIP pieces, and what batches and vocabularies need of them."""
+"""Statistics of a set's captions: lengths in CLIP tokens, the tokens that occur, and duplicates in batches."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from mdc.data.shards.index import token_hash
 from mdc.models.text import clip_pieces
 
 UNIT = "CLIP pieces, SOT and EOT not counted"
-_DRAWN = 25_600  # samples drawn for a duplicate share, in batches: at least 8 of them
+_DRAWN = 25_600  # samples drawn for a duplicate share, in at least 8 batches
 
 
 class CaptionLengths:
-    """How many captions have how many CLIP pieces; ``context_length`` (SOT and EOT within it) cuts longer ones."""
+    """The histogram of captions by CLIP tokens; ``context_length`` (with SOT and EOT) truncates longer ones."""
 
     def __init__(self, context_length: int) -> None:
         self.most = context_length - 2
         self.lengths: Counter[int] = Counter()
 
     def summary(self) -> dict[str, Any]:
-        """Count, mean, median, maximum, share that the context cuts, and the histogram {pieces: captions}."""
+        """Count, mean, median, maximum, the truncated share, and the histogram {tokens: captions}."""
         count = sum(self.lengths.values())
         if not count:
             return {"count": 0, "mean": None, "median": None, "max": None, "truncated_share": None, "histogram": {}}
         ordered = sorted(self.lengths)
-        reached = np.cumsum([self.lengths[length] for length in ordered])
-        lower, upper = (ordered[int(np.searchsorted(reached, k, side="right"))] for k in ((count - 1) // 2, count // 2))
+        cumulative = np.cumsum([self.lengths[length] for length in ordered])
+        lower, upper = (
+            ordered[int(np.searchsorted(cumulative, k, side="right"))] for k in ((count - 1) // 2, count // 2)
+        )
         return {
             "count": count,
             "mean": sum(length * n for length, n in self.lengths.items()) / count,
@@ -42,13 +44,13 @@ class CaptionLengths:
 
 
 class CaptionStatistics(CaptionLengths):
-    """Lengths, pieces and hashes of the captions of samples, a few bytes each. ``seen``: pieces that the context does not cut."""
+    """Lengths, tokens and hashes of captions, a few bytes each. ``seen``: the tokens that are left after truncation."""
 
     def __init__(self, context_length: int) -> None:
         super().__init__(context_length)
         self.pieces: set[int] = set()
         self.seen: set[int] = set()
-        self.starts = array("q")  # where each sample's captions begin in ``hashes``, which are as the context cuts them
+        self.starts = array("q")  # where each sample's captions begin in ``hashes`` (of truncated captions)
         self.hashes = array("q")
 
     def add(self, captions: Iterable[str]) -> None:
@@ -62,7 +64,7 @@ class CaptionStatistics(CaptionLengths):
             self.hashes.append(token_hash(pieces[: self.most]))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as arrays of int64, which :meth:`join` takes: the samples of one part of a corpus."""
+        """All of it as int64 arrays for :meth:`join`: the samples of one part of a corpus."""
         lengths = sorted(self.lengths)
         return {
             "lengths": np.array(lengths, dtype=np.int64),
@@ -74,7 +76,7 @@ class CaptionStatistics(CaptionLengths):
         }
 
     def join(self, part: Mapping[str, np.ndarray]) -> None:
-        """Take the samples of a part after those that are there."""
+        """Append the samples of a part."""
         self.lengths.update(dict(zip(part["lengths"].tolist(), part["captions"].tolist(), strict=True)))
         self.pieces.update(part["pieces"].tolist())
         self.seen.update(part["seen"].tolist())
@@ -82,19 +84,18 @@ class CaptionStatistics(CaptionLengths):
         self.hashes.frombytes(part["hashes"].astype(np.int64).tobytes())
 
     def duplicate_shares(self) -> dict[str, float]:
-        """The share of samples in a random batch whose caption stands there twice, for batches of 16, 32, 64, …"""
+        """The share of samples in a random batch whose caption is in it at least twice, for batches of 16, 32, 64, …"""
         hashes, starts = (np.frombuffer(numbers, dtype=np.int64) for numbers in (self.hashes, self.starts))
         batches = [2**k for k in range(4, 17) if 2**k <= len(starts)] or [len(starts)]
         return {str(batch): duplicate_share(hashes, starts, batch, seed=0) for batch in batches}
 
 
 def duplicate_share(hashes: np.ndarray, starts: np.ndarray, batch: int, seed: int) -> float:
-    """Expected share of samples in a random batch whose caption occurs at least twice in that batch, which a contrastive
-    loss would take for a wrong answer.
+    """Expected share of samples in a random batch whose caption occurs at least twice in it: false negatives of a contrastive
+    loss.
 
-    ``hashes`` (captions,) int64 of all samples one after the other, ``starts`` (samples,) int64 where each sample's begin, of
-    which one is shown. Estimated over batches drawn without replacement, as an epoch draws them; the seed decides the
-    draws. 0 where there is no pair.
+    ``hashes`` (captions,) int64 of all samples in order, ``starts`` (samples,) int64 where each sample's begin, one of which is
+    drawn. Estimated over batches drawn without replacement with ``seed``. 0 for batches of one sample.
     """
     if batch < 2:
         return 0.0

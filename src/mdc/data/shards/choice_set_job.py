@@ -1,4 +1,4 @@
-"""The job ``mdc choice-set``: images with one right caption and some wrong ones as webdataset shards with an ``index.json``."""
+"""The job ``mdc choice-set``: images with one right caption and wrong ones as webdataset shards with an ``index.json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
 from mdc.plan.records import write_json
 
-SPLIT = "test"  # a choice set is there to be scored, never to be trained on
+SPLIT = "test"  # a choice set is only evaluated
 
 
 def main(call: Call) -> None:
@@ -35,12 +35,11 @@ def write_choices(
 ) -> dict[str, Any]:
     """Write a choice set into ``out_dir`` and return its index (also in ``out_dir/index.json``); errors as for corpora.
 
-    A sample's record has "options", "answer" (0, the first), "group", "id", "image" (what its image is called in all sets
-    that show it), "box" where the image is to be cropped, and "truth" where it is known.
-    The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
-    option has the right caption's own BPE tokens ("same_as_answer": "any", and by the option's place): a perturbation that
-    changed nothing, which no model can tell apart.
-    ``chance`` is the share that guessing gets right: the mean of 1 / number of options, a tie among k counting 1 / k.
+    A sample's record has "options", "answer" (0, the first), "group", "id", "image" (its image's name in all sets that show it),
+    "box" if the image is cropped, and "truth" if it is known.
+    The index counts samples by their number of options ("options") and by group ("groups"), and those with an option that has
+    the right caption's BPE tokens ("same_as_answer": "any", and by the option's place), which no model can distinguish.
+    ``chance`` is the accuracy of guessing: the mean of 1 / number of options.
     """
     sizes: Counter[int] = Counter()
     groups: Counter[str] = Counter()
@@ -75,7 +74,7 @@ def write_choices(
     index["groups"] = dict(sorted(groups.items()))
     index["pieces"] = sorted(pieces)
     index["same_as_answer"] = dict(sorted(same.items()))
-    if found := source.shortcuts():
-        index["shortcuts"] = [vars(one) for one in found]
+    if shortcuts := source.shortcuts():
+        index["shortcuts"] = [vars(shortcut) for shortcut in shortcuts]
     write_json(Path(out_dir) / INDEX, index)
     return index

@@ -1,4 +1,4 @@
-"""Corpora on disk: captioned images as shards with an ``index.json`` that tells what their captions are like."""
+"""Corpora on disk: captioned images as shards with an ``index.json`` that has statistics of their captions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def write_corpus(
 ) -> dict[str, Any]:
     """Write a corpus into ``out_dir`` and return its index (also in ``out_dir/index.json``), see ``corpus_index``.
 
-    UserError if ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left
-    out. What was left out is in ``skipped.jsonl``, one sample per line.
+    UserError if ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples are left
+    out, which are listed in ``skipped.jsonl``, one per line.
     """
     statistics = {split: CaptionStatistics(context_length) for split in splits}
 
@@ -36,14 +36,14 @@ def write_corpus(
         statistics[split].add(sample.captions)
         return beside_image(sample)
 
-    found = write_splits(name, source.samples, splits, files, Path(out_dir), samples_per_shard, max_skipped)
-    index = corpus_index(name, source, found, statistics)
+    shards = write_splits(name, source.samples, splits, files, Path(out_dir), samples_per_shard, max_skipped)
+    index = corpus_index(name, source, shards, statistics)
     write_json(Path(out_dir) / INDEX, index)
     return index
 
 
 def beside_image(sample: RawSample) -> list[tuple[str, bytes]]:
-    """What stands beside a corpus's image, as (extension, content)."""
+    """A corpus sample's files besides its image, as (extension, content)."""
     record: dict[str, Any] = {"captions": list(sample.captions)}
     if sample.truth is not None:
         record["truth"] = sample.truth
@@ -52,26 +52,26 @@ def beside_image(sample: RawSample) -> list[tuple[str, bytes]]:
 
 
 def corpus_index(
-    name: str, source: Source[RawSample], found: Mapping[str, Any], statistics: Mapping[str, CaptionStatistics]
+    name: str, source: Source[RawSample], shards: Mapping[str, Any], statistics: Mapping[str, CaptionStatistics]
 ) -> dict[str, Any]:
-    """The index of a corpus, of whose shards ``found`` tells (``splits``, ``skipped``, its list).
+    """The index of a corpus; ``shards`` has its entries ``splits``, ``skipped`` and ``skipped_list``.
 
-    It lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP pieces (SOT and EOT not
-    counted; ``truncated_share`` is what the context cuts), the share of samples in a random training batch whose caption
-    stands there twice, for batches of 16, 32, 64, …, every CLIP piece that occurs (``pieces``), and those that training
-    sees: of ``train`` alone, and before the cut (``train_pieces``).
+    It lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP tokens (without SOT and EOT;
+    ``truncated_share``: longer than the context), the share of samples in a random training batch whose caption is in it at
+    least twice, for batches of 16, 32, 64, …, every CLIP token that occurs (``pieces``), and those of truncated training
+    captions (``train_pieces``).
     """
     return {
         "kind": "corpus",
         "name": name,
         "source": source.config,
         **source.facts,
-        **found,
+        **shards,
         "captions": {
             "unit": UNIT,
-            "per_split": {split: counted.summary() for split, counted in statistics.items()},
+            "per_split": {split: captions.summary() for split, captions in statistics.items()},
             "duplicate_share": statistics["train"].duplicate_shares(),
         },
         "train_pieces": sorted(statistics["train"].seen),
-        "pieces": sorted(set[int]().union(*(counted.pieces for counted in statistics.values()))),
+        "pieces": sorted(set[int]().union(*(captions.pieces for captions in statistics.values()))),
     }

@@ -1,7 +1,7 @@
-"""The job ``mdc corpus``: a source of captioned images as webdataset shards with a manifest.
+"""The job ``mdc corpus``: a source of captioned images as webdataset shards with an index.
 
-Of shards that other jobs have written as parts it is the manifest alone, which names them where they lie. Nested corpora share
-their parts so. A part of which a corpus takes the beginning alone it writes itself, the largest of them too.
+If other jobs have written the corpus's parts, it writes only the index, which refers to their shards: so nested corpora share
+their parts. A part of which a corpus takes only the beginning is written by the corpus's own job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdc.data.shards.index import INDEX, PARTS
 from mdc.data.shards.part import read_captions, write_part
 from mdc.data.shards.parts import read_parts
 from mdc.data.shards.set_job import note, sharding, source_of, splits_of
-from mdc.data.shards.writer import SKIPPED, begin, finish, no_key_twice, split_of
+from mdc.data.shards.writer import SKIPPED, begin, check_unique_keys, finish, split_of
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.source import open_corpus
 from mdc.plan.data_folder import data_folder
@@ -33,8 +33,12 @@ def main(call: Call) -> None:
     if groups := [path for job, path in call.given.items() if job.startswith("data/parts/")]:
         if not isinstance(source, InParts):
             raise AssertionError(f"{call.job.job}: a source of this kind has no parts")
-        more: dict[str, Any] = {"max_skipped": call.job.max_skipped, "context_length": context_length, "splits": splits}
-        join_parts(call.job.name, source, call.out, groups, **more)
+        settings: dict[str, Any] = {
+            "max_skipped": call.job.max_skipped,
+            "context_length": context_length,
+            "splits": splits,
+        }
+        join_parts(call.job.name, source, call.out, groups, **settings)
     else:
         write_corpus(call.job.name, source, call.out, context_length=context_length, splits=splits, **sharding(call))
     note(call)
@@ -50,12 +54,12 @@ def join_parts(
     context_length: int,
     splits: Sequence[str],
 ) -> dict[str, Any]:
-    """Write the index of a corpus (also returned) from those of ``groups`` of parts; errors as ``write_corpus``.
+    """Write the index of a corpus (also returned) from the indexes of ``groups`` of parts; errors as ``write_corpus``.
 
-    UserError too if the groups lack a part, or lie elsewhere than beside the corpora.
+    UserError also if a part is missing, or if the groups are not in the folder of parts beside the corpora.
     """
     older = begin(out_dir)
-    there = _entries(groups, out_dir)
+    entries = _entries(groups, out_dir)
     statistics = {split: CaptionStatistics(context_length) for split in splits}
     keys = {split: array("Q") for split in splits}
     shards: dict[str, list[dict[str, Any]]] = {split: [] for split in splits}
@@ -64,8 +68,8 @@ def join_parts(
             if source.is_partial(part):
                 folder, prefix = out_dir, ""
                 entry = write_part(source, part, splits, out_dir, context_length)
-            elif part in there:
-                folder, entry = there[part]
+            elif part in entries:
+                folder, entry = entries[part]
                 prefix = PARTS + folder.name + "/"
             else:
                 raise UserError(f"{name}: part {part} was not written by any job; rerun")
@@ -75,32 +79,32 @@ def join_parts(
             if "skipped_list" in entry:
                 with (folder / entry["skipped_list"]["file"]).open(encoding="utf-8") as lines:
                     skipped.join(lines)
-    for pattern in ("captions-*.safetensors", "skipped-*.jsonl"):  # of a part written here; it is in the index now
+    for pattern in ("captions-*.safetensors", "skipped-*.jsonl"):  # of a part written here; the index has their content
         for path in out_dir.glob(pattern):
             path.unlink()
     for split, listed in shards.items():
-        no_key_twice(name, split, keys[split], out_dir, listed)
-    found = finish(
+        check_unique_keys(name, split, keys[split], out_dir, listed)
+    shard_index = finish(
         name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped, older
     )
-    index = corpus_index(name, source, found, statistics)
+    index = corpus_index(name, source, shard_index, statistics)
     write_json(out_dir / INDEX, index)
     return index
 
 
 def _entries(groups: Sequence[Path], out_dir: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
-    """Of each part that was written, its folder and entry."""
-    found = {}
+    """{part: (folder, entry)} of the parts that were written."""
+    entries = {}
     for path in groups:
         folder = path.parent.parent
         if folder.resolve() != (out_dir / PARTS / folder.name).resolve():
             raise UserError(f"{path}: lies elsewhere than {out_dir / PARTS}; corpora name their parts from beside them")
         for entry in read_parts(path)["parts"]:
-            found[entry["part"]] = folder, entry
-    return found
+            entries[entry["part"]] = folder, entry
+    return entries
 
 
 def _placed(shard: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """A shard as the corpus's index names it."""
+    """A shard's entry with paths relative to the corpus's index."""
     offsets = {**shard["offsets"], "file": prefix + shard["offsets"]["file"]}
     return {**shard, "file": prefix + shard["file"], "offsets": offsets}

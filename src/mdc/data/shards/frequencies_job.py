@@ -1,7 +1,7 @@
 """The job ``mdc frequencies``: in how many training captions of a corpus each token occurs (its document frequency).
 
-Writes ``frequencies.json``: ``captions``, how many there are, and ``pieces`` {CLIP id: captions}, of pieces that the context
-does not cut. Captions are read one by one, so a corpus may be larger than memory.
+Writes ``frequencies.json``: ``captions``, their number, and ``pieces`` {CLIP token id: captions}, of truncated captions.
+Captions are read one by one, so a corpus may be larger than memory.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def main(call: Call) -> None:
 
 
 def document_frequencies(corpus: Path, context_length: int) -> dict[str, Any]:
-    """What ``frequencies.json`` says of the corpus whose index is ``corpus``."""
+    """The content of ``frequencies.json`` for the corpus whose index is ``corpus``."""
     reader, most = ShardReader(corpus, "train"), context_length - 2
-    captions, found = 0, Counter[int]()
+    captions, frequencies = 0, Counter[int]()
     for number in progress(range(len(reader)), desc="captions counted", unit="samples"):
         _, _, record = reader.read(number)
         captions += len(record["captions"])
         for caption in record["captions"]:
-            found.update(set(clip_pieces(caption)[:most]))
-    return {"captions": captions, "pieces": {str(piece): found[piece] for piece in sorted(found)}}
+            frequencies.update(set(clip_pieces(caption)[:most]))
+    return {"captions": captions, "pieces": {str(piece): frequencies[piece] for piece in sorted(frequencies)}}

@@ -1,7 +1,6 @@
-"""Corpora, probe sets and choice sets on disk, read: the index of a set, and random access to its samples.
+"""Reads corpora, probe sets and choice sets: the index of a set, and random access to its samples.
 
-What writes them is :mod:`mdc.data.shards.writer`; reading knows nothing of where samples come from, so a new source
-retrains nothing.
+:mod:`mdc.data.shards.writer` writes them. Reading does not depend on the sources, so a new source retrains nothing.
 """
 
 from __future__ import annotations
@@ -27,32 +26,32 @@ from mdc.plan.config.problems import checked
 from mdc.plan.records import UserError, read_json, sha256_file
 
 INDEX = "index.json"
-PARTS = "../../parts/"  # where the parts of corpora lie, from a corpus's folder
+PARTS = "../../parts/"  # the folder of the parts of corpora, relative to a corpus's
 Kind = Literal["corpus", "probe", "choices"]
-_QUICK = 4 << 30  # bytes that are hashed without asking
+_QUICK = 4 << 30  # bytes that "auto" hashes
 
 
 def token_hash(ids: Sequence[int]) -> int:
-    """A stable 63-bit hash of token ids: the same in every process, for finding equal captions in a batch."""
+    """A stable 63-bit hash of token ids, by which equal captions in a batch are found."""
     digest = hashlib.blake2b(np.asarray(ids, dtype="<i4").tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
 class _Part(BaseModel):
-    """Of an index, what readers rely on; there may be more."""
+    """The keys of an index that readers need; there may be more."""
 
     model_config = ConfigDict(strict=True)
 
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 _NAME = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*"
-# beside the index or, of a corpus in parts, in a folder of parts beside the corpora: nowhere else
+# only beside the index or, of a corpus in parts, in a folder of parts beside the corpora
 FileName = Annotated[str, Field(pattern=rf"^(\.\./\.\./parts/{_NAME}/)?{_NAME}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class FileOf(_Part):
-    """A file as an index names it."""
+    """A file's entry in an index."""
 
     file: FileName
     bytes: Count
@@ -60,7 +59,7 @@ class FileOf(_Part):
 
 
 class Shard(FileOf):
-    """A shard as an index names it."""
+    """A shard's entry in an index."""
 
     samples: Count
     offsets: FileOf
@@ -72,9 +71,9 @@ class _Split(_Part):
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
-        found = sum(shard.samples for shard in self.shards)
-        if found != self.samples:
-            raise ValueError(f"samples = {self.samples}, but those of the shards add up to {found}")
+        total = sum(shard.samples for shard in self.shards)
+        if total != self.samples:
+            raise ValueError(f"samples = {self.samples}, but those of the shards add up to {total}")
         return self
 
 
@@ -138,27 +137,27 @@ class _ChoiceIndex(_Index):
 def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: Kind | None = None) -> dict[str, Any]:
     """The index of a corpus, probe set or choice set (its folder, or its ``index.json``), of this ``kind`` if one is given.
 
-    ``verify`` reads the samples of every shard and computes its sha256 anew, and that of the tars in which images lie; "auto"
-    does so up to 4 GiB (seconds) and looks at the files' sizes beyond. UserError for an index that lacks something or does not
-    add up; it names the first shard that does not hold.
+    ``verify`` reads the samples of every shard and recomputes its sha256, and that of the tars of its images; "auto" does so up
+    to 4 GiB (seconds), and checks only the files' sizes beyond. UserError for an incomplete or inconsistent index; it names the
+    first wrong shard.
     """
     path = _index_path(path)
     index = read_json(path)
     allowed: dict[str, type[BaseModel]] = {"corpus": _CorpusIndex, "probe": _ProbeIndex, "choices": _ChoiceIndex}
-    found = index.get("kind")
-    if not isinstance(found, str) or found not in allowed:
+    actual = index.get("kind")
+    if not isinstance(actual, str) or actual not in allowed:
         raise UserError(
             f"{path}: describes neither a corpus nor a set of probes or choices; make it with `snakemake data`"
         )
-    if kind is not None and found != kind:
-        there, needed = ("choice set" if each == "choices" else each for each in (found, kind))
-        raise UserError(f"{path}: describes a {there}, a {needed} is expected here")
-    checked(allowed[found], index, path, "; rebuild the set")
+    if kind is not None and actual != kind:
+        has, needed = ("choice set" if each == "choices" else each for each in (actual, kind))
+        raise UserError(f"{path}: describes a {has}, a {needed} is expected here")
+    checked(allowed[actual], index, path, "; rebuild the set")
     if verify:
-        listed = shard_list(index)
-        tars = {source_tar(path.parent / one["file"]) for one in listed if is_lines(one["file"])}
-        whole = verify is True or sum(one["bytes"] for one in listed) + sum(tar.size for tar in tars) <= _QUICK
-        for shard in listed:
+        shards = shard_list(index)
+        tars = {source_tar(path.parent / shard["file"]) for shard in shards if is_lines(shard["file"])}
+        whole = verify is True or sum(shard["bytes"] for shard in shards) + sum(tar.size for tar in tars) <= _QUICK
+        for shard in shards:
             verify_shard(path.parent, shard, whole)
         for tar in tars if whole else ():
             if sha256_file(tar.path) != tar.sha256:
@@ -167,7 +166,7 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
 
 
 def shard_list(index: dict[str, Any]) -> list[dict[str, Any]]:
-    """The shards of all splits, as the index describes them."""
+    """The entries of the shards of all splits."""
     return [shard for split in index["splits"].values() for shard in split["shards"]]
 
 
@@ -177,11 +176,8 @@ def _index_path(path: str | Path) -> Path:
 
 
 def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
-    """Hold the sizes of a shard's files against its index's words, and, if ``whole``, what is in them: their sha256, and that so
-    many samples lie where the offsets say.
-
-    UserError says what does not hold.
-    """
+    """Check the sizes of a shard's files against its index and, if ``whole``, their sha256, and that the samples are at the
+    offsets. UserError says what is wrong."""
     check_sizes(folder, shard)
     if not whole:
         return
@@ -194,7 +190,7 @@ def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
 
 
 def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:
-    """The keys of a shard's samples in order. UserError unless its offsets lead from sample to sample, through all of it."""
+    """The keys of a shard's samples in order. UserError unless its offsets are the bounds of all its samples."""
     path, offsets = folder / shard["file"], folder / shard["offsets"]["file"]
     bounds = read_offsets(offsets, shard["samples"]).tolist()
     lines = is_lines(path)
@@ -209,7 +205,7 @@ def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:
                     raise ValueError
                 yield key
                 previous = key
-            # the end of a tar is at least two empty blocks
+            # a tar ends with at least two empty blocks
             if any(rest := file.read()) or len(rest) < (0 if lines else 2 * BLOCK):
                 raise ValueError
         except (ValueError, KeyError, RecursionError):
@@ -217,7 +213,7 @@ def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:
 
 
 def _tar_sample(span: bytes) -> tuple[str, bytes, Any]:
-    """(key, image, record) in a sample's bytes. ValueError or KeyError if they are no sample."""
+    """(key, image, record) from a sample's bytes. ValueError or KeyError if they are no sample."""
     files = split_span(span)
     key, record = files.pop("__key__").decode(), json.loads(files.pop("json"))
     files.pop("txt", None)
@@ -238,14 +234,14 @@ def _read(opened: Opened, shard: Mapping[str, Any], number: int) -> tuple[str, b
 
 
 def _bytes_at(descriptor: int, start: int, size: int) -> bytes:
-    found = os.pread(descriptor, size, start)
-    if len(found) != size:
+    data = os.pread(descriptor, size, start)
+    if len(data) != size:
         raise ValueError("cut off")
-    return found
+    return data
 
 
 def _check_record(record: Any, index: dict[str, Any]) -> None:
-    """ValueError unless a sample's record holds what its set says: captions, a label, a label for each class, or options."""
+    """ValueError unless a sample's record has what its set needs: captions, a label, a label for each class, or options."""
     if not isinstance(record, dict):
         raise ValueError("its record is not a JSON object")
     if index["kind"] == "corpus":
@@ -283,9 +279,9 @@ def _check_choice(record: dict[str, Any]) -> None:
 class ShardReader:
     """Random access to the samples of one split, numbered 0…n−1 in the order of the shards.
 
-    Only the index is read at the start. A shard is opened when one of its samples is asked for (``most``: how many are held
-    open, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and its bytes; a third one where its image lies
-    in another tar. An object can be forked or pickled into workers.
+    Only the index is read at the start. A shard is opened with its first sample (``most``: how many stay open, see
+    :class:`OpenShards`). A sample takes two ``pread``: its offsets and its bytes; a third one if its image is in another tar. An
+    object can be forked or pickled into workers.
     """
 
     def __init__(self, path: str | Path, split: str, most: int | None = None) -> None:
@@ -306,11 +302,11 @@ class ShardReader:
 
     def close(self) -> None:
         """Close this process's file handles; reading opens them again."""
-        if "_shards" in self.__dict__:  # not where the constructor raised
+        if "_shards" in self.__dict__:  # missing if the constructor raised
             self._shards.close()
 
     def read_ahead(self, most: int) -> None:
-        """From now on hold at most ``most`` shards open, and let the system read each ahead as a whole when it is opened."""
+        """From now on keep at most ``most`` shards open, and have the system read each one ahead when it is opened."""
         self._shards.read_ahead(most)
 
     @property

@@ -1,8 +1,8 @@
-"""A shard whose images stay in the tar that they came in: lines that say where.
+"""A shard of lines, whose images stay in the tar that they came in.
 
-``train-00000.jsonl`` begins with the tar, below MDC_DATA, and its size and sha256; so the hash of the lines fixes the images too.
-Each further line is a sample: its key, where its image begins in the tar with its size in bytes, and its record. The offsets
-beside it say where each line begins, as those of a tar say it of a sample.
+The first line of ``train-00000.jsonl`` names the tar, below MDC_DATA, with its size and sha256; so the hash of the lines covers
+the images too. Each further line is a sample: its key, its image's offset and size in the tar in bytes, and its record. The
+offsets beside it are those of the lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 1 << 16  # bytes of the first line
 
 
 class SourceTar(NamedTuple):
-    """The tar in which a shard's images lie: its ``name`` below MDC_DATA, its ``size`` in bytes, its sha256."""
+    """The tar with a shard's images: its ``name`` below MDC_DATA, its ``size`` in bytes, its sha256."""
 
     name: str
     size: int
@@ -33,11 +33,11 @@ class SourceTar(NamedTuple):
         return data_folder() / self.name
 
     def line(self) -> bytes:
-        told = {"bytes": self.size, "sha256": self.sha256, "tar": self.name}
-        return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+        content = {"bytes": self.size, "sha256": self.sha256, "tar": self.name}
+        return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
     def check(self, shard: Path) -> None:
-        """UserError unless the tar is there, of this size."""
+        """UserError unless the tar exists and has this size."""
         if not self.path.is_file():
             raise UserError(
                 f"{self.path}: missing; the images of {shard} lie in it: bring it back, or set MDC_DATA to the folder that has it"
@@ -50,14 +50,14 @@ class SourceTar(NamedTuple):
 
 
 def is_lines(shard: str | Path) -> bool:
-    """Whether a shard of this name has its images elsewhere."""
+    """Whether a shard of this name is a file of lines."""
     return str(shard).endswith(ENDING)
 
 
 def name_below(data_dir: Path, tar: Path) -> str | None:
-    """What a shard calls ``tar``; None if it lies outside of ``data_dir``, where no shard may lead."""
+    """The name of ``tar`` in a shard; None if it is outside ``data_dir``, which is not allowed."""
     name = Path(os.path.relpath(tar, data_dir)).as_posix()
-    # behind a link, '..' leads elsewhere than it says
+    # '..' after a symbolic link leads elsewhere
     return name if _stays_below(name) and tar.samefile(data_dir / name) else None
 
 
@@ -74,27 +74,31 @@ def sample_line(key: str, place: Place, record: bytes) -> bytes:
 
 def parse_line(line: bytes) -> tuple[str, Place, Any]:
     """(key, place, record) of a sample's line. ValueError if it is none."""
-    told = json.loads(line) if line.endswith(b"\n") and line.count(b"\n") == 1 else None
-    if not isinstance(told, dict) or told.keys() != {"image", "key", "record"} or not isinstance(told["key"], str):
+    sample = json.loads(line) if line.endswith(b"\n") and line.count(b"\n") == 1 else None
+    if (
+        not isinstance(sample, dict)
+        or sample.keys() != {"image", "key", "record"}
+        or not isinstance(sample["key"], str)
+    ):
         raise ValueError("not the line of a sample")
-    image = told["image"]
-    if not (isinstance(image, list) and [type(one) for one in image] == [int, int] and 0 <= image[0] < 1 << 62):
+    image = sample["image"]
+    if not (isinstance(image, list) and [type(value) for value in image] == [int, int] and 0 <= image[0] < 1 << 62):
         raise ValueError("not the place of an image")
     if not 0 < image[1] <= MAX_FILE:
         raise ValueError(f"an image of {image[1]} bytes")
-    return told["key"], (image[0], image[1]), told["record"]
+    return sample["key"], (image[0], image[1]), sample["record"]
 
 
 def source_tar(shard: Path) -> SourceTar:
-    """The tar that the first line of ``shard`` names. UserError if it names none, or one that does not lie below MDC_DATA."""
+    """The tar that the first line of ``shard`` names. UserError if it names none, or one outside MDC_DATA."""
     try:
         with shard.open("rb") as file:
-            told = json.loads(file.readline(_MOST))
-        found = SourceTar(told["tar"], told["bytes"], told["sha256"])
-        if [type(value) for value in found] != [str, int, str] or not _stays_below(found.name):
-            raise ValueError(f"no tar below MDC_DATA: {found.name!r}")
+            content = json.loads(file.readline(_MOST))
+        tar = SourceTar(content["tar"], content["bytes"], content["sha256"])
+        if [type(value) for value in tar] != [str, int, str] or not _stays_below(tar.name):
+            raise ValueError(f"no tar below MDC_DATA: {tar.name!r}")
     except OSError as error:
         raise UserError(f"{shard}: cannot be read ({error.strerror}); rebuild the set") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{shard}: does not begin with the tar of its images ({error}); rebuild the set") from None
-    return found
+    return tar

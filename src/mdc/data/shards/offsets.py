@@ -1,10 +1,9 @@
-"""Where the samples of a shard lie: an array beside each, so that nobody has to walk over a tar's headers.
+"""The byte offsets of a shard's samples, in an array beside it, so that no reader has to scan a tar's headers.
 
 ``train-00000.offsets.npy`` belongs to ``train-00000.tar`` (or ``.jsonl``) with n samples: n + 1 int64 in numpy's format 1.0, the
-byte at which each sample begins (its first header, or its line), and last the byte at which the last one ends.
-``np.load(path, mmap_mode="r")`` opens it. The reader here asks for two neighbouring numbers by ``pread`` instead of a mapping:
-that holds as many descriptors, but no memory of the process, and a file that is cut short under its hands is an error and no
-SIGBUS.
+byte at which each sample begins (its first header, or its line), and the byte at which the last one ends.
+``np.load(path, mmap_mode="r")`` opens it. The reader here reads two adjacent numbers by ``pread`` instead of a memory map: it
+needs no memory of the process, and a file that is truncated meanwhile is an error, not a SIGBUS.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ _PAIR = struct.Struct("<2q")
 
 
 def offsets_name(shard: str) -> str:
-    """The name of the file that belongs to a shard's."""
+    """The name of the offsets of a shard of this name."""
     return shard.rpartition(".")[0] + SUFFIX
 
 
 def write_offsets(path: Path, bounds: Sequence[int]) -> dict[str, Any]:
-    """Write ``bounds`` (n + 1 increasing numbers, see above); returns what an index says of the file."""
+    """Write ``bounds`` (n + 1 increasing numbers, see above); returns the file's entry of an index."""
     with atomic_path(path) as temporary:
-        # the header is written here, since numpy's own differs from version to version and a set's bytes must not
+        # not numpy's own header, which differs between versions
         numbers = np.asarray(bounds, dtype="<i8")
         temporary.write_bytes(_header(len(numbers)) + numbers.tobytes())
         return {"file": path.name, "bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
 
 
 def read_offsets(path: Path, samples: int) -> np.ndarray:
-    """The whole array, int64 (``samples`` + 1,). UserError if the file is missing or none of so many samples."""
+    """The whole array, int64 (``samples`` + 1,). UserError if the file is missing, or not of so many samples."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -57,7 +56,7 @@ def size_of(samples: int) -> int:
 
 
 def span_of(descriptor: int, sample: int) -> tuple[int, int]:
-    """(start, end) in bytes of sample number ``sample`` of the shard whose offsets are open; ValueError if they end before."""
+    """(start, end) in bytes of sample number ``sample`` of the shard whose offsets are open; ValueError if they are truncated."""
     pair = os.pread(descriptor, _PAIR.size, _HEADER + _EACH * sample)
     if len(pair) != _PAIR.size:
         raise ValueError("its offsets are truncated")
@@ -66,7 +65,7 @@ def span_of(descriptor: int, sample: int) -> tuple[int, int]:
 
 
 def _header(count: int) -> bytes:
-    """The head of a one-dimensional array of ``count`` int64 in numpy's format, version 1.0."""
-    told = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({count},), }}".encode()
+    """The header of a one-dimensional array of ``count`` int64 in numpy's format, version 1.0."""
+    description = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({count},), }}".encode()
     magic = b"\x93NUMPY\x01\x00" + struct.pack("<H", _HEADER - 10)
-    return magic + told.ljust(_HEADER - len(magic) - 1) + b"\n"
+    return magic + description.ljust(_HEADER - len(magic) - 1) + b"\n"

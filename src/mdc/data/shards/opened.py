@@ -1,7 +1,7 @@
-"""The shards that a process holds open: all that were asked for, since a random order asks for each again at once.
+"""The shards that a process keeps open: all that it has read from, since a random order soon returns to each.
 
-A shard takes two of the files that a process may have open, three where its images lie in another tar. Where its soft limit is
-too low it is raised to the hard one.
+A shard takes two file descriptors, or three if its images are in another tar. A soft limit that is too low is raised, up to the
+hard one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mdc.data.shards.lines import is_lines, source_tar
 from mdc.data.shards.offsets import size_of
 from mdc.plan.records import UserError
 
-RESERVE = 256  # descriptors that are left to everything else: pipes of workers, sockets, libraries
-_MOST = 1 << 20  # a soft limit is raised no higher, for some programs walk over all that they may have
+RESERVE = 256  # descriptors left for everything else: pipes of workers, sockets, libraries
+_MOST = 1 << 20  # a soft limit is not raised above, since some programs iterate over all possible descriptors
 _EACH = 2  # descriptors of a shard: its file and its offsets
 _REMEDY = "raise the hard limit of open files (`ulimit -Hn`), or read with order: {blocks: {buffer: 10000}}"
 
 
 class Opened(NamedTuple):
-    """Descriptors of a shard's files. ``images``: of the tar in which its images lie, if it is lines that tell where."""
+    """Descriptors of a shard's files. ``images``: of the tar of its images, if the shard is lines."""
 
     file: int
     offsets: int
@@ -35,10 +35,10 @@ class Opened(NamedTuple):
 
 
 class OpenShards:
-    """Shards of ``folder`` as an index describes them (``shards``), opened when they are asked for, and then held open.
+    """Shards of ``folder`` by their entries in an index (``shards``), opened on first use and kept open.
 
-    An object can be forked or pickled into workers. What is opened is held against the index: the size of its tar, the sha256
-    of its offsets. With ``most``, the one that was opened first is closed where there would be more.
+    An object can be forked or pickled into workers. An opened shard is checked against the index: the size of its tar, the sha256
+    of its offsets. With ``most``, the shard that was opened first is closed when there would be more.
     """
 
     def __init__(self, folder: Path, shards: Sequence[Mapping[str, Any]], most: int | None = None) -> None:
@@ -54,26 +54,25 @@ class OpenShards:
         return len(self._held)
 
     def __getitem__(self, number: int) -> Opened:
-        """The shard ``number``, open. UserError if it is missing, is not what the index describes, or if this process may open
-        no more."""
-        if (found := self._held.get(number)) is not None:
-            return found
+        """The shard ``number``, open. UserError if it is missing or differs from the index, or if this process may open no more
+        files."""
+        if (opened := self._held.get(number)) is not None:
+            return opened
         if not self._held:
             each = _EACH + any(is_lines(shard["file"]) for shard in self.shards)
             need_room(min(len(self.shards), self.most or len(self.shards)), self.folder, each)
         elif len(self._held) == self.most:
             self._close(next(iter(self._held)))
-        found = self._held[number] = self._open(self.shards[number])
-        return found
+        opened = self._held[number] = self._open(self.shards[number])
+        return opened
 
     def read_ahead(self, most: int) -> None:
-        """From now on hold at most ``most``, and tell the system, whenever one is opened, that all of it will be read soon:
-        where it can be told, it then reads the shard in one go."""
+        """From now on keep at most ``most`` open, and have the system read each one ahead when it is opened, if it can."""
         self.close()
         self.most, self._ahead = most, True
 
     def close(self) -> None:
-        """Close this process's descriptors; asking for a shard opens it again."""
+        """Close this process's descriptors; the next use of a shard opens it again."""
         while self._held:
             self._close(next(iter(self._held)))
 
@@ -110,20 +109,20 @@ class OpenShards:
 
 
 def check_sizes(folder: Path, shard: Mapping[str, Any]) -> None:
-    """UserError unless the files of a shard are there, with the sizes that its index says and its number of samples needs, and
-    the tar of its images, if it is another one, with the size that the shard says."""
+    """UserError unless the files of a shard exist with the sizes in its index, which fit its number of samples, and the tar of
+    its images, if it is another one, with the size in the shard."""
     offsets = shard["offsets"]
     for path, size, what in (
         (f"{folder}/{shard['file']}", shard["bytes"], "the shard"),
         (f"{folder}/{offsets['file']}", offsets["bytes"], "the file of offsets"),
     ):
         try:
-            found = os.stat(path)  # noqa: PTH116 — for thousands of shards; a Path takes as long as the call
+            status = os.stat(path)  # noqa: PTH116 — for thousands of shards; a Path takes as long as the call
         except (FileNotFoundError, NotADirectoryError):
-            found = None
-        if found is None or not stat.S_ISREG(found.st_mode):
+            status = None
+        if status is None or not stat.S_ISREG(status.st_mode):
             raise UserError(f"{path}: {what} is missing; rebuild the set")
-        if found.st_size != size:
+        if status.st_size != size:
             raise UserError(f"{path}: {what} is not of the size in index.json; rebuild the set")
     if offsets["bytes"] != size_of(shard["samples"]):
         raise UserError(
@@ -135,14 +134,14 @@ def check_sizes(folder: Path, shard: Mapping[str, Any]) -> None:
 
 
 def check_offsets(folder: Path, shard: Mapping[str, Any], sha256: str) -> None:
-    """UserError unless ``sha256``, that of a shard's offsets, is what its index says."""
+    """UserError unless ``sha256``, that of a shard's offsets, is the one in its index."""
     if sha256 != shard["offsets"]["sha256"]:
         path = folder / shard["offsets"]["file"]
         raise UserError(f"{path}: the sha256 of the offsets differs from the one in index.json; rebuild the set")
 
 
 def need_room(shards: int, folder: Path, each: int = _EACH) -> None:
-    """Let this process hold so many shards open beside what it has open. UserError if its hard limit does not allow it."""
+    """Raise the soft limit so that this process can open so many more shards. UserError if the hard limit is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = len(list(Path("/dev/fd").glob("*"))) + RESERVE + each * shards
     most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)

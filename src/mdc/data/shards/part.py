@@ -1,9 +1,8 @@
-"""One part of a corpus that lies in parts: its shards, what was left out, and what must be known of its captions.
+"""One part of a corpus in parts: its shards, the statistics of its captions, and the list of samples left out.
 
-A part becomes ``<split>-NNNNN.jsonl`` for each split, NNNNN its number, where its images lie in one tar below MDC_DATA and keep
-their bytes, and ``<split>-NNNNN.tar`` otherwise; with ``captions-NNNNN.safetensors`` and, where something was left out,
-``skipped-NNNNN.jsonl``. Nothing in them depends on the other parts or on who makes them, so any number of processes and jobs make
-the same bytes, and corpora that take the same parts share them.
+Part NNNNN becomes ``<split>-NNNNN.jsonl`` for each split, if its images are in one tar below MDC_DATA and keep their bytes, and
+``<split>-NNNNN.tar`` otherwise; with ``captions-NNNNN.safetensors`` and, if something was left out, ``skipped-NNNNN.jsonl``. The
+bytes do not depend on the other parts, nor on the number of processes and jobs, so corpora with the same parts share them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mdc.data.shards.caption_statistics import CaptionStatistics
 from mdc.data.shards.corpus import beside_image
 from mdc.data.shards.lines import ENDING, SourceTar, name_below
 from mdc.data.shards.shard_file import new_shard
-from mdc.data.shards.writer import described
+from mdc.data.shards.writer import file_entry
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import UserError, atomic_path, sha256_file
 
@@ -30,10 +29,10 @@ _KEYS = "keys"  # array of a split's keys' hashes, beside those of its captions
 
 
 def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, context_length: int) -> dict[str, Any]:
-    """Write one part into ``folder``; what an index of parts says of it.
+    """Write one part into ``folder``; its entry in an index of parts.
 
-    ``splits`` {split: its shard} of those that have a sample, ``skipped`` {reason: how many}, and the files ``captions`` and
-    ``skipped_list`` (where there is one).
+    ``splits`` {split: its shard} of the splits with samples, ``skipped`` {reason: count}, and the files ``captions`` and
+    ``skipped_list`` (if there is one).
     """
     statistics = {split: CaptionStatistics(context_length) for split in splits}
     left_out = folder / f"skipped-{part:05d}.jsonl"
@@ -57,12 +56,12 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
         "captions": _write_captions(folder / f"captions-{part:05d}.safetensors", statistics, shards),
     }
     if skipped.counts:
-        entry["skipped_list"] = described(left_out)
+        entry["skipped_list"] = file_entry(left_out)
     return entry
 
 
 def tar_name(source: InParts, part: int) -> str | None:
-    """What the tar below MDC_DATA is called in which the images of a part lie as they are wanted; None: they must be written."""
+    """The name of the tar below MDC_DATA that has the images of a part unchanged; None: they must be written."""
     tar = source.tar(part) if source.image_size is None else None
     return None if tar is None else name_below(source.data_dir, tar)
 
@@ -78,7 +77,7 @@ def files_of(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def remove_part(folder: Path, part: int) -> None:
-    """Remove whatever lies there of a part."""
+    """Remove all files of a part."""
     for path in folder.glob(f"*-{part:05d}.*"):
         path.unlink()
 
@@ -98,13 +97,13 @@ def _write_captions(
     }
     with atomic_path(path) as temporary:
         save_file(arrays, temporary)
-    return described(path)
+    return file_entry(path)
 
 
 def read_captions(
     folder: Path, entry: Mapping[str, Any], statistics: Mapping[str, CaptionStatistics], keys: Mapping[str, array[int]]
 ) -> None:
-    """Join a part's captions and its keys to those of the parts before. UserError if the file is not the part's."""
+    """Append a part's captions and keys to those of the parts before. UserError if the file is not the part's."""
     from safetensors.numpy import load
 
     path = folder / entry["captions"]["file"]

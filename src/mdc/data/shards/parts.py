@@ -1,8 +1,8 @@
 """The parts of a corpus, written by one job or by several, each a group of them: numbers ``group``, ``group`` + ``groups``, …
 
-All groups fill one folder. A part that is complete is kept: the state says of which source, by which code and with which
-files, as long as these have the size and time that they had then. So whatever ends a job, the next one loses at most the
-parts that were under way, and a corpus that grows makes the new parts alone.
+All groups fill one folder. A complete part is kept: the state records its source, its code and its files, and is valid while
+these have the same size and time. So an interrupted job loses at most the parts in progress, and a corpus that grows makes only
+the new parts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _PartsIndex(BaseModel):
 
 @dataclass(frozen=True)
 class Group:
-    """Which parts a job makes: those with these numbers modulo ``groups``."""
+    """The parts that a job makes: those whose number modulo ``groups`` is ``group``."""
 
     group: int
     groups: int
@@ -63,70 +63,74 @@ def write_parts(
     splits: Sequence[str],
     folder: Path,
     state: Path,
-    asked: Mapping[str, Any],
+    settings: Mapping[str, Any],
     *,
     context_length: int,
     processes: int = 1,
 ) -> list[dict[str, Any]]:
-    """The group's parts in ``folder``, those that are not whole made now; their entries, by number.
+    """Make the incomplete parts of the group in ``folder``; the entries of all its parts, by number.
 
-    A part of which the source takes the beginning alone is not among them: the corpus that cuts it there writes it itself.
-    ``asked``: everything besides the source's files that decides the parts; ``state``: the folder that remembers which are
-    whole. UserError for a source that cannot be read; what was whole before stays whole.
+    A part of which the source takes only the beginning is left to the corpus's own job. ``settings``: everything besides the
+    source's files on which the parts depend; ``state``: the folder that records the complete parts. UserError for a source that
+    cannot be read; complete parts stay.
     """
-    digest = sha256_json(dict(asked))
+    digest = sha256_json(dict(settings))
     numbers = [number for number in group.numbers(source.parts) if not source.is_partial(number)]
-    memory = _Memory(folder, state, digest)
+    state_of_parts = _State(folder, state, digest)
     seals = {number: [source.seal(number), tar_name(source, number)] for number in numbers}
-    done = {number: entry for number in numbers if (entry := memory.whole(number, seals[number])) is not None}
+    done = {
+        number: entry
+        for number in numbers
+        if (entry := state_of_parts.complete_entry(number, seals[number])) is not None
+    }
     missing = [number for number in numbers if number not in done]
-    make = partial(_anew, source, tuple(splits), folder, context_length)
+    make = partial(_make_part, source, tuple(splits), folder, context_length)
     with progress(total=len(numbers), desc=folder.name, unit="part", initial=len(done)) as bar:
-        for number, entry in _made(make, missing, processes):
-            memory.keep(number, seals[number], entry)
+        for number, entry in _finished(make, missing, processes):
+            state_of_parts.record(number, seals[number], entry)
             done[number] = entry
             bar.update()
-    for number in memory.others(group, numbers):
+    for number in state_of_parts.surplus(group, numbers):
         remove_part(folder, number)
-        memory.forget(number)
+        state_of_parts.forget(number)
     return [done[number] for number in numbers]
 
 
 def read_parts(path: Path) -> dict[str, Any]:
-    """The index of a group of parts. UserError if it is none, or lacks something."""
+    """The index of a group of parts. UserError if it is none, or incomplete."""
     index = read_json(path)
     checked(_PartsIndex, index, path, "; rebuild the corpus's parts")
     return index
 
 
-def _anew(source: InParts, splits: Sequence[str], folder: Path, context_length: int, part: int) -> dict[str, Any]:
+def _make_part(source: InParts, splits: Sequence[str], folder: Path, context_length: int, part: int) -> dict[str, Any]:
     remove_part(folder, part)
     return write_part(source, part, splits, folder, context_length)
 
 
-def _made(
+def _finished(
     make: Callable[[int], dict[str, Any]], parts: Sequence[int], processes: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The parts in the order in which they end."""
+    """(part, its entry) as each part is finished."""
     if processes == 1 or len(parts) < 2:
         yield from ((part, make(part)) for part in parts)
         return
-    # forked, for the source has read what all parts need; the only thread may be that of a bar on a screen, which holds no lock
-    # that a process of the pool needs
+    # forked, since the source has read what all parts need; the only other thread may be a progress bar's, which holds no lock
+    # that the pool needs
     pool = ProcessPoolExecutor(
         min(processes, len(parts)), multiprocessing.get_context("fork"), initializer=end_with_parent
     )
     try:
         running, failed = {pool.submit(make, part): part for part in parts}, None
-        for one in as_completed(running):
-            if one.cancelled():
+        for future in as_completed(running):
+            if future.cancelled():
                 continue
-            if (error := one.exception()) is None:
-                yield running[one], one.result()
+            if (error := future.exception()) is None:
+                yield running[future], future.result()
                 continue
             failed = failed or error
-            for other in running:  # those under way end, and are kept; no other begins
-                other.cancel()
+            for pending in running:  # parts in progress are finished and kept; no other begins
+                pending.cancel()
         if failed is not None:
             raise failed
     except BrokenProcessPool:
@@ -138,8 +142,8 @@ def _made(
         pool.shutdown(cancel_futures=True)
 
 
-class _Memory:
-    """Which parts are complete: one file per part in ``state``. ``digest``: of what was asked."""
+class _State:
+    """Which parts are complete: one file per part in ``state``. ``digest``: of the settings."""
 
     def __init__(self, folder: Path, state: Path, digest: str) -> None:
         self.folder, self.state, self.digest = folder, state, digest
@@ -147,24 +151,24 @@ class _Memory:
     def _file(self, part: int) -> Path:
         return self.state / f"{part:05d}.json"
 
-    def whole(self, part: int, seal: Any) -> dict[str, Any] | None:
-        """The entry of a part that was made of this source as asked, and whose files have not changed since."""
+    def complete_entry(self, part: int, seal: Any) -> dict[str, Any] | None:
+        """The entry of a part made from this source with these settings, whose files have not changed since; otherwise None."""
         try:
-            told = read_json(self._file(part))
-            entry: dict[str, Any] = told["entry"]
-            good = told["asked"] == self.digest and told["seal"] == seal and told["files"] == self._times(entry)
+            record = read_json(self._file(part))
+            entry: dict[str, Any] = record["entry"]
+            good = record["asked"] == self.digest and record["seal"] == seal and record["files"] == self._times(entry)
         except (UserError, KeyError, TypeError, OSError):
             return None
         return entry if good else None
 
-    def keep(self, part: int, seal: Any, entry: dict[str, Any]) -> None:
-        told = {"asked": self.digest, "seal": seal, "entry": entry, "files": self._times(entry)}
-        write_json(self._file(part), told)
+    def record(self, part: int, seal: Any, entry: dict[str, Any]) -> None:
+        record = {"asked": self.digest, "seal": seal, "entry": entry, "files": self._times(entry)}
+        write_json(self._file(part), record)
 
     def forget(self, part: int) -> None:
         self._file(part).unlink(missing_ok=True)
 
-    def others(self, group: Group, wanted: Sequence[int]) -> list[int]:
+    def surplus(self, group: Group, wanted: Sequence[int]) -> list[int]:
         """Parts of this group that the source no longer has."""
         known = [int(path.stem) for path in self.state.glob("[0-9]*.json") if path.stem.isdigit()]
         return sorted(part for part in known if part not in wanted and part % group.groups == group.group)

@@ -1,6 +1,6 @@
 """The job ``mdc corpus-parts``: one group of a corpus's parts as webdataset shards, with an index that describes them.
 
-The shards lie in the folder above the job's own, which all groups fill; see :mod:`mdc.data.shards.parts`.
+The shards are in the folder above the job's own, which all groups fill; see :mod:`mdc.data.shards.parts`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def main(call: Call) -> None:
         raise UserError(
             f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset, parquet with sharded"
         )
-    told = DataRuntime() if call.runtime is None else checked(DataRuntime, read_json(call.runtime), call.runtime)
-    processes = told.processes
+    runtime = DataRuntime() if call.runtime is None else checked(DataRuntime, read_json(call.runtime), call.runtime)
+    processes = runtime.processes
     source.threads = max(1, usable_cores() // processes)
-    asked = {name: value for name, value in job.config().items() if name in ("protocol", "fingerprint")}
-    # what a killed Snakemake left running goes on to its end, and this call finds its parts whole
+    settings = {name: value for name, value in job.config().items() if name in ("protocol", "fingerprint")}
+    # waits for a job that a killed Snakemake left running; its parts are then complete
     with locked(
         call.state / "groups" / f"{job.group}-of-{job.groups}", wait=True, doing="is writing this group of parts"
     ):
@@ -41,8 +41,8 @@ def main(call: Call) -> None:
             splits_of(source_of(call)),
             call.out.parent,
             call.state,
-            # how many pairs are asked for decides which parts there are, not what is in them: those that are cut are left out
-            {**asked, "source": {key: value for key, value in source.config.items() if key != "pairs"}},
+            # the number of pairs changes which parts there are, but not their content: cut parts are not made here
+            {**settings, "source": {key: value for key, value in source.config.items() if key != "pairs"}},
             context_length=job.protocol.context_length,
             processes=processes,
         )

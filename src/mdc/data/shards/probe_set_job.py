@@ -35,7 +35,7 @@ def write_probe(
 ) -> dict[str, Any]:
     """Write a probe set into ``out_dir`` and return its index; errors as in ``write_corpus``.
 
-    ``chance`` is what no image can give: the share of the commonest test class ("single", top-1), or the mean share
+    ``chance`` is the score without the image: the share of the most frequent test class ("single", top-1), or the mean share
     of positives over classes that have one ("multi", mean average precision of constant scores).
     """
     classes, task = source.classes, source.task
@@ -57,24 +57,24 @@ def write_probe(
     index |= {"task": task, "classes": classes}
     index |= write_splits(name, source.samples, SPLITS, files, Path(out_dir), samples_per_shard, max_skipped)
     if source.labelled_by_people:
-        _labels_can_be_learnt(name, classes, counts)
+        _check_classes(name, classes, counts)
     shares = counts["test"] / index["splits"]["test"]["samples"]
     if not shares.any():
         raise UserError(f"{name}: no image of split test shows any of the {len(classes)} classes")
     index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
-    index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
-    if found := source.shortcuts():
-        index["shortcuts"] = [vars(one) for one in found]
+    index["class_counts"] = {split: of_split.tolist() for split, of_split in counts.items()}
+    if shortcuts := source.shortcuts():
+        index["shortcuts"] = [vars(shortcut) for shortcut in shortcuts]
     write_json(Path(out_dir) / INDEX, index)
     return index
 
 
-def _labels_can_be_learnt(name: str, classes: list[str], counts: dict[str, np.ndarray]) -> None:
-    """UserError if there is one class only, or if a class occurs in one split and not in another."""
-    present = {split: set(np.flatnonzero(found).tolist()) for split, found in counts.items()}
+def _check_classes(name: str, classes: list[str], counts: dict[str, np.ndarray]) -> None:
+    """UserError if there is only one class, or if a class is missing from a split."""
+    present = {split: set(np.flatnonzero(of_split).tolist()) for split, of_split in counts.items()}
     everywhere = set().union(*present.values())
-    for split, found in present.items():
-        if missing := sorted(everywhere - found):
+    for split, labels in present.items():
+        if missing := sorted(everywhere - labels):
             named = ", ".join(classes[label] for label in missing[:5])
             raise UserError(f"{name}: split {split} has no image of {len(missing)} classes that another has: {named}")
     if len(everywhere) < 2:

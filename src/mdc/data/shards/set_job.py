@@ -1,4 +1,4 @@
-"""What the jobs that write a set of shards have in common."""
+"""Shared by the jobs that write a set of shards."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mdc.plan.jobs.call import Call, write_made
 
 
 def sharding(call: Call) -> dict[str, Any]:
-    """How a set is cut into shards, as the writers' keywords."""
+    """The writers' keywords for the shard size and the limit of skipped samples."""
     return {"samples_per_shard": call.job.samples_per_shard, "max_skipped": call.job.max_skipped}
 
 
 def source_of(call: Call) -> dict[str, Any]:
-    """The job's source as its kind's module reads it."""
+    """The job's complete source."""
     source: dict[str, Any] = call.job.complete()["source"]
     return source
 
@@ -23,7 +23,7 @@ def source_of(call: Call) -> dict[str, Any]:
 def splits_of(source: Mapping[str, Any]) -> tuple[str, ...]:
     """The splits of a corpus, by its ``source``.
 
-    Training sees "train" alone; "test" is there to be scored, so its words are in the vocabulary.
+    Only "train" is trained on; "test" is evaluated, so its tokens are in the vocabulary.
     """
     if source.get("resplit"):
         return ("train", *(["val"] if source["resplit"]["val"] else []), "test")
@@ -31,5 +31,5 @@ def splits_of(source: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def note(call: Call) -> None:
-    """Write the record of the set that now lies in the job's folder."""
+    """Write the record of the set in the job's folder."""
     write_made(call, [call.out / INDEX])

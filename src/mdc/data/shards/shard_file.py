@@ -1,4 +1,4 @@
-"""One shard of any set while it is written: its tar or its lines, where its samples lie, and what an index says of both."""
+"""Writes one shard of any set: its tar or its lines, its offsets, and its entry in an index."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mdc.plan.records import atomic_path, sha256_file
 
 
 class NewShard:
-    """Takes samples one by one, as files of a tar or, of images that lie in the tar ``source``, as lines. ``bounds``: where each
-    begins, and last where the last one ends; ``keys`` and ``images``: 64 bits of each key's and image's hash."""
+    """Appends samples as files of a tar or, if their images are in the tar ``source``, as lines. ``bounds``: the byte at which
+    each begins, and the end of the last; ``keys`` and ``images``: 64 bits of each key's and image's hash."""
 
     def __init__(self, file: BinaryIO, source: SourceTar | None = None) -> None:
         self._file, self._tar = file, TarWriter(file) if source is None else None
@@ -31,7 +31,7 @@ class NewShard:
         return len(self.keys)
 
     def add(self, sample: RawSample, beside: Sequence[tuple[str, bytes]]) -> None:
-        """Append a sample: its image, and what stands ``beside`` it as (extension, content)."""
+        """Append a sample: its image, and its other files ``beside`` it as (extension, content)."""
         if self._tar is None:
             assert sample.place is not None
             self._file.write(sample_line(sample.key, sample.place, dict(beside)["json"]))
@@ -49,7 +49,7 @@ class NewShard:
 
 @contextmanager
 def new_shard(path: Path, source: SourceTar | None = None) -> Iterator[NewShard]:
-    """A shard at ``path`` with its offsets beside it, there when the block ends well; then ``entry`` describes it."""
+    """A shard at ``path`` with its offsets beside it, written when the block ends without error; ``entry`` describes it then."""
     with atomic_path(path) as temporary:
         with temporary.open("wb") as file:
             shard = NewShard(file, source)
@@ -61,5 +61,5 @@ def new_shard(path: Path, source: SourceTar | None = None) -> Iterator[NewShard]
 
 
 def key_hash(key: str) -> int:
-    """64 bits that tell whether keys repeat."""
+    """64 bits by which repeated keys are found."""
     return hash64(key.encode())

@@ -1,7 +1,7 @@
-"""The job ``mdc texts``: how long the captions of a list are, without any image. Writes ``index.json``.
+"""The job ``mdc texts``: the lengths of a list's captions, without any image. Writes ``index.json``.
 
-The captions are cleaned as those of a corpus are, so that a list and the corpus made of it are counted alike; what was
-left out is in ``skipped.jsonl``, one row per line.
+The captions are cleaned as for a corpus, so that a list and the corpus made of it have the same statistics. Rows that are left
+out are in ``skipped.jsonl``, one per line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mdc.data.formats.samples import Skipped, skipped_list
 from mdc.data.shards.caption_statistics import UNIT, CaptionLengths
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, source_of
-from mdc.data.shards.writer import SKIPPED, begin, described
+from mdc.data.shards.writer import SKIPPED, begin, file_entry
 from mdc.data.sources.source import Source, open_texts
 from mdc.models.text import clip_pieces
 from mdc.plan.data_folder import data_folder
@@ -33,9 +33,9 @@ def main(call: Call) -> None:
 
 
 def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, context_length: int) -> dict[str, Any]:
-    """Count the captions of ``source`` and return the index that is written into ``out_dir``.
+    """Count the captions of ``source``, write the index into ``out_dir`` and return it.
 
-    The index has ``captions`` as a corpus's, with one split "all" (histogram of CLIP pieces, SOT and EOT not counted).
+    The index has ``captions`` like a corpus's, with one split "all" (histogram of CLIP tokens, without SOT and EOT).
     UserError if there is no caption at all.
     """
     out = Path(out_dir)
@@ -48,23 +48,23 @@ def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, conte
     index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config, "skipped": dict(skipped.counts)}
     index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
     if skipped.counts:
-        index["skipped_list"] = described(out / SKIPPED)
+        index["skipped_list"] = file_entry(out / SKIPPED)
     write_json(out / INDEX, index)
     return index
 
 
 def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skipped) -> CaptionLengths:
-    """The lengths of a source's captions in CLIP pieces; a row without a caption is added to ``skipped``."""
-    found = CaptionLengths(context_length)
+    """The lengths of a source's captions in CLIP tokens; a row without a caption is added to ``skipped``."""
+    lengths = CaptionLengths(context_length)
     mode, most = source.config["caption_mode"], source.config["max_pieces"]
     rows = progress(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows")
     for number, texts in enumerate(rows):
-        if mode == "each":  # as `clean_captions`, which would tokenise to see whether there is a piece, and we again
+        if mode == "each":  # as `clean_captions`, which would tokenise each caption once more
             counts = [len(clip_pieces(clean_caption(text))) for text in texts]
         else:
             counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most)]
         kept = [count for count in counts if count]
-        found.lengths.update(kept)
+        lengths.lengths.update(kept)
         if not kept:
             skipped.add("no caption", f"row {number}", detail=repr(texts[0]) if texts else "")
-    return found
+    return lengths

@@ -1,7 +1,6 @@
-"""Shards of any set: tars that webdataset can read, where their samples lie, and the part of an index that describes them.
+"""Writes the shards of any set: tars that webdataset can read, their samples' offsets, and the entries of an index.
 
-The same source gives the same bytes, file by file. Shards come first and the index last, so an index never describes
-shards that are not there.
+The same source gives the same bytes, file by file. The index is written last, so it never describes missing shards.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ENDINGS = (".tar", ENDING, SUFFIX)  # of a shard's files
 
 
 def canonical(record: dict[str, Any]) -> bytes:
-    """A sample's record as it stands in a shard: JSON with sorted keys and no spaces."""
+    """A sample's record as it is in a shard: JSON with sorted keys and no spaces."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -43,12 +42,11 @@ def write_splits(
     samples_per_shard: int,
     max_skipped: float,
 ) -> dict[str, Any]:
-    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index, and
-    "repeated" where images of a split stand in an earlier one too, by their bytes: how many, and the key of the first.
+    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and "skipped_list" of an index, and
+    "repeated" if images of a split are in an earlier one too, by their bytes: how many, and the key of the first.
 
-    ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older ones are those
-    that the folder's index names, and those that are called as shards of these splits, with their offsets: a tar of somebody
-    else's stays.
+    ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older shards are those in
+    the folder's index, and files named like shards or offsets of these splits: other tars stay.
     """
     older = begin(out_dir)
     written: dict[str, Any] = {}
@@ -63,23 +61,23 @@ def write_splits(
                 images.extend(shard.images)
                 shards.append(shard.entry)
             written[split] = split_of(shards)
-            no_key_twice(name, split, keys, out_dir, shards)
-            here = np.array(images, dtype=np.uint64)
-            for earlier, there in before.items():
-                if len(places := np.flatnonzero(np.isin(here, there))):
+            check_unique_keys(name, split, keys, out_dir, shards)
+            hashes = np.array(images, dtype=np.uint64)
+            for earlier, earlier_hashes in before.items():
+                if len(places := np.flatnonzero(np.isin(hashes, earlier_hashes))):
                     first = next(islice(_keys(out_dir, shards), int(places[0]), None))
                     repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
                     print(
                         f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
                         file=sys.stderr,
                     )
-            before[split] = here
-    found = finish(name, out_dir, written, skipped, max_skipped, older)
-    return found | ({"repeated": repeated} if repeated else {})
+            before[split] = hashes
+    index = finish(name, out_dir, written, skipped, max_skipped, older)
+    return index | ({"repeated": repeated} if repeated else {})
 
 
 def begin(out_dir: Path) -> set[str]:
-    """Take away what would describe other shards from here on; returns the files of the shards that the old index names."""
+    """Remove the old index and list of skipped samples; returns the files of the shards in the old index."""
     clear_leftovers(out_dir)
     older = _named_by_index(out_dir / INDEX)
     (out_dir / INDEX).unlink(missing_ok=True)
@@ -90,34 +88,34 @@ def begin(out_dir: Path) -> set[str]:
 def finish(
     name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, max_skipped: float, older: Collection[str]
 ) -> dict[str, Any]:
-    """Check what was written, remove ``older`` shards, and return "splits", "skipped" and its list of an index."""
+    """Check what was written, remove ``older`` shards, and return "splits", "skipped" and "skipped_list" of an index."""
     left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
     if left_out > max_skipped * (left_out + kept):
         raise UserError(
             f"{name}: {left_out} of {left_out + kept} samples were skipped, max_skipped allows a fraction of "
             f"{max_skipped}; {skipped}; all of them are listed in {out_dir / SKIPPED}"
         )
-    for split, there in splits.items():
-        if not there["samples"] and split in ("train", "test"):
+    for split, entry in splits.items():
+        if not entry["samples"] and split in ("train", "test"):
             why = f"{skipped}" if left_out else "none was skipped"
             raise UserError(f"{name}: split {split} has no samples ({why}); check its source's splits")
     current = {name for split in splits.values() for shard in split["shards"] for name in _files_of(shard)}
     for path in [path for ending in _ENDINGS for path in out_dir.glob(f"*{ending}")]:
         if path.name not in current and (path.name in older or _is_shard(path.name, splits)):
             path.unlink()
-    found: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
+    index: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
     if left_out:
-        found["skipped_list"] = described(out_dir / SKIPPED)
-    return found
+        index["skipped_list"] = file_entry(out_dir / SKIPPED)
+    return index
 
 
-def described(path: Path) -> dict[str, Any]:
-    """A file as an index names it."""
+def file_entry(path: Path) -> dict[str, Any]:
+    """A file's entry in an index."""
     return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def _named_by_index(path: Path) -> set[str]:
-    """The files of the shards that an earlier index names, none if there is no such index."""
+    """The files of the shards in an earlier index; empty if there is none."""
     try:
         return {name for shard in shard_list(read_json(path)) for name in _files_of(shard)}
     except (UserError, AttributeError, KeyError, TypeError):
@@ -125,12 +123,12 @@ def _named_by_index(path: Path) -> set[str]:
 
 
 def _files_of(shard: Mapping[str, Any]) -> tuple[str, str]:
-    """A shard's own file and its offsets, which an index of earlier times does not name."""
+    """A shard's file and its offsets, which older indexes do not name."""
     return shard["file"], offsets_name(shard["file"])
 
 
 def _is_shard(name: str, splits: Collection[str]) -> bool:
-    split, _, number = next(name.removesuffix(one) for one in _ENDINGS if name.endswith(one)).rpartition("-")
+    split, _, number = next(name.removesuffix(end) for end in _ENDINGS if name.endswith(end)).rpartition("-")
     return split in splits and len(number) == 5 and number.isascii() and number.isdigit()
 
 
@@ -139,15 +137,17 @@ def _keys(folder: Path, shards: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
-    """A split as an index has it."""
+    """A split's entry in an index."""
     samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
     return {"samples": samples, "bytes": size, "shards": shards}
 
 
-def no_key_twice(name: str, split: str, hashes: array[int], folder: Path, shards: Iterable[dict[str, Any]]) -> None:
-    """UserError if a key repeats; ``hashes``: 64 bits of each key's hash of the split, whose ``shards`` ``folder`` has."""
-    found, counts = np.unique(np.array(hashes, dtype=np.uint64), return_counts=True)
-    repeated = set(found[counts > 1].tolist())
+def check_unique_keys(
+    name: str, split: str, hashes: array[int], folder: Path, shards: Iterable[dict[str, Any]]
+) -> None:
+    """UserError if a key repeats; ``hashes``: 64 bits of each key's hash; ``shards``: the split's, in ``folder``."""
+    unique, counts = np.unique(np.array(hashes, dtype=np.uint64), return_counts=True)
+    repeated = set(unique[counts > 1].tolist())
     if not repeated:
         return
     example = next(key for key in _keys(folder, shards) if key_hash(key) in repeated)
@@ -164,7 +164,7 @@ def _write_shards(
     out_dir: Path,
     samples_per_shard: int,
 ) -> Iterator[NewShard]:
-    """The shards of a split, each when it is written."""
+    """The shards of a split, each after it is written."""
     rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
     number = 0
     while (first := next(rest, None)) is not None:

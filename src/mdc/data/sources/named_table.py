@@ -1,4 +1,4 @@
-"""A table of somebody's own whose columns go by their names: csv, tsv, JSON lines (gzipped or not) or parquet."""
+"""A user's own table with named columns: csv, tsv, JSON lines (gzipped or not) or parquet."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from mdc.plan.records import UserError
 
 TAKEN = ".csv, .tsv, .jsonl (also .gz), .parquet"
 _DELIMITERS = (",", ";", "|", "\t")  # that a csv may have
-_LOOKED_AT = 100  # JSON lines whose keys are the columns
+_LOOKED_AT = 100  # JSON lines from which the columns are taken
 _IMAGE = ("image", "image_id", "file_name", "filename", "image_path", "filepath", "path", "file", "img")
 
-#: names → the one that is chosen of them, None if none is
+#: names → the chosen one, None if none is
 Choice = Callable[[Iterable[str]], str | None]
 
 
 def kind_of(path: Path) -> str | None:
-    """csv, tsv, jsonl or parquet; None for a file that is no such table by its name."""
+    """csv, tsv, jsonl or parquet by a file's extension; None for another."""
     return "parquet" if path.suffix.lower() == ".parquet" else table_kind(path)
 
 
 def first_of(usual: Sequence[str]) -> Choice:
-    """The first of ``usual`` that is among the names, in any case."""
+    """Chooses the first of ``usual`` that is among the names, in any case."""
 
     def chosen(names: Iterable[str]) -> str | None:
         called = {name.casefold(): name for name in names}
         return next((called[name] for name in usual if name in called), None)
 
-    chosen.__doc__ = ", ".join(usual[:4])  # for a message
+    chosen.__doc__ = ", ".join(usual[:4])  # shown in a message
     return chosen
 
 
-#: what columns of right captions are called, and of wrong ones, beside an image
+#: usual names of the columns of right and of wrong captions
 RIGHT = first_of(
     ("caption", "correct", "correct_caption", "positive", "positive_caption", "right", "right_caption", "true_caption")
 )
@@ -51,7 +51,7 @@ WRONG = first_of(
 
 
 class NamedTable:
-    """``names``: its columns. UserError for a file that is not there, or no table."""
+    """``names``: its columns. UserError if the file is missing, or no table."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -62,20 +62,20 @@ class NamedTable:
         self.names = self._names()
 
     def columns(self, what: str, choice: Choice, named: str | list[str] | None = None) -> list[str]:
-        """The columns ``named``, or those that ``choice`` takes: the one of this name, or several that a number at their ends
-        tells apart (``caption_1``, ``caption_2``). UserError that says ``what`` they hold if there are none."""
+        """The columns ``named``, or those of ``choice``: one, or several with numbers at their ends (``caption_1``,
+        ``caption_2``). UserError, which says ``what`` they hold, if there are none."""
         if named is not None:
             listed = [named] if isinstance(named, str) else named
             need_columns(self.path, self.names, *listed)
             return listed
-        if found := self.called(choice):
-            return found
+        if names := self.called(choice):
+            return names
         raise UserError(
             f"{self.path}: no column is called as {what} are ({choice.__doc__}); it has {', '.join(self.names)[:200]}"
         )
 
     def called(self, choice: Choice) -> list[str]:
-        """The columns that ``choice`` takes, as ``columns`` has them; none if there are none."""
+        """The columns of ``choice``, see ``columns``; empty if there are none."""
         stems = {name: re.sub(r"[_ -]?\d+$", "", name) for name in self.names}
         stem = choice(stems.values())
         return [name for name in self.names if stem is not None and stems[name] == stem]
@@ -85,14 +85,14 @@ class NamedTable:
         return self.columns("images", first_of(_IMAGE), named)[0]
 
     def holds_bytes(self, column: str) -> bool:
-        """Whether a column of a parquet file holds images themselves."""
+        """Whether a column of a parquet file has the images' bytes."""
         if self._kind != "parquet":
             return False
         with open_parquet(self.path) as file:
             return not is_text(file.schema_arrow.field(column).type)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[Any, Any], str]]:
-        """(number from 0, values by column, complaint or "") of each row; a row that does not fit has a complaint."""
+        """(number from 0, values by column, complaint or "") of each row; a malformed row has a complaint."""
         if self._kind == "parquet":
             with open_parquet(self.path) as file:
                 for number, row in enumerate(stream(self.path, file, sorted(set(columns)), IMAGES)):

@@ -1,4 +1,4 @@
-"""Parquet files: rows of one split, streamed; what the kinds ``parquet``, ``caption_nouns`` and ``pairs`` are made of.
+"""Rows of parquet files by split, streamed, for the kinds ``parquet``, ``caption_nouns`` and ``pairs``.
 
 ``path`` is a file or a folder of them; the columns' names come from the source's mapping (mdc.plan.config.sources).
 """
@@ -15,19 +15,19 @@ from typing import Any
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.folders import files_below, needed
 from mdc.data.formats.parquet_file import is_text, open_parquet, readable
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
 from mdc.plan.records import UserError
 
-Given = Mapping[str, Any]
+SourceConfig = Mapping[str, Any]
 Chosen = Mapping[str, Callable[[str], bool]]
 IMAGES = 64  # rows with images that are in memory at once
-#: in the place of a split's name: all rows, whatever split they are of
+#: instead of a split's name: all rows
 ALL = "all"
 
 
-def rows(source: Given, split: str, data_dir: Path, **columns: Any) -> Iterator[Found]:
+def rows(source: SourceConfig, split: str, data_dir: Path, **columns: Any) -> Iterator[SourceItem]:
     """The rows of one split of all files, streamed; ``columns`` as in ``rows_of_file``."""
     numbers: Counter[str] = Counter()
     for path in split_files(source, split, data_dir):
@@ -36,18 +36,18 @@ def rows(source: Given, split: str, data_dir: Path, **columns: Any) -> Iterator[
 
 def rows_of_file(
     path: Path,
-    source: Given,
+    source: SourceConfig,
     splits: Sequence[str],
     numbers: Counter[str],
     *,
     captions: bool = False,
     label_column: str | None = None,
     chosen: Chosen | None = None,
-) -> Iterator[Found]:
-    """Those rows of one file that are of ``splits``, in the file's order, each with its split unless that is "all".
+) -> Iterator[SourceItem]:
+    """The rows of one file that are in ``splits``, in the file's order, each with its split unless that is "all".
 
-    ``captions``: whether they are read; ``label_column``: where a row's label is. ``numbers`` counts the rows of each split
-    through all files; ``chosen`` has, of a split that is not taken whole, which keys are.
+    ``captions``: whether they are read; ``label_column``: the column of labels. ``numbers`` counts the rows of each split
+    through all files; ``chosen``: {split: whether a key is taken} of splits that are not taken whole.
     """
     column = source["image_column"]
     with open_parquet(path) as file:
@@ -67,20 +67,25 @@ def rows_of_file(
             texts = texts_of(row[caption_column]) if caption_column else []
             label = row[label_column] if label_column else None
             named = "" if split == ALL else split
-            yield Found(key, path.name, read or partial(read_image, image), texts, named, label)
+            yield SourceItem(key, path.name, read or partial(read_image, image), texts, named, label)
 
 
-def keys_of_file(path: Path, source: Given, splits: Sequence[str], numbers: Counter[str]) -> Iterator[str]:
-    """The keys of those rows of one file that are of ``splits``, images unseen; ``numbers`` as in ``rows_of_file``."""
+def keys_of_file(path: Path, source: SourceConfig, splits: Sequence[str], numbers: Counter[str]) -> Iterator[str]:
+    """The keys of the rows of one file that are in ``splits``, without reading images; ``numbers``: see ``rows_of_file``."""
     with open_parquet(path) as file:
         for _, key, _ in _rows(path, file, source, splits, numbers, []):
             yield key
 
 
 def _rows(
-    path: Path, file: Any, source: Given, splits: Sequence[str], numbers: Counter[str], columns: Sequence[str | None]
+    path: Path,
+    file: Any,
+    source: SourceConfig,
+    splits: Sequence[str],
+    numbers: Counter[str],
+    columns: Sequence[str | None],
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(split, key, row) of those rows that are of ``splits``; where no column names a row's split, each is of all of them."""
+    """(split, key, row) of the rows that are in ``splits``; without a split column, each row is in all of them."""
     key_column, split_column = source["key_column"], None if list(splits) == [ALL] else source["split_column"]
     words = SplitWords(source["splits"])
     need_columns(path, file.schema_arrow.names, key_column, split_column, *columns)
@@ -88,14 +93,15 @@ def _rows(
     for row in stream(path, file, sorted({key_column, split_column, *columns} - {None}), at_once):
         for split in splits:
             if split_column is None or words.of(row[split_column]) == split:
-                # numbered before anything is left out, so that a key names its row in the source
+                # numbered before rows are left out, so that a key is the row's number in the source
                 key = f"{numbers[split]:08d}" if key_column is None else safe_key(str(row[key_column]))
                 numbers[split] += 1
                 yield split, key, row
 
 
 def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> Iterator[dict[str, Any]]:
-    """The rows of an open file as dictionaries of ``columns``; memory holds ``at_once`` rows, however large a row group is."""
+    """The rows of an open file as dictionaries of ``columns``; memory holds ``at_once`` rows, whatever the size of a row
+    group."""
     if not columns:
         yield from repeat({}, file.metadata.num_rows)
         return
@@ -112,22 +118,22 @@ def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> It
 
 
 def _caption_column(path: Path, named: str | None, schema: Any) -> str:
-    """The column that holds captions: the one named, or one that is called so. UserError if there is none, or no texts in it."""
-    found = named or caption_name(sorted(schema.names))
-    if found is None:
+    """The column of captions: ``named``, or by its name. UserError if there is none, or if it has no texts."""
+    column = named or caption_name(sorted(schema.names))
+    if column is None:
         raise UserError(
             f"{path}: no column is called captions; name it in source.caption_column: {', '.join(sorted(schema.names))}"
         )
-    need_columns(path, schema.names, found)
-    _text_captions(path, schema.field(found))
-    return found
+    need_columns(path, schema.names, column)
+    _text_captions(path, schema.field(column))
+    return column
 
 
 def captions_of_file(
     path: Path, caption_column: str | None, split_column: str | None, split_value: str | Collection[str] | None
 ) -> Iterator[list[str]]:
-    """The captions of every row of a file, images unseen; with ``split_column`` of rows that hold ``split_value``, or one of
-    these."""
+    """The captions of every row of a file, without reading images; with ``split_column``, of the rows with (one of)
+    ``split_value``."""
     wanted = [split_value] if isinstance(split_value, str) else split_value or ()
     with open_parquet(path) as file:
         column = _caption_column(path, caption_column, file.schema_arrow)
@@ -140,22 +146,22 @@ def captions_of_file(
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def parquet_files(source: Given, data_dir: Path) -> list[Path]:
+def parquet_files(source: SourceConfig, data_dir: Path) -> list[Path]:
     """The file, or all files of the folder in the order of their names. UserError if there is none."""
     path = needed(Path(data_dir) / source["path"], "file or folder")  # an absolute path wins
     if path.is_file():
         return [path]
-    found = sorted(file for file in files_below(path) if file.suffix == ".parquet")
-    if not found:
+    files = sorted(file for file in files_below(path) if file.suffix == ".parquet")
+    if not files:
         raise UserError(f"{path}: contains no .parquet file")
-    return found
+    return files
 
 
-def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
-    """Files that can hold rows of a split: all, where a column names the split; else those named after it.
+def split_files(source: SourceConfig, split: str, data_dir: Path) -> list[Path]:
+    """Files that can have rows of a split: all, if a column names the split; else those named after it.
 
-    Named after it: see :meth:`SplitWords.of_name` (``train/``, ``validation-00000-of-00002.parquet``). Where no file is named
-    after any split, all of them are "train". UserError if some are and others are not.
+    By :meth:`SplitWords.of_name` (``train/``, ``validation-00000-of-00002.parquet``). If no file is named after a split, all are
+    "train". UserError if only some are.
     """
     files = parquet_files(source, data_dir)
     if source["split_column"] is not None or split == ALL:
@@ -166,17 +172,16 @@ def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
     if len(nameless) == len(files):
         return files if split == "train" else []
     if nameless:
-        others = f" and {len(nameless) - 1} more" * (len(nameless) > 1)
+        more = f" and {len(nameless) - 1} more" * (len(nameless) > 1)
         raise UserError(
-            f"{nameless[0]}{others}: named after no split, as other files are; rename it, or say what it is in source.splits"
+            f"{nameless[0]}{more}: named after no split, as other files are; rename it, or say what it is in source.splits"
         )
     return [path for path, name in named.items() if name == split]
 
 
-def split_counts(source: Given, data_dir: Path) -> Counter[str]:
-    """How many rows each split has by the split column; images unseen. UserError for the first word that means no split, whose
-    rows would be lost."""
-    words, column, found = SplitWords(source["splits"]), source["split_column"], Counter[str]()
+def split_counts(source: SourceConfig, data_dir: Path) -> Counter[str]:
+    """How many rows each split has by the split column, without reading images. UserError for a word that means no split."""
+    words, column, total = SplitWords(source["splits"]), source["split_column"], Counter[str]()
     for path in parquet_files(source, data_dir) if column else ():
         with open_parquet(path) as file:
             need_columns(path, file.schema_arrow.names, column)
@@ -184,15 +189,15 @@ def split_counts(source: Given, data_dir: Path) -> Counter[str]:
         for word, rows in counts.items():
             if (split := words.of(word)) is None:
                 raise unknown_word(f"{path}: column {column!r}", word, rows)
-            found[split] += rows
-    return found
+            total[split] += rows
+    return total
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
 def need_columns(path: Path, names: Sequence[str], *columns: str | None) -> None:
-    """UserError naming the first of ``columns`` that is not among ``names``, or is there more than once."""
+    """UserError that names the first of ``columns`` that is missing from ``names``, or a duplicate there."""
     for column in columns:
         if column is None:
             continue
@@ -203,20 +208,18 @@ def need_columns(path: Path, names: Sequence[str], *columns: str | None) -> None
 
 
 def image_column(path: Path) -> str:
-    """The first column of a file that can hold images: a struct with bytes, as the hub's datasets have it, before plain bytes.
+    """The first column of a file that can hold images: a struct with bytes (as in the hub's datasets) before plain bytes.
     UserError if there is none."""
     import pyarrow.types as types
 
     with open_parquet(path) as file:
-        fields = sorted(
-            file.schema_arrow, key=lambda field: not types.is_struct(field.type)
-        )  # keeps the order otherwise
-    found = next((field.name for field in fields if _holds_bytes(field.type)), None)
-    if found is None:
+        fields = sorted(file.schema_arrow, key=lambda field: not types.is_struct(field.type))  # stable
+    column = next((field.name for field in fields if _holds_bytes(field.type)), None)
+    if column is None:
         raise UserError(
             f"{path}: no column holds images (bytes, or a struct with bytes); it has {', '.join(f.name for f in fields)}"
         )
-    return str(found)
+    return str(column)
 
 
 def _holds_bytes(kind: Any) -> bool:
@@ -226,15 +229,13 @@ def _holds_bytes(kind: Any) -> bool:
         place = kind.get_field_index("bytes")
         return place >= 0 and _holds_bytes(kind.field(place).type)
     inner = kind.value_type if types.is_dictionary(kind) else kind
-    return any(
-        is_one(inner) for is_one in (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_null)
-    )
+    return any(test(inner) for test in (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_null))
 
 
 def _text_captions(path: Path, field: Any) -> None:
     import pyarrow.types as types
 
     lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
-    inner = field.type.value_type if any(is_one(field.type) for is_one in lists) else field.type
+    inner = field.type.value_type if any(test(field.type) for test in lists) else field.type
     if not (is_text(inner) or types.is_null(inner)):
         raise UserError(f"{path}: column '{field.name}' holds {field.type}; captions are texts or lists of texts")

@@ -1,9 +1,9 @@
-"""Where samples come from: a source is opened once, and then gives the samples of its splits, the same in every run.
+"""Sources of samples: a source is opened once, and then gives the samples of its splits, the same in every run.
 
-A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.sources` has a class for each, which checks its keys
-and completes them, and :mod:`mdc.plan.parts` names the module of each. That module's ``open_source(source, data_dir)`` takes a
-mapping that is complete, and reads at once what all splits need (tables, lists, class names). One bad sample is counted
-by its reason and left out; a bad file is a UserError.
+A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.sources` has a class for each, which checks and
+completes its keys, and :mod:`mdc.plan.parts` names the module of each. That module's ``open_source(source, data_dir)`` takes the
+complete mapping, and reads at once what all splits need (tables, lists, class names). A bad sample is left out and counted by
+its reason; a bad file is a UserError.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from mdc.data.formats.samples import ChoiceSample, RawSample, Shortcut, Skipped
 from mdc.plan import parts
 
 Sample = TypeVar("Sample", covariant=True)
-#: keys that came later: an index says nothing of those that are not given, as before
+#: newer keys, which are left out of an index while they are unset
 _LATER = frozenset({"image_size", "delimiter", "val_fraction", "image_column"})
 
 
 class Source(ABC, Generic[Sample]):
-    """An open source. ``config`` is the mapping that describes it, as the index of a set shows it.
+    """An open source. ``config`` is the mapping that describes it, as in a set's index.
 
-    Of labelled sets, ``classes`` are the class names in the order of the labels; ``task`` is "multi" where an image can have
-    several of them, otherwise "single"; ``labelled_by_people`` says that a split may lack a class by somebody's mistake,
-    which is then looked for. ``facts``: what the making depends on besides the source and its files, for the index.
-    ``image_size``: images with a longer shorter side are made smaller.
+    Of labelled sets, ``classes`` are the class names in the order of the labels; ``task`` is "multi" if an image can have
+    several of them, otherwise "single"; with ``labelled_by_people``, a class that is missing from one split is an error.
+    ``facts``: further entries of the index, on which the samples depend besides the source and its files. ``image_size``: images
+    with a longer shorter side are resized.
     """
 
     classes: list[str]
@@ -42,12 +42,12 @@ class Source(ABC, Generic[Sample]):
         self.classes = []
 
     def shortcuts(self) -> list[Shortcut]:
-        """What is right without what the set asks, the best of each kind; none where nobody can know."""
+        """The accuracy of answers that do not need what the set tests, the best of each kind; empty if unknown."""
         return []
 
     @abstractmethod
     def samples(self, split: str, skipped: Skipped) -> Iterator[Sample]:
-        """The samples of one split in a fixed order; ``skipped`` takes account of those that are left out."""
+        """The samples of one split in a fixed order; ``skipped`` counts those that are left out."""
 
 
 def open_corpus(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
@@ -66,7 +66,7 @@ def open_choices(source: Mapping[str, Any], data_dir: str | Path) -> Source[Choi
 
 
 def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[str]]:
-    """Captions without images: the captions of each row, as the files hold them. Errors as ``open_corpus``."""
+    """Captions without images: the unchanged captions of each row. Errors as ``open_corpus``."""
     return _opened(parts.TEXTS, source, data_dir)
 
 

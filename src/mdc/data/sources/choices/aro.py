@@ -3,7 +3,7 @@
 Format: a list of items with ``image_path`` (under images/), ``bbox_x``, ``bbox_y``, ``bbox_w``, ``bbox_h``,
 ``true_caption``, ``false_caption``; Relation has ``relation_name``, Attribution ``attributes`` (two of them). The image
 is cropped to the box before it is scored. The published score averages over groups: relations, or pairs of attributes
-("first_second") with 25 items or more. Which groups count is for the evaluation to decide; all items are here.
+("first_second") with 25 items or more. The evaluation decides which groups count; all items are here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TASKS: dict[str, type[_Relation] | type[_Attribution]] = {"relation": _Relation
 
 
 class Aro(Choices):
-    """The items of ``task`` in the order of the file; ``id`` is an item's place in it, counted from 0."""
+    """The items of ``task`` in the order of the file; ``id`` is an item's number in it, from 0."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -71,7 +71,7 @@ class Aro(Choices):
         )
         self._images = existing_folder(root / "images", dataset)
 
-    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+    def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         images = NamedImages(self._images, skipped)
         for number, item in enumerate(self._items):
             key, name, box = f"{number:08d}", item.image_path, item.box
@@ -79,7 +79,7 @@ class Aro(Choices):
                 skipped.add("box is empty", key, name, str(box))
             elif (image := images.read(key, name)) is not None:
                 options = (item.true_caption, item.false_caption)
-                # JSON can hold lone surrogates, and no file can
+                # JSON may have lone surrogates, which cannot be encoded
                 group = item.group.encode("utf-8", "replace").decode("utf-8")
                 yield ChoiceSample(
                     key, *image, options=options, group=group, id=str(number), box=box, image_name=f"vg:{name}"

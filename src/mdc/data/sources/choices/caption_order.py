@@ -14,7 +14,7 @@ from mdc.plan.records import UserError
 
 
 class CaptionOrder(Orders):
-    """``id`` is Karpathy's number of the sentence. UserError where the split has no captions, too."""
+    """``id`` is Karpathy's number of the sentence. UserError also if the split has no captions."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -24,10 +24,12 @@ class CaptionOrder(Orders):
         if not self._chosen:
             raise UserError(f"{source['path']}: no image of Karpathy's file is in split {split!r}; allowed: val, test")
 
-    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+    def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         images, dataset = NamedImages(self._folder, skipped), self.config["dataset"]
         listed = (
-            (image.name, *one) for image in self._chosen for one in zip(image.captions, image.caption_ids, strict=True)
+            (image.name, *pair)
+            for image in self._chosen
+            for pair in zip(image.captions, image.caption_ids, strict=True)
         )
         for number, (name, caption, caption_id) in enumerate(listed):
             if (read := images.read(f"{number:08d}", name)) is not None:

@@ -1,4 +1,4 @@
-"""Somebody's own items: a table whose rows name an image, its right caption and one or more wrong ones."""
+"""A user's own choice set: a table whose rows have an image, its right caption and one or more wrong ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mdc.data.sources.named_table import RIGHT, WRONG, NamedTable
 
 
 class ChoiceTable(Choices):
-    """The rows in the table's order; ``id`` is a row's number, counted from 0. One whose image is missing or broken, or that has
-    no right or no wrong caption, is left out and counted."""
+    """The rows in the table's order; ``id`` is a row's number, from 0. Rows whose image is missing or broken, or without a right
+    or a wrong caption, are left out and counted."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -28,7 +28,7 @@ class ChoiceTable(Choices):
         if not table.holds_bytes(self._image):
             self._root = needed(path.parent if source["images"] is None else data_dir / source["images"])
 
-    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+    def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         folder = NamedImages(self._root, skipped) if self._root is not None else None
         for number, row, complaint in self._table.rows([self._image, self._right, *self._wrong]):
             key = f"{number:08d}"
@@ -41,7 +41,7 @@ class ChoiceTable(Choices):
                 yield ChoiceSample(key, *image, options=(*right, *wrong), group="all", id=str(number), image_name=name)
 
     def _read(self, folder: NamedImages | None, key: str, cell: Any, skipped: Skipped) -> tuple[Encoded, str] | None:
-        """The image, and what it is called wherever it is shown; None for one that is left out."""
+        """The image and its name in all sets that show it; None if it is left out."""
         if folder is not None:
             name = listed_name(str(cell or ""))
             image = folder.read(key, name)

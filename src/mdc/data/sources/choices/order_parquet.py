@@ -15,7 +15,7 @@ from mdc.plan.records import UserError
 
 
 class OrderParquet(Orders):
-    """One sample a caption whose image is in the parquet file, in the order of the captions' ids, which are the samples'."""
+    """One sample for each caption whose image is in the parquet file, by caption id, which is the sample's ``id``."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -23,17 +23,17 @@ class OrderParquet(Orders):
         listed = read_json_object(path).get("annotations")
         if not isinstance(listed, list) or not all(map(_is_annotation, listed)):
             raise UserError(f"{path}: not COCO's captions file; its 'annotations' need id, image_id and caption each")
-        self._captions = sorted((one["id"], str(one["image_id"]), one["caption"]) for one in listed)
+        self._captions = sorted((entry["id"], str(entry["image_id"]), entry["caption"]) for entry in listed)
 
-    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+    def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
         images = parquet_images(self._images, source["image_column"], source["id_column"], skipped)
         counts: Counter[str] = Counter()
         chosen = []
-        for one in self._captions:
-            counts[one[1]] += 1
-            if one[1] in images and counts[one[1]] <= (source["per_image"] or len(self._captions)):
-                chosen.append(one)
+        for caption_id, image, caption in self._captions:
+            counts[image] += 1
+            if image in images and counts[image] <= (source["per_image"] or len(self._captions)):
+                chosen.append((caption_id, image, caption))
         if not chosen:
             raise UserError(f"{source['path']}: none of its images is in {source['images']}")
         for number, (caption_id, image, caption) in enumerate(chosen):

@@ -1,9 +1,8 @@
-"""ARO's order sets: a caption against four orders of its own words, and the random numbers that they are drawn with.
+"""ARO's order sets: a caption against four permutations of its words.
 
-As published: a caption is perturbed whole, then it and its perturbations are brought into one form and cut to
-``max_words``. The published sets were drawn without a fixed seed, so theirs cannot be had again; here ``seed`` and the
-caption's number decide. The perturbed captions show the marks of their making (a comma, an 's stand alone, where the
-right one has them at a word), which the published ones do too.
+As published, a whole caption is perturbed, then it and its perturbations are normalised and cut to ``max_words``. The published
+sets were drawn without a fixed seed, so they cannot be reproduced; here the draws depend on ``seed`` and the caption's id.
+As in the published sets, a comma or an 's is a word of its own in the perturbed captions, but not in the right one.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from mdc.data.sources.cleaned import Choices
 
 
 class Orders(Choices):
-    """One sample a caption, five options: the caption, nouns and adjectives permuted, the others, two of trigrams.
+    """One sample per caption with five options: the caption; nouns and adjectives permuted; the other words; two of trigrams.
 
-    UserError where the tagger is missing.
+    UserError if the tagger is missing.
     """
 
     def __init__(self, source: Mapping[str, Any]) -> None:
         super().__init__(source)
-        self._tag, which = tagger(source["tagger"])
-        self._words, tokenizer = treebank_words()
-        self.facts = {"tagger": which, "tokenizer": tokenizer}
+        self._tag, tagger_facts = tagger(source["tagger"])
+        self._words, tokenizer_facts = treebank_words()
+        self.facts = {"tagger": tagger_facts, "tokenizer": tokenizer_facts}
 
     def ordered(
         self, number: int, image: tuple[bytes, str], caption: str, caption_id: str, image_name: str
     ) -> ChoiceSample:
-        """The sample of one caption, whatever other captions there are."""
+        """The sample of one caption, independent of the others."""
         rng = generator(self.config["seed"], caption_id)
         options = options_of(caption, self._tag(caption), self._words(caption), rng, self.config["max_words"])
         return ChoiceSample(
@@ -46,7 +45,7 @@ class Orders(Choices):
 def options_of(
     caption: str, tagged: Tagged, words: Sequence[str], rng: np.random.Generator, max_words: int
 ) -> list[str]:
-    """The caption and its four perturbations, in the published form.
+    """The caption and its four perturbations, normalised as published.
 
     ``tagged``: its words and their tags by the tagger; ``words``: its words by the Penn Treebank's rules.
     """
@@ -54,6 +53,6 @@ def options_of(
 
 
 def generator(seed: int, caption_id: str) -> np.random.Generator:
-    """The random numbers of one caption, whatever other captions there are."""
+    """The random numbers of one caption, independent of the others."""
     digest = hashlib.blake2b(f"{seed} {caption_id}".encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))

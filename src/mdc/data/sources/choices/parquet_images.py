@@ -12,7 +12,7 @@ from mdc.plan.records import UserError
 
 
 class StoredImages:
-    """Name → (encoded bytes, extension). The images lie in a temporary file (under TMPDIR); memory holds where."""
+    """Name → (encoded bytes, extension). The images are in a temporary file (under TMPDIR), their positions in memory."""
 
     def __init__(self, skipped: Skipped) -> None:
         self._skipped = skipped
@@ -20,7 +20,7 @@ class StoredImages:
         self._places: dict[str, tuple[int, int, str]] = {}
 
     def add(self, name: str, image: bytes, extension: str) -> None:
-        """Store the image of a name that is not there yet."""
+        """Store the image of a new name."""
         self._places[name] = self._file.seek(0, 2), len(image), extension
         self._file.write(image)
 
@@ -33,7 +33,7 @@ class StoredImages:
         return self._file.read(size), extension
 
     def read(self, key: str, name: str) -> tuple[bytes, str] | None:
-        """(encoded bytes, extension); None for an image that is not there: sample ``key`` is left out."""
+        """(encoded bytes, extension); None if the image is missing: sample ``key`` is left out."""
         if name in self:
             return self[name]
         self._skipped.add("image is missing", key, name)
@@ -41,19 +41,19 @@ class StoredImages:
 
 
 def parquet_images(path: Path, image_column: str, name_column: str, skipped: Skipped) -> StoredImages:
-    """Every image that can be decoded, by name; the others are counted as skipped.
+    """All decodable images by name; the others are counted as skipped.
 
     UserError if the file is missing, cannot be read, lacks a column, or has a name twice.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file; put it there, or set MDC_DATA to the folder with it")
-    found = StoredImages(skipped)
+    images = StoredImages(skipped)
     with open_parquet(path) as file:
         need_columns(path, file.schema_arrow.names, image_column, name_column)
         for row in stream(path, file, sorted({image_column, name_column}), IMAGES):
             name = str(row[name_column])
-            if name in found:
+            if name in images:
                 raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image must be listed once")
             if (checked := checked_image(row[image_column], skipped, name, path.name)) is not None:
-                found.add(name, *checked)
-    return found
+                images.add(name, *checked)
+    return images

@@ -1,7 +1,7 @@
 """ARO's four perturbations of a caption's word order (Yuksekgonul et al., 2023), as pure functions.
 
-Each takes the words of a caption, their Penn Treebank tags, and a generator, and returns the same words in another
-order. What they draw is uniform, so a caption can come out unchanged (one noun and one adjective, say); ARO keeps it.
+Each takes the words of a caption, their Penn Treebank tags, and a generator, and returns the words in another order. Draws are
+uniform, so a caption can stay unchanged (for example, with one noun and one adjective); ARO keeps it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def permute_nouns_and_adjectives(words: Sequence[str], tags: Sequence[str], rng:
 
 
 def permute_other_words(words: Sequence[str], tags: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """All words but nouns and adjectives permuted among their places; punctuation marks are words here."""
+    """All words except nouns and adjectives permuted among their places; punctuation marks are words here."""
     return _permuted(words, [place for place, tag in enumerate(tags) if tag not in NOUNS | ADJECTIVES], rng)
 
 
@@ -40,9 +40,9 @@ def permute_trigrams(words: Sequence[str], rng: np.random.Generator) -> list[str
 
 
 def published_form(text: str, max_words: int) -> str:
-    """A caption as ARO shows it: lower case, without . ! " ( ) * # : ; ~, single spaces, at most ``max_words`` words.
+    """A caption as ARO has it: lower case, without . ! " ( ) * # : ; ~, single spaces, at most ``max_words`` words.
 
-    Every option goes through it, the right one too; marks that stay (a comma) are words where they stand alone.
+    Applied to every option, the right one too; a separate punctuation mark that stays (a comma) counts as a word.
     """
     return " ".join(_DROPPED.sub(" ", text.lower()).split()[:max_words])
 
@@ -50,7 +50,7 @@ def published_form(text: str, max_words: int) -> str:
 def perturbed(
     words: Sequence[str], tags: Sequence[str], untagged: Sequence[str], rng: np.random.Generator
 ) -> list[list[str]]:
-    """The four in the order of the options behind the right one: two of words that have tags, two of words that need none."""
+    """The four in the order of the wrong options: two of ``words`` with their ``tags``, two of the ``untagged`` words."""
     return [
         permute_nouns_and_adjectives(words, tags, rng),
         permute_other_words(words, tags, rng),

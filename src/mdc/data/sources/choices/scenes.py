@@ -1,8 +1,7 @@
-"""Choice sets of the built-in world: rendered scenes with a right caption and wrong ones, in the manner of ARO and SugarCrepe.
+"""Choice sets of the built-in world: rendered scenes with a right caption and wrong ones, like ARO and SugarCrepe.
 
-A wrong caption is false by construction: it is checked against the scene. The order sets are made by ARO's four
-perturbations with the grammar's own parts of speech; there a perturbed caption can be false, unreadable, or by chance
-still true, and the index says how many were what.
+A wrong caption is checked to be false of the scene. The order sets use ARO's four perturbations with the grammar's own parts of
+speech; a perturbed caption can be false, unreadable, or by chance still true, and the index counts each.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ from mdc.data.sources.source import Source
 
 _ORDERS = {"dense_order": "dense", "alt_order": "alt"}
 _MARKS = {".", ",", ":", "-"}
-#: captions of fewer words have two of ARO's groups of three at most, and every second shuffle of two changes nothing
+#: captions of fewer words have at most two of ARO's trigrams, and half of the permutations of two are the identity
 _LEAST_WORDS = 7
 
 
 class SceneChoices(Source[ChoiceSample]):
-    """``items`` scenes of a ``question``; ``id`` is the place of the scene in its stream, in which some pose no question."""
+    """``items`` scenes of a ``question``; ``id`` is the scene's index in its stream, in which some pose no question."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._kept: Counter[str] = Counter()
+        self._outcomes: Counter[str] = Counter()
         if source["question"] in _ORDERS:
-            self.facts = {"tagger": {"tagger": "the grammar's own tags"}, "perturbed": self._kept}
+            self.facts = {"tagger": {"tagger": "the grammar's own tags"}, "perturbed": self._outcomes}
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        self._kept.clear()
-        for found, (index, scene, options, group) in enumerate(self._posed()):
+        self._outcomes.clear()
+        for number, (index, scene, options, group) in enumerate(self._posed()):
             yield ChoiceSample(
-                f"{found:08d}",
+                f"{number:08d}",
                 encode_png(render(scene, source["pixels"])),
                 "png",
                 truth=scene.to_json(),
@@ -63,11 +62,11 @@ class SceneChoices(Source[ChoiceSample]):
         return choice_shortcuts([(scene, options) for _, scene, options, _ in self._posed()])
 
     def _posed(self) -> Iterator[tuple[int, Scene, tuple[str, ...], str]]:
-        """Of each item its scene's place and the scene, its options and their group."""
+        """(scene's index in its stream, scene, options, group) of each item."""
         source = self.config
-        made_of = self._order if source["question"] in _ORDERS else self._pair
+        options_of = self._order if source["question"] in _ORDERS else self._pair
         scenes = ((index, draw_scene("choices", "test", source["seed"], index)) for index in itertools.count())
-        posed = ((index, scene, *made) for index, scene in scenes if (made := made_of(scene, index)) is not None)
+        posed = ((index, scene, *item) for index, scene in scenes if (item := options_of(scene, index)) is not None)
         return itertools.islice(posed, source["items"])
 
     def _pair(self, scene: Scene, index: int) -> tuple[tuple[str, ...], str] | None:
@@ -79,8 +78,8 @@ class SceneChoices(Source[ChoiceSample]):
         """A true caption and its four perturbations, in ARO's form."""
         style, seed, most = _ORDERS[self.config["question"]], self.config["seed"], self.config["max_words"]
         caption = compose(scene, style, seed, index).text
-        words = words_of(caption.replace("_", " _ "))  # a camera's name of a file cannot be read then
-        # the right caption is true and readable as it is shown: of so many words, put together again from its words
+        words = words_of(caption.replace("_", " _ "))  # a camera's file name is one unreadable word otherwise
+        # the right caption must be true and readable as it is shown: cut to so many words
         shown = text_of(_cut(words, most))
         if check_caption(scene, caption) or check_caption(scene, shown):
             return None
@@ -89,16 +88,16 @@ class SceneChoices(Source[ChoiceSample]):
         rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, index, 0, len(style)]))
         orders = perturbed(words, tags_of(words), words, rng)
         for order in orders:
-            self._kept[_what(scene, words, order, most)] += 1
-        texts = [published_form(" ".join(one), most) for one in (words, *orders)]
+            self._outcomes[_outcome(scene, words, order, most)] += 1
+        texts = [published_form(" ".join(order), most) for order in (words, *orders)]
         return tuple(texts), "order"
 
 
 open_source = SceneChoices  # see mdc.data.sources.source
 
 
-def _what(scene: Scene, words: list[str], order: list[str], most: int) -> str:
-    """What became of a caption: "the same", "unreadable", "false", or "still true"; its marks are read with it."""
+def _outcome(scene: Scene, words: list[str], order: list[str], most: int) -> str:
+    """Whether a perturbed caption is "the same", "unreadable", "false", or "still true", read with its marks."""
     if _cut(order, most) == _cut(words, most):
         return "the same"
     false, unknown = false_claims(scene, text_of(_cut(order, most)))
@@ -106,7 +105,7 @@ def _what(scene: Scene, words: list[str], order: list[str], most: int) -> str:
 
 
 def _cut(words: list[str], most: int) -> list[str]:
-    """The first ``most`` words, and the marks between them."""
+    """The first ``most`` words with the marks between them."""
     kept, count = [], 0
     for word in words:
         count += word not in _MARKS

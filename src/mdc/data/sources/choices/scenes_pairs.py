@@ -1,10 +1,10 @@
-"""Winoground's question in the built-in world: two scenes of the same objects, in which two have changed places, and two
-captions of the same words that say so.
+"""Winoground's question in the built-in world: two scenes of the same objects, two of which swap places, and two captions of the
+same words.
 
     a red circle left of a blue square / a blue square left of a red circle
 
-Each caption holds in its own scene and is false in the other, by :mod:`mdc.data.scenes.check`. Both scenes lie in the part of
-all scenes that choice sets own, so neither was trained on.
+Each caption is true of its own scene and false of the other, by :mod:`mdc.data.scenes.check`. Both scenes belong to the choice
+sets' share of all scenes, so neither was trained on.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from mdc.data.sources.choices.two_images import FACTS, two_samples
 from mdc.data.sources.source import Source
 
 _TASK, _SPLIT, _STREAM = "choices", "test", "choices/pairs"
-#: backgrounds whose pattern starts at one of so many places: another one takes the second scene to another part of all scenes
+#: phases of a background's pattern: another phase moves the second scene to another share of all scenes
 _PHASES = 16
 
 
 class ScenesPairs(Source[ChoiceSample]):
-    """``items`` pairs; an item is named by the place of its first scene in its stream."""
+    """``items`` pairs; an item is named by the index of its first scene in its stream."""
 
     facts = FACTS
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        made = ((index, swapped_pair(source["seed"], index)) for index in itertools.count())
-        posed = ((index, *pair) for index, pair in made if pair is not None)
-        for found, (index, scenes, captions) in enumerate(itertools.islice(posed, source["items"])):
+        pairs = ((index, swapped_pair(source["seed"], index)) for index in itertools.count())
+        posed = ((index, *pair) for index, pair in pairs if pair is not None)
+        for number, (index, scenes, captions) in enumerate(itertools.islice(posed, source["items"])):
             images = [(encode_png(render(scene, source["pixels"])), "png") for scene in scenes]
             shown, truths = f"scenes:{source['seed']}:{index}", [scene.to_json() for scene in scenes]
-            yield from two_samples(found, str(index), images, captions, shown, truths)
+            yield from two_samples(number, str(index), images, captions, shown, truths)
 
 
 open_source = ScenesPairs  # see mdc.data.sources.source
 
 
 def swapped_pair(seed: int, index: int) -> tuple[tuple[Scene, Scene], tuple[str, str]] | None:
-    """Two scenes and the caption of each; None if the scene with this address has no two objects that can change places."""
+    """Two scenes and the caption of each; None if the scene of this index has no two objects that can swap places."""
     scene, draws = draw_scene(_TASK, _SPLIT, seed, index), draws_for(_STREAM, _SPLIT, seed, index)
     pairs = scene.single_relations
     if not pairs:
@@ -55,19 +55,19 @@ def swapped_pair(seed: int, index: int) -> tuple[tuple[Scene, Scene], tuple[str,
     kinds = draws.pick(pairs)
     (first,), (second,) = (scene.kinds[kind] for kind in kinds)
     moved = {first: replace(first, x=second.x, y=second.y), second: replace(second, x=first.x, y=first.y)}
-    objects = tuple(moved.get(one, one) for one in scene.objects)
+    objects = tuple(moved.get(thing, thing) for thing in scene.objects)
     start = draws.between(0, _PHASES - 1)
-    others = (replace(scene, phase=(start + step) % _PHASES, objects=objects) for step in range(_PHASES))
-    other = next((one for one in others if bucket(one) in OWNED[_TASK][_SPLIT]), None)
-    if other is None:
+    candidates = (replace(scene, phase=(start + step) % _PHASES, objects=objects) for step in range(_PHASES))
+    swapped = next((candidate for candidate in candidates if bucket(candidate) in OWNED[_TASK][_SPLIT]), None)
+    if swapped is None:
         return None
     a, b = map(_noun, kinds)
     relation = scene.relations[kinds]
     captions = f"{a} {relation} {b}", f"{b} {relation} {a}"
-    for here, there, caption in ((scene, other, captions[0]), (other, scene, captions[1])):
-        if check_caption(here, caption) or not false_claims(there, caption)[0]:
+    for own, other, caption in ((scene, swapped, captions[0]), (swapped, scene, captions[1])):
+        if check_caption(own, caption) or not false_claims(other, caption)[0]:
             return None
-    return (scene, other), captions
+    return (scene, swapped), captions
 
 
 def _noun(kind: Description) -> str:

@@ -1,6 +1,6 @@
 """SugarCrepe (Hsieh et al., 2023): a caption of a COCO val2017 image against a fluent, false one.
 
-Format: one JSON object a task, ``{"0": {"filename", "caption", "negative_caption"}, …}``; numbers can be left out.
+Format: one JSON object per task, ``{"0": {"filename", "caption", "negative_caption"}, …}``; numbers may be missing.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class SugarCrepe(Choices):
         self._images = self.by_name()
 
     def by_name(self) -> Callable[[Skipped], Any]:
-        """What gives the images by their names, as :class:`mdc.data.formats.folders.NamedImages`, to whoever keeps account."""
+        """Makes, from a ``Skipped``, a reader of images by name like :class:`mdc.data.formats.folders.NamedImages`."""
         return partial(NamedImages, existing_folder(self.data_dir / self.config["images"], "mscoco"))
 
-    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+    def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         images, group = self._images(skipped), self.config["task"]
         for number, (name, item) in enumerate(self._items.items()):
             key = f"{number:08d}"

@@ -1,4 +1,4 @@
-"""SugarCrepe's official files with the images of a parquet file: the items whose image is at hand."""
+"""SugarCrepe's official files with the images of a parquet file: the items whose image is in it."""
 
 from __future__ import annotations
 

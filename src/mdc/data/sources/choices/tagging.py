@@ -1,12 +1,11 @@
 """Words of an English caption, and their parts of speech as Penn Treebank tags.
 
-ARO's trigrams are made of NLTK's words, and tags come from a package that the user installs, because none that can tag is
-needed for anything else here (the extra ``order`` has NLTK):
+ARO's trigrams are of NLTK's words (the extra ``order`` installs NLTK). The tagger is an optional package:
 
-``spacy``     spaCy with its model ``en_core_web_sm``: what ARO's published numbers were made with
+``spacy``     spaCy with its model ``en_core_web_sm``, as for ARO's published numbers
 ``textblob``  TextBlob's rules and word list: no model to fetch, but it errs more often
 
-The two tag some words differently, so they make different options: the index of a set says which one was used.
+The two tag some words differently, and so give different options: a set's index names the one used.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from mdc.plan.records import UserError
 Tagged = tuple[list[str], list[str]]  # words, tags
 _SPACY_MODEL = "en_core_web_sm"
 
-# A full stop between two sentences: NLTK cuts off the last one alone, for its finder of sentences is a download.
+# A full stop between two sentences: NLTK's tokenizer splits off only the last one; its sentence splitter is a download.
 _BETWEEN = re.compile(r"([a-z][^.\s]{2,})\.(?=\s+[A-Z])")
 
 
 def treebank_words() -> tuple[Callable[[str], list[str]], dict[str, str]]:
-    """A function from text to its words and punctuation marks by the Penn Treebank's rules, and what it is.
+    """A function from text to words and punctuation marks by the Penn Treebank's rules, and its name and version.
 
     UserError if NLTK is not installed.
     """
@@ -45,7 +44,7 @@ def treebank_words() -> tuple[Callable[[str], list[str]], dict[str, str]]:
 
 
 def tagger(name: str) -> tuple[Callable[[str], Tagged], dict[str, str]]:
-    """A function from text to (words, tags), and what it is, with versions. UserError if it is not installed."""
+    """A function from text to (words, tags), and its name and versions. UserError if it is not installed."""
     return {"spacy": _spacy, "textblob": _textblob}[name]()
 
 
@@ -54,7 +53,7 @@ def _spacy() -> tuple[Callable[[str], Tagged], dict[str, str]]:
         import spacy
 
         pipeline: Any = spacy.load(_SPACY_MODEL, exclude=["parser", "ner", "lemmatizer"])
-    except (ImportError, OSError) as error:  # OSError: spaCy is there, its model is not
+    except (ImportError, OSError) as error:  # OSError: spaCy is installed, its model is not
         raise UserError(
             f"the tagger of ARO's order sets is missing ({type(error).__name__}): it is spaCy with {_SPACY_MODEL}, "
             f"installed by `pip install spacy` and `python -m spacy download {_SPACY_MODEL}`; without access to the "
@@ -79,7 +78,7 @@ def _textblob() -> tuple[Callable[[str], Tagged], dict[str, str]]:
 
     def tag(text: str) -> Tagged:
         words = words_of(text)
-        found = pattern_tag(" ".join(words), tokenize=False) if words else []
-        return [str(word) for word, _ in found], [str(kind) for _, kind in found]
+        tagged = pattern_tag(" ".join(words), tokenize=False) if words else []
+        return [str(word) for word, _ in tagged], [str(kind) for _, kind in tagged]
 
     return tag, {"tagger": "textblob", "version": metadata.version("textblob")}

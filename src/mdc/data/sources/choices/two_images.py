@@ -1,7 +1,7 @@
-"""Items of two images and two captions (Winoground's form) as samples of a choice set: one for each image, one after the other.
+"""Items of two images and two captions (Winoground's form) as samples of a choice set: one sample per image, adjacent.
 
-Both have both captions, each its own first, and the item's name as their ``group``. The index says ``paired``: an item's
-samples share masks and other images when they are scored, so that a caption's scores with both images can be compared.
+Both have both captions, their own first, and the item's name as their ``group``. The index says ``paired``: an item's samples
+are scored with the same masks and mismatched images, so that a caption's scores with both images can be compared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from mdc.data.formats.samples import ChoiceSample, Encoded
 
-#: what the index of such a set says
+#: for the index of such a set
 FACTS = {"paired": True}
 
 
@@ -23,7 +23,7 @@ def two_samples(
     shown: str,
     truths: Sequence[dict[str, Any] | None] = (None, None),
 ) -> Iterator[ChoiceSample]:
-    """The two samples of the item ``name``, the set's ``number``-th. ``shown``: what its images are called, 0 or 1 behind it."""
+    """The two samples of the item ``name``, the set's ``number``-th. ``shown``: its images' name, before -0 and -1."""
     for place, (image, options) in enumerate(zip(images, (captions, captions[::-1]), strict=True)):
         yield ChoiceSample(
             f"{number:08d}-{place}",

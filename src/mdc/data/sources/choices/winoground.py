@@ -1,7 +1,7 @@
-"""Winoground (Thrush et al., 2022) as its repository on the Hugging Face hub holds it: parquet files, a row an item.
+"""Winoground (Thrush et al., 2022) from its repository on the Hugging Face hub: parquet files, one row per item.
 
 Columns: ``id``, ``image_0``, ``image_1`` (structs with bytes), ``caption_0``, ``caption_1``, and tags, which are not read. An
-item of which an image is missing or cannot be read is left out and counted.
+item with a missing or unreadable image is left out and counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FILES = "test-*.parquet"
 
 
 class Winoground(Choices):
-    """The items of all files, in their order; an item is named by its ``id``."""
+    """The items of all files in their order, named by ``id``."""
 
     facts = FACTS
 
@@ -35,7 +35,7 @@ class Winoground(Choices):
         if not self._files:
             raise UserError(f"{root}: no file {_FILES} lies there or below; is it the published dataset?")
 
-    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+    def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         number = 0
         for path in self._files:
             with open_parquet(path) as file:

@@ -1,4 +1,4 @@
-"""A folder of images, each with its captions in a text file beside it: 0001.jpg and 0001.txt, a caption a line."""
+"""A folder of images, each with its captions in a text file beside it: 0001.jpg and 0001.txt, one caption per line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from mdc.data.formats.captions import decoded_text
 from mdc.data.formats.folders import files_below, is_image_name, needed
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, held_out, read_file
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import CaptionedImages
@@ -31,7 +31,7 @@ class CaptionFiles(CaptionedImages):
         named = {name: words.of(name.partition("/")[0]) if "/" in name else None for name in self._names}
         self._named = named if None not in named.values() and "train" in named.values() else {}
 
-    def found(self, split: str) -> Iterator[Found]:
+    def items(self, split: str) -> Iterator[SourceItem]:
         for number, name in enumerate(self._names):
             in_split = self._named.get(name) or ("val" if held_out(name, self.config["val_fraction"]) else "train")
             if in_split != split:
@@ -39,15 +39,15 @@ class CaptionFiles(CaptionedImages):
             key, path = f"{number:08d}", self._root / name
             text = next((file for ending in ENDINGS if (file := path.with_suffix(ending)).is_file()), None)
             if text is None:
-                yield Found(key, name, LeftOut("caption file is missing"))
+                yield SourceItem(key, name, LeftOut("caption file is missing"))
             else:
                 captions = [line for line in decoded_text(text.read_bytes()).splitlines() if line.strip()]
-                yield Found(key, name, partial(read_file, path), captions)
+                yield SourceItem(key, name, partial(read_file, path), captions)
 
 
 open_source = CaptionFiles  # see mdc.data.sources.source
 
 
 def images_within(root: Path) -> list[str]:
-    """The files below a folder that are named as images, sorted, without clutter."""
+    """The image files below a folder by their extension, sorted, without clutter."""
     return sorted(path.relative_to(root).as_posix() for path in files_below(root) if is_image_name(path))

@@ -1,9 +1,8 @@
-"""A folder of images and a table of captions: CSV, TSV, JSON lines or JSON, one row an image and caption.
+"""A folder of images and a table of captions: CSV, TSV, JSON lines or JSON, one row per image and caption.
 
-Several rows of one image are its several captions; the images come one by one in the order of their first row. The table
-is read once, into a temporary database of SQLite's (under TMPDIR), so that memory holds little of it. What is wrong with the
-file as such (no UTF-8, an unknown column, a broken quotation) is a UserError with its line; a row that cannot be used is left
-out and counted.
+Several rows of one image are its several captions; images are in the order of their first row. The table is read once, into a
+temporary SQLite database (under TMPDIR), so that memory holds little of it. A malformed file (no UTF-8, an unknown column, a
+broken quotation) is a UserError with its line; an unusable row is left out and counted.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdc.data.formats.folders import listed_name, needed, read_named
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, held_out, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
 from mdc.data.formats.table_rows import table_kind, table_rows
@@ -33,7 +32,7 @@ _JOINED = "rows JOIN firsts USING (name) JOIN rows AS begin ON begin.number = fi
 
 
 class _Row(NamedTuple):
-    """A row that can be used, or, without a ``name``, one that is left out: its ``key`` is the reason, ``captions`` a detail."""
+    """A usable row, or, without a ``name``, one that is left out: its ``key`` is the reason, ``captions`` a detail."""
 
     number: int
     line: int
@@ -44,7 +43,7 @@ class _Row(NamedTuple):
 
 
 class CaptionTable(CaptionedImages):
-    """The images of one split. Rows that name no image at all belong to no split and are counted with "train"."""
+    """The images of one split. Rows that name no image are counted as skipped with "train"."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -53,43 +52,43 @@ class CaptionTable(CaptionedImages):
         self._root = needed(folder).resolve()
         self._table = sqlite3.connect("")  # a temporary file
         self._table.execute(_ROWS)
-        # texts as JSON, since SQLite takes no broken surrogates
+        # texts as JSON, since SQLite refuses lone surrogates
         rows = (
             row._replace(name=row.name and json.dumps(row.name), captions=json.dumps(row.captions))
             for row in self._rows()
         )
         self._table.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", rows)
         self._table.execute(_FIRSTS)
-        wrong = self._table.execute(
+        conflicts = self._table.execute(
             f"SELECT rows.line, begin.name, rows.split, begin.line, begin.split FROM {_JOINED}"
             " WHERE rows.split != begin.split ORDER BY rows.number LIMIT 1"
         )
-        for line, name, split, first, other in wrong:
+        for line, name, split, first, first_split in conflicts:
             raise UserError(
-                f"{self._path}, line {line}: {json.loads(name)!r} is in split {split}, in line {first} in {other}"
+                f"{self._path}, line {line}: {json.loads(name)!r} is in split {split}, in line {first} in {first_split}"
             )
 
-    def found(self, split: str) -> Iterator[Found]:
+    def items(self, split: str) -> Iterator[SourceItem]:
         if split == "train":
             for line, reason, detail in self._table.execute(
                 "SELECT line, key, captions FROM rows WHERE name IS NULL ORDER BY number"
             ):
-                yield Found(f"line {line}", self._path.name, LeftOut(reason, json.loads(detail)))
+                yield SourceItem(f"line {line}", self._path.name, LeftOut(reason, json.loads(detail)))
         listed = self._table.execute(
             f"SELECT first, begin.key, begin.name, rows.captions FROM {_JOINED} WHERE rows.split = ? ORDER BY first, rows.number",
             [split],
         )
         for (_, key, coded), rows in groupby(listed, lambda row: row[:3]):
             name, captions = json.loads(coded), [text for row in rows for text in json.loads(row[3])]
-            yield Found(key, name, partial(read_named, self._root, name), captions)
+            yield SourceItem(key, name, partial(read_named, self._root, name), captions)
 
     def _rows(self) -> Iterator[_Row]:
-        """The table's rows in order; those of no split are not among them."""
+        """The table's rows in order, without those of unused splits."""
         source, path = self.config, self._path
         if (kind := source["format"] or own_kind(path)) is None:
             raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv, jsonl or json")
-        words, given = SplitWords(source["splits"]), source["caption_column"]
-        captions = given if isinstance(given, list) else [given]
+        words, column = SplitWords(source["splits"]), source["caption_column"]
+        captions = column if isinstance(column, list) else [column]
         key_column, split_column = source["key_column"], source["split_column"]
         wanted = [source["image_column"], *captions, split_column, key_column]
         rows = table_rows(path, kind, source["header"], wanted, delimiter=source.get("delimiter"))
@@ -116,11 +115,11 @@ open_source = CaptionTable  # see mdc.data.sources.source
 
 
 def own_kind(path: Path) -> str | None:
-    """The kind of table that a file's name tells, JSON among them; None: none."""
+    """The kind of table by a file's extension, with JSON; None if unknown."""
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return "json" if name.suffix.lower() == ".json" else table_kind(path)
 
 
 def image_name(name: str) -> str:
-    """An image's name as a table has it, without the caption's number that Flickr8k's writes behind it (x.jpg#0)."""
+    """An image's name in a table, without the caption number of Flickr8k's tables (x.jpg#0)."""
     return listed_name(_NUMBERED.sub(r"\1", name.strip()))

@@ -1,8 +1,8 @@
-"""CUB-200-2011 with ten captions an image: the birds (Wah et al., 2011) and their texts (Reed et al., 2016).
+"""CUB-200-2011 with ten captions per image: the birds (Wah et al., 2011) and their texts (Reed et al., 2016).
 
 Layout: CUB_200_2011/images.txt (``number class/name.jpg``), CUB_200_2011/train_test_split.txt (``number 1`` for
-training), CUB_200_2011/images/class/name.jpg, and text_c10/class/name.txt with one caption a line. Beside text_c10, from the same
-archive, trainvalclasses.txt and testclasses.txt, with a class a line.
+training), CUB_200_2011/images/class/name.jpg, and text_c10/class/name.txt with one caption per line. Beside text_c10, from the
+same archive, trainvalclasses.txt and testclasses.txt, with one class per line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Cub(Published):
     """The images of one split in the order of images.txt.
 
     "test" is the published one; "val" is the share ``val_fraction`` of the training images, by a hash of their names. With
-    ``split`` classes the 50 test classes of the captions' archive are "test", so no bird of these kinds is trained on.
+    ``split`` classes the 50 test classes of the captions' archive are "test", so none of these species is trained on.
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
@@ -36,12 +36,12 @@ class Cub(Published):
         return "CUB_200_2011/images"
 
     def _by_image(self) -> dict[str, bool]:
-        """Whether each image is one to train on, as published with the images."""
+        """{image number: whether it is a training image}, as published with the images."""
         path = self._birds / "train_test_split.txt"
-        told = _table(path, self.dataset)
-        if missing := [number for number in self._names if told.get(number) not in ("0", "1")]:
+        flags = _table(path, self.dataset)
+        if missing := [number for number in self._names if flags.get(number) not in ("0", "1")]:
             raise UserError(f"{path}: image {missing[0]} has no 0 or 1; download the file again")
-        return {number: told[number] == "1" for number in self._names}
+        return {number: flags[number] == "1" for number in self._names}
 
     def _by_class(self) -> dict[str, bool]:
         """The same by the class of each image, as published with the captions."""
@@ -53,7 +53,7 @@ class Cub(Published):
             raise UserError(
                 f"{self.root}: {both[0]} is in both trainvalclasses.txt and testclasses.txt; download the files again"
             )
-        found = {}
+        training = {}
         for number, name in self._names.items():
             kind = name.partition("/")[0]
             if kind not in train and kind not in test:
@@ -61,26 +61,26 @@ class Cub(Published):
                     f"{self.root}: the class {kind} is neither in trainvalclasses.txt nor in testclasses.txt; "
                     "download the files again"
                 )
-            found[number] = kind in train
-        return found
+            training[number] = kind in train
+        return training
 
     def listed(self, split: str) -> Iterator[tuple[str, list[str] | None]]:
         for number, name in self._names.items():
             held = "val" if held_out(name, self.config["val_fraction"]) else "train"
             if split == (held if self._training[number] else "test"):
                 text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
-                there = text is not None and text.is_file()
-                yield name, [line for _, line in published_lines(text, self.dataset)] if text and there else None
+                exists = text is not None and text.is_file()
+                yield name, [line for _, line in published_lines(text, self.dataset)] if text and exists else None
 
 
 open_source = Cub  # see mdc.data.sources.source
 
 
 def _table(path: Path, dataset: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line_number, line in published_lines(path, dataset):
         number, _, value = line.strip().partition(" ")
-        if not number.isdigit() or not value.strip() or number in found:
+        if not number.isdigit() or not value.strip() or number in values:
             raise UserError(f"{path}, line {line_number}: {line[:60]!r} is not a new number and its value")
-        found[number] = value.strip()
-    return found
+        values[number] = value.strip()
+    return values

@@ -1,8 +1,8 @@
-"""Flickr8k as its two archives unpack: Flicker8k_Dataset/, Flickr8k.token.txt and Flickr_8k.{train,dev,test}Images.txt.
+"""Flickr8k in the layout of its two archives: Flicker8k_Dataset/, Flickr8k.token.txt and Flickr_8k.{train,dev,test}Images.txt.
 
-Format (Hodosh, Young and Hockenmaier, 2013): a line of the token file is ``name.jpg#number<TAB>caption``, five an
-image; a split's file has one image name a line. The token file captions one image ("….jpg.1") that does not exist and
-some that are in no split: only the splits' images are taken.
+Format (Hodosh, Young and Hockenmaier, 2013): a line of the token file is ``name.jpg#number<TAB>caption``, five per image; a
+split's file has one image name per line. The token file also has captions of a missing image ("….jpg.1") and of images in no
+split: only the splits' images are taken.
 """
 
 from __future__ import annotations

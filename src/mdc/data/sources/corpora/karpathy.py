@@ -18,7 +18,7 @@ from mdc.data.formats.folders import dataset_folder, existing_folder
 from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
-#: annotation file and image folder of each set, as its archives unpack
+#: annotation file and image folder of each set, in the layout of its archives
 PLACES = {
     "mscoco": ("dataset_coco.json", "."),
     "flickr30k": ("dataset_flickr30k.json", "flickr30k-images"),
@@ -34,7 +34,7 @@ class _Sentence:
 
 @dataclass(slots=True)
 class KarpathyImage:
-    """An image of the file: ``number`` is its place there, ``name`` its name under the image folder."""
+    """An image of the file: ``number`` is its position there, ``name`` its path under the image folder."""
 
     filename: StrictStr
     split: StrictStr
@@ -64,7 +64,7 @@ _KEPT = frozenset(field.name for kind in (_File, KarpathyImage, _Sentence) for f
 
 
 class Karpathy(Published):
-    """The images of one split of ours in the order of the file."""
+    """The images of one of our splits in the order of the file."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
@@ -74,8 +74,8 @@ class Karpathy(Published):
         return self._folder
 
     def listed(self, split: str) -> Iterator[tuple[str, list[str]]]:
-        theirs = self.config["splits"].get(split)
-        wanted = {theirs, "restval"} if theirs == "train" and self.config["restval"] else {theirs}
+        published = self.config["splits"].get(split)
+        wanted = {published, "restval"} if published == "train" and self.config["restval"] else {published}
         return ((image.name, image.captions) for image in self._images if image.split in wanted)
 
 
@@ -83,7 +83,7 @@ open_source = Karpathy  # see mdc.data.sources.source
 
 
 def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
-    """Where image names start: ``images`` (relative to ``path``, or absolute), or the set's usual folder."""
+    """The folder of the images: ``images`` (relative to ``path``, or absolute), or the set's default."""
     folder = dataset_folder(source, data_dir)
     named = source["images"] or PLACES[source["dataset"]][1]
     return existing_folder(folder / named, source["dataset"])

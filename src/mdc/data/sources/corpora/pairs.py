@@ -1,9 +1,9 @@
-"""Pairs that were obtained from a list of URLs, or as a mirror's tars, and lie under the data set's folder.
+"""Pairs that were obtained from a list of URLs, or from a mirror, in the data set's folder.
 
-From URLs: ``<path>/shards``, read shard by shard, each in the order of its keys, for the threads that downloaded it wrote in
-the order in which strangers answered. ``pairs: N`` takes the rows with place below N: of a list downloaded in the order of
-rank, exactly the smaller subset. Held out is by URL, so that the captions of one image stay together.
-From a mirror: ``<path>/mirror``, tars or parquet files, read as they stand.
+From URLs: ``<path>/shards``, read shard by shard, each in the order of its keys, since the downloads ended in random order.
+``pairs: N`` takes the rows with place below N: since the list is downloaded by rank, this is exactly the smaller subset. val is
+held out by URL, so that the captions of one image stay together.
+From a mirror: ``<path>/mirror``, tars or parquet files, read as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.foreign_tar import TarSample, samples_by_key
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import Encoded, held_out, read_image, safe_key
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.corpora.parquet import ParquetCorpus
@@ -31,7 +31,7 @@ _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 class Pairs(InParts):
     """The pairs of the splits "train" and "val" in the order of their places; a part is a shard of the download.
 
-    UserError for data that were not obtained, or not in full, and for ``pairs`` beyond what the plan has.
+    UserError for data that were not obtained, or not completely, and for more ``pairs`` than planned.
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
@@ -41,10 +41,10 @@ class Pairs(InParts):
         if not path.is_file():
             raise UserError(f"{self._folder}: nothing was downloaded into it; obtain this dataset first")
         plan = read_json(path)
-        asked, wanted = plan["asked"]["subset"], source["pairs"]
-        there = asked["pairs"] if asked else plan["chosen"]
-        if wanted is not None and wanted > there:
-            raise UserError(f"{self._folder}: {wanted} pairs requested, its list has {there} planned")
+        subset, wanted = plan["asked"]["subset"], source["pairs"]
+        planned = subset["pairs"] if subset else plan["chosen"]
+        if wanted is not None and wanted > planned:
+            raise UserError(f"{self._folder}: {wanted} pairs requested, its list has {planned} planned")
         self._most: int = plan["chosen"] if wanted is None else wanted
         self._firsts = list(accumulate((part["rows"] for part in plan["parts"]), initial=0))
 
@@ -56,8 +56,7 @@ class Pairs(InParts):
         return self._firsts[part + 1] > self._most
 
     def seal(self, part: int) -> Any:
-        """The account of the part: what was found in its files, and how large and old they are. A copy with other times than
-        the account tells is hashed."""
+        """The part's account: the hash of its rows, and its files' sizes and times. A shard with other times is hashed."""
         shard = self._shard(part)
         path = self._folder / "accounts" / f"{part:05d}.json"
         try:
@@ -72,7 +71,7 @@ class Pairs(InParts):
                 f"{shard}: incomplete, or changed since its download; rerun the download, good shards will be kept"
             ) from None
 
-    def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
+    def items_in(self, part: int, splits: Collection[str]) -> Iterator[SourceItem]:
         self.seal(part)
         share, field = self.config["val_fraction"], self.config["caption_field"]
         shard = self._shard(part)
@@ -84,13 +83,13 @@ class Pairs(InParts):
             if split in splits:
                 image, place = (sample.read("jpg"), sample.files["jpg"]) if "jpg" in sample.files else (None, None)
                 read = partial(_downloaded, image)
-                yield Found(safe_key(sample.key), shard.name, read, captions_of(sample, field), split, place=place)
+                yield SourceItem(safe_key(sample.key), shard.name, read, captions_of(sample, field), split, place=place)
 
     def tar(self, part: int) -> Path:
         return self._shard(part)
 
     def tar_sha256(self, part: int) -> str:
-        """As the download's account tells it: the files are those of the account, as ``seal`` found."""
+        """From the download's account, which ``seal`` has checked."""
         account = read_json(self._folder / "accounts" / f"{part:05d}.json")
         return str(account["tar"]) if "tar" in account else super().tar_sha256(part)
 
@@ -120,7 +119,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
 
 
 def _downloaded(image: bytes | None, image_size: int | None) -> Encoded:
-    """As ``read_image``, without decoding what the download decoded and wrote as one whole JPEG."""
+    """As ``read_image``, but a complete JPEG is not decoded: the download did that."""
     if image_size is None and image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
         return image, "jpg"
     return read_image(image, image_size)

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.rank import rank_hash
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import held_out
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.parquet import ALL, keys_of_file, parquet_files, rows_of_file, split_counts, split_files
@@ -21,21 +21,21 @@ from mdc.plan.records import UserError
 
 
 class ParquetCorpus(InParts):
-    """The rows of each split in the order of the files; a part is a file, of whichever splits it has rows.
+    """The rows of each split in the order of the files; a part is a file, which may have rows of several splits.
 
-    With ``pairs``, a random subset of the train split; with ``resplit``, the rows of all files, resplit into splits anew; with
+    With ``pairs``, a random subset of the train split; with ``resplit``, the rows of all files are split anew; with
     ``val_fraction``, val is drawn from train.
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._share, self._deal = source.get("val_fraction"), source.get("resplit")
-        if self._deal is None:
+        self._val_fraction, self._resplit = source.get("val_fraction"), source.get("resplit")
+        if self._resplit is None:
             split_counts(source, data_dir)
         self._files = parquet_files(source, data_dir)
-        splits = [] if self._deal else {"train", "val", *source["splits"]}
+        splits = [] if self._resplit else {"train", "val", *source["splits"]}
         self._splits = {split: frozenset(split_files(source, split, data_dir)) for split in splits}
-        if self._share:
+        if self._val_fraction:
             if self._splits["val"]:
                 raise UserError(
                     f"{min(self._splits['val'])}: named after a split, but val_fraction holds rows out; move it, or leave "
@@ -48,34 +48,34 @@ class ParquetCorpus(InParts):
         return len(self._files)
 
     def seal(self, part: int) -> Any:
-        """The file, and what of the others decides its samples: how many rows they have, or, of a subset, all of them."""
-        # both are read here, once, before processes begin that need them
+        """The file's size and time, the number of rows before it, and, for a subset, all files' sizes and times."""
+        # computed here once, before processes are forked
         counted = self._firsts[part] if self.config["key_column"] is None else None
         drawn = [self.config["pairs"], *map(size_and_time, self._files)] if self._subset else None
         return [size_and_time(self._files[part]), counted, drawn]
 
-    def found(self, split: str) -> Iterator[Found]:
+    def items(self, split: str) -> Iterator[SourceItem]:
         numbers: Counter[str] = Counter()
         for path in self._files:
-            yield from self._found(path, [split], numbers)
+            yield from self._items(path, [split], numbers)
 
-    def found_in(self, part: int, splits: Collection[str]) -> Iterator[Found]:
+    def items_in(self, part: int, splits: Collection[str]) -> Iterator[SourceItem]:
         firsts = self._firsts[part] if self.config["key_column"] is None else {}
-        return self._found(self._files[part], sorted(splits), Counter(firsts))
+        return self._items(self._files[part], sorted(splits), Counter(firsts))
 
-    def _found(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[Found]:
-        # a file of another split is not read through
+    def _items(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[SourceItem]:
+        # a file of another split is not read
         here = [split for split in splits if path in self._splits.get(split, ())]
-        chosen = {split: which for split in here if (which := self._chosen(split)) is not None}
-        if self._deal:
+        chosen = {split: choose for split in here if (choose := self._chosen(split)) is not None}
+        if self._resplit:
             (split,) = splits
-            here, chosen = [ALL], {ALL: self._dealt[split].__contains__}
+            here, chosen = [ALL], {ALL: self._new_splits[split].__contains__}
         if here:
             yield from rows_of_file(path, self.config, here, numbers, captions=True, chosen=chosen)
 
     def _chosen(self, split: str) -> Callable[[str], bool] | None:
-        """Which keys of a split are taken; None: all."""
-        if share := self._share:
+        """Whether a key of a split is taken; None: all."""
+        if share := self._val_fraction:
             return lambda key: held_out(key, share) == (split == "val")
         if split != "train" or self._subset is None:
             return None
@@ -84,14 +84,14 @@ class ParquetCorpus(InParts):
 
     @cached_property
     def _firsts(self) -> list[dict[str, int]]:
-        """Of each file, how many rows of each split the files before it have; images unseen."""
+        """For each file, how many rows of each split precede it; images are not read."""
         counted: Counter[str] = Counter()
-        found = []
+        firsts = []
         for path in self._files:
-            found.append(dict(counted))
+            firsts.append(dict(counted))
             if here := [split for split, files in self._splits.items() if path in files]:
                 deque(keys_of_file(path, self.config, here, counted), maxlen=0)
-        return found
+        return firsts
 
     def _keys(self, split: str) -> Iterator[str]:
         numbers: Counter[str] = Counter()
@@ -100,18 +100,18 @@ class ParquetCorpus(InParts):
                 yield from keys_of_file(path, self.config, [split], numbers)
 
     @cached_property
-    def _dealt(self) -> dict[str, frozenset[str]]:
-        where, how, pairs = self.config["path"], self.config["resplit"], self.config["pairs"]
-        found = resplit(self._keys(ALL), how["seed"], how["test"], how["val"], where)
+    def _new_splits(self) -> dict[str, frozenset[str]]:
+        settings, pairs = self.config["resplit"], self.config["pairs"]
+        splits = resplit(self._keys(ALL), settings["seed"], settings["test"], settings["val"], self.config["path"])
         if pairs is not None:
-            self._enough(pairs, len(found["train"]))
-            found["train"] = frozenset(_ranked(found["train"], 0)[:pairs])
-        return found
+            self._enough(pairs, len(splits["train"]))
+            splits["train"] = frozenset(_ranked(splits["train"], 0)[:pairs])
+        return splits
 
     @cached_property
     def _subset(self) -> tuple[int, frozenset[str] | None] | None:
-        """The hash of the last of the ``pairs`` keys with the least (hash, key), and which of those that have it are taken, None:
-        all. Keys are read, images unseen, and 8 bytes of each are kept; texts are only of keys that share the last hash."""
+        """The largest hash among the ``pairs`` keys with the lowest (hash, key), and which of the keys with this hash are taken,
+        None: all. Images are not read; memory: 8 bytes per key."""
         if (pairs := self.config["pairs"]) is None:
             return None
         ranks = np.frombuffer(array("Q", (rank_hash(0, key) for key in self._keys("train"))), dtype=np.uint64)
@@ -123,9 +123,9 @@ class ParquetCorpus(InParts):
             return last, None
         return last, frozenset(sorted(k for k in self._keys("train") if rank_hash(0, k) == last)[: pairs - below])
 
-    def _enough(self, pairs: int, there: int) -> None:
-        if pairs > there:
-            raise UserError(f"{self.config['path']}: {pairs} pairs requested, its train split has {there}")
+    def _enough(self, pairs: int, available: int) -> None:
+        if pairs > available:
+            raise UserError(f"{self.config['path']}: {pairs} pairs requested, its train split has {available}")
 
 
 open_source = ParquetCorpus  # see mdc.data.sources.source
@@ -134,8 +134,8 @@ open_source = ParquetCorpus  # see mdc.data.sources.source
 def resplit(keys: Iterable[str], seed: int, test: int, val: int, where: str) -> dict[str, frozenset[str]]:
     """The keys of "test", "val" and "train": the ``test`` keys of the lowest (hash, key), the ``val`` next ones, all others.
 
-    Rows that share a key go to one split together, and the order of ``keys`` does not matter. UserError, which begins with
-    ``where``, if none would be left to train on.
+    Rows with the same key are in the same split, and the order of ``keys`` does not matter. UserError, which begins with
+    ``where``, if none would be left for training.
     """
     ordered = _ranked(set(keys), seed)
     if test + val >= len(ordered):
@@ -143,8 +143,8 @@ def resplit(keys: Iterable[str], seed: int, test: int, val: int, where: str) -> 
             f"{where}: resplit asks for {test} images to test on and {val} held out, which leaves none of "
             f"{len(ordered)} to train on"
         )
-    found = {"test": ordered[:test], "val": ordered[test : test + val], "train": ordered[test + val :]}
-    return {split: frozenset(of_split) for split, of_split in found.items()}
+    parts = {"test": ordered[:test], "val": ordered[test : test + val], "train": ordered[test + val :]}
+    return {split: frozenset(of_split) for split, of_split in parts.items()}
 
 
 def _ranked(keys: Iterable[str], seed: int) -> list[str]:

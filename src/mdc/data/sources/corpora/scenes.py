@@ -1,7 +1,7 @@
 """The built-in world as a corpus: rendered scenes of coloured shapes with a caption whose truth is known.
 
-Every sample follows from (style, split, seed, index) alone, to the byte, so it does not matter who makes it or in which
-order. The splits are disjoint from each other and from the probes' by construction (see :mod:`mdc.data.scenes.drawing`).
+Every sample depends only on (style, split, seed, index), to the byte. The splits are disjoint from each other and from the
+probes' by construction (see :mod:`mdc.data.scenes.drawing`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from mdc.data.sources.source import Source
 
 
 class ScenesCorpus(Source[RawSample]):
-    """As many captioned scenes a split as the source's key of that name says.
+    """Captioned scenes; the source's key with a split's name is its number of scenes.
 
-    The same seed shows the same pictures in all styles, as the paper's corpora would if one were a recaptioned copy.
-    ``truth`` is `Scene.to_json` and ``errors``: the caption's deliberate false claims as `check_caption` words them.
+    The same seed gives the same images in all styles, as for a recaptioned corpus. ``truth`` is `Scene.to_json` and ``errors``:
+    the caption's deliberate false claims in the words of `check_caption`.
     """
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:

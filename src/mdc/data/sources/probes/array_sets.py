@@ -1,8 +1,8 @@
-"""CIFAR-10, CIFAR-100 and STL-10: labelled images that are published as arrays, made into lossless PNG.
+"""CIFAR-10, CIFAR-100 and STL-10: labelled images published as arrays, converted to lossless PNG.
 
 Formats: CIFAR's "python version" (Krizhevsky, 2009), which torchvision reads; STL-10's binary version (Coates et al.,
-2011), images as (3, width, height) uint8 and labels from 1. STL-10 is read here, because torchvision's reader wants the
-2.6 GB of unlabelled images too, and reads all at once.
+2011), images as (3, width, height) uint8 and labels from 1. STL-10 is read here, because torchvision's reader needs the
+2.6 GB of unlabelled images too, and reads everything at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Cifar(Source[RawSample]):
             yield RawSample(f"{number:08d}", png(pixels), "png", label=label)
 
     def _read(self, split: str) -> Any:
-        """torchvision's object, after a look at the MD5 of every file that it unpickles."""
+        """torchvision's data set, after the MD5 of every file that it unpickles was checked."""
         from torchvision.datasets import cifar
 
         name = self.config["dataset"]
@@ -87,6 +87,6 @@ class Stl10(Source[RawSample]):
                         f"{path}: label {label} is outside the {len(self.classes)} classes; download the file again"
                     )
                 planes = np.frombuffer(file.read(size), dtype=np.uint8).reshape(3, _STL_SIDE, _STL_SIDE)
-                # the file goes down the columns
+                # the file is in column-major order
                 pixels = np.ascontiguousarray(planes.transpose(2, 1, 0))
                 yield RawSample(f"{number:08d}", png(pixels), "png", label=label)

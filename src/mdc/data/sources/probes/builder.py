@@ -1,4 +1,4 @@
-"""The paper's probes, read as CLIP-benchmark's dataset builder reads them, from the user's own copy.
+"""The paper's probes, read like CLIP-benchmark's dataset builder does, from the user's own copy.
 
 Splits and labels are those of CLIP-benchmark's linear probe (``--train_split train``, Pets ``trainval``; ``test``):
 
@@ -11,13 +11,12 @@ Splits and labels are those of CLIP-benchmark's linear probe (``--train_split tr
     voc2007      train (2,501) / test (4,952), multi-label: each of the 20       ``voc2007_multilabel``
                  classes with an object in the image, "difficult" ones included
 
-CLIP-benchmark's own linear probe of VOC2007 is of another set, ``voc2007``: every object cropped to its box, one class each,
-top-1. Its probe cannot read labels of several classes.
+CLIP-benchmark's own linear probe of VOC2007 uses another set, ``voc2007``: every object cropped to its box, one class each,
+top-1. Its probe does not support multi-label sets.
 
-Nothing is downloaded. Images that are files keep their bytes; those in arrays become lossless PNG. Four sets do not go
-through the builder itself, with equal results: the CIFARs and STL-10 (:mod:`mdc.data.sources.probes.array_sets`) and ImageNet (a
-list of 1.3 million paths). Flowers102's two MATLAB files are read only if they have the published MD5, which
-torchvision checks: SciPy's reader can crash on others.
+Nothing is downloaded. Image files keep their bytes; images in arrays become lossless PNG. Four sets are read without the
+builder, with equal results: the CIFARs and STL-10 (:mod:`mdc.data.sources.probes.array_sets`) and ImageNet (a list of 1.3
+million paths). torchvision reads Flowers102's two MATLAB files only with the published MD5: SciPy's reader can crash on others.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.folders import dataset_folder, existing_folder, read_named
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import RawSample
 from mdc.data.sources.cleaned import LabelledImages
 from mdc.data.sources.probes.array_sets import Cifar, Stl10
@@ -36,7 +35,7 @@ from mdc.data.sources.probes.class_folder import ClassFolder
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError, read_json
 
-#: CLIP-benchmark's name of a set, the folder that its builder looks for, and the builder's splits
+#: CLIP-benchmark's name of a set, its folder there, and the builder's splits
 _BUILT = {
     "food101": ("food101", "food-101", {"train": "train", "test": "test"}),
     "pets": ("pets", "oxford-iiit-pet", {"train": "trainval", "test": "test"}),
@@ -68,16 +67,18 @@ class Built(LabelledImages):
         self._name: str = source["dataset"]
         self._root = dataset_folder(source, data_dir).resolve()
         self._sets = {split: _build(self._name, self._root, split) for split in ("train", "test")}
-        found = {split: [str(name) for name in theirs.classes] for split, theirs in self._sets.items()}
-        if found["train"] != found["test"]:
+        classes = {split: [str(name) for name in dataset.classes] for split, dataset in self._sets.items()}
+        if classes["train"] != classes["test"]:
             raise UserError(f"{self._root}: the classes of {self._name} differ between train and test")
-        self.classes = found["train"]
+        self.classes = classes["train"]
         self.task = "multi" if self._name == "voc2007" else "single"
 
-    def found(self, split: str) -> Iterator[Found]:
+    def items(self, split: str) -> Iterator[SourceItem]:
         for number, (path, label) in enumerate(self._files(split)):
             name = path.relative_to(self._root) if path.is_relative_to(self._root) else path
-            yield Found(f"{number:08d}", name.as_posix(), partial(read_named, self._root, name.as_posix()), label=label)
+            yield SourceItem(
+                f"{number:08d}", name.as_posix(), partial(read_named, self._root, name.as_posix()), label=label
+            )
 
     def _files(self, split: str) -> Iterator[tuple[Path, Any]]:
         """(file, label or labels) of each image."""
@@ -86,7 +87,7 @@ class Built(LabelledImages):
             case "voc2007":
                 for name, labels in zip(dataset.paths, dataset.labels.int().tolist(), strict=True):
                     yield Path(dataset.path_images) / f"{name}.jpg", tuple(labels)
-            case "pets":  # the one builder that takes no loader
+            case "pets":  # the only builder without a loader argument
                 yield from ((Path(path), int(n)) for path, n in zip(dataset._images, dataset._labels, strict=True))
             case _:
                 yield from ((path, int(label)) for path, label in (dataset[number] for number in range(len(dataset))))
@@ -95,29 +96,29 @@ class Built(LabelledImages):
 def _build(name: str, root: Path, split: str) -> Any:
     from clip_benchmark.datasets.builder import build_dataset
 
-    theirs, folder, splits = _BUILT[name]
+    benchmark_name, folder, splits = _BUILT[name]
     existing_folder(root / folder, name)
-    # their loader opens an image; ours hands on where it lies
+    # the default loader opens an image; this one keeps its path
     loader = {"loader": Path} if name in ("food101", "flowers102") else {}
     try:
-        return build_dataset(theirs, root=str(root), split=splits[split], download=False, **loader)
-    except Exception as error:  # what the builders and their parsers raise on missing and broken files is of many kinds
-        said = str(error).replace(" You can use download=True to download it", "") or type(error).__name__
+        return build_dataset(benchmark_name, root=str(root), split=splits[split], download=False, **loader)
+    except Exception as error:  # the builders and their parsers raise many kinds of errors
+        reason = str(error).replace(" You can use download=True to download it", "") or type(error).__name__
         raise UserError(
-            f"{root / folder}: the {split} split of {name} cannot be read ({said[:200]}); unpack its archives "
+            f"{root / folder}: the {split} split of {name} cannot be read ({reason[:200]}); unpack its archives "
             f"again, see data.datasets.{name} of the scale"
         ) from None
 
 
 class ImageNet(ClassFolder):
-    """Folders by WordNet number, with CLIP-benchmark's names; a part of ImageNet-1k (ImageNet-100, say) has fewer."""
+    """Folders by WordNet number, with CLIP-benchmark's names; a subset of ImageNet-1k (such as ImageNet-100) has fewer."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         from clip_benchmark.datasets import builder
 
         root = dataset_folder(source, data_dir)
-        for theirs in _IMAGENET_SPLITS.values():
-            existing_folder(root / theirs, "imagenet1k")
+        for folder in _IMAGENET_SPLITS.values():
+            existing_folder(root / folder, "imagenet1k")
         super().__init__(source, data_dir, _IMAGENET_SPLITS)
         names = read_json(Path(builder.__file__).with_name("en_classnames.json"))["imagenet1k"]
         named = dict(zip(builder.all_imagenet_wordnet_ids, names, strict=True))

@@ -1,4 +1,4 @@
-"""A multi-label probe from captioned images: which of the ``count`` commonest nouns do an image's captions name?"""
+"""A multi-label probe from captioned images: which of the ``count`` most frequent nouns occur in an image's captions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.split_words import listed
 from mdc.data.sources.cleaned import LabelledImages
 from mdc.data.sources.parquet import captions_of_file, parquet_files, rows, split_counts
@@ -15,7 +15,7 @@ from mdc.plan.records import UserError
 
 
 class CaptionNouns(LabelledImages):
-    """Images of one split with a zero or one for each noun; the nouns are counted in the split ``vocabulary`` alone."""
+    """Images of one split with a zero or one for each noun; the nouns are counted only in the split ``vocabulary``."""
 
     task = "multi"
 
@@ -30,7 +30,7 @@ class CaptionNouns(LabelledImages):
             raise UserError(f"{source['path']}: no nouns found in the captions of split {', '.join(wanted)}")
         self.classes = list(self._nouns)
 
-    def found(self, split: str) -> Iterator[Found]:
+    def items(self, split: str) -> Iterator[SourceItem]:
         for row in rows(self.config, split, self.data_dir, captions=True):
             yield row._replace(label=tuple(nouns.presence(row.captions, self._nouns)))
 

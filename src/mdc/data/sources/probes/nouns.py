@@ -1,10 +1,8 @@
-"""The commonest nouns of a set of captions, found by a rule instead of a trained tagger (none can be had offline).
+"""The most frequent nouns of a set of captions, by a rule instead of a trained tagger (none is available offline).
 
-English captions are plain enough for two distributional signs of a noun: it stands behind a determiner, perhaps with
-an adjective between, and it ends its noun phrase, so that a function word, an -ing form or punctuation comes next. An
-adjective shows the first sign without the second, a verb neither. The rule is counted over all occurrences of a form,
-so one odd sentence decides nothing; the list that it finds is written into the probe's index.json, where a reader can
-judge it.
+Two distributional signs identify a noun in English captions: it follows a determiner, perhaps with an adjective between, and it
+ends its noun phrase, so that a function word, an -ing form or punctuation follows. An adjective shows only the first sign, a
+verb neither. Both are counted over all occurrences of a form. The resulting list is in the probe's index.json.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _FUNCTION_WORDS = _set(
     "together toward towards under underneath until up upon when where which while whilst who with within without a "
     "an has have wears sits sit stands stand runs run walks walk plays play jumps jump looks look holds hold"
 )
-# Nouns by the rule that name no thing one could see in an image, and forms that are adjectives as often.
+# Nouns by the rule that name nothing visible in an image, and forms that are adjectives as often.
 _NOT_VISIBLE = _set(
     "background front foreground top bottom side back middle edge end center rest distance other others one ones "
     "group couple pair number lot bunch type kind piece part area place way something someone somebody picture photo "
@@ -55,9 +53,9 @@ _IRREGULAR = {
     "policemen": "policeman",
 }
 _LEAST_OCCURRENCES = 5
-_AFTER_DETERMINER = 0.4  # least share of a noun's occurrences behind a determiner or an adjective
+_AFTER_DETERMINER = 0.4  # least share of a noun's occurrences after a determiner or an adjective
 _ENDS_PHRASE = 0.5  # least share of a noun's occurrences that end their phrase
-_ADJECTIVE_ENDS = 0.4  # a form behind determiners that ends its phrase more rarely than this is an adjective
+_ADJECTIVE_ENDS = 0.4  # a form after determiners that ends its phrase more rarely is an adjective
 
 
 def words(caption: str) -> list[str]:
@@ -66,20 +64,20 @@ def words(caption: str) -> list[str]:
 
 
 def noun_forms(captions: Iterable[str]) -> set[str]:
-    """Surface forms (plurals apart) that behave as nouns in these captions, without those that name nothing visible."""
+    """Surface forms (singular and plural are separate) that behave as nouns in these captions and name something visible."""
     sentences = [words(caption) for caption in captions]
     total: Counter[str] = Counter()
     ends: Counter[str] = Counter()
-    behind: Counter[str] = Counter()
+    after_determiner: Counter[str] = Counter()
     for sentence in sentences:
         for before, word, after in _neighbours(sentence):
             total[word] += 1
             ends[word] += after in _FUNCTION_WORDS or not after.isalpha() or after.endswith("ing")
-            behind[word] += before in _DETERMINERS
+            after_determiner[word] += before in _DETERMINERS
     adjectives = {
         word
         for word, count in total.items()
-        if behind[word] >= _AFTER_DETERMINER * count and ends[word] < _ADJECTIVE_ENDS * count
+        if after_determiner[word] >= _AFTER_DETERMINER * count and ends[word] < _ADJECTIVE_ENDS * count
     }
     described: Counter[str] = Counter()
     for sentence in sentences:
@@ -119,8 +117,8 @@ def singular(form: str, forms: set[str]) -> str:
 def commonest_nouns(caption_lists: Sequence[Sequence[str]], count: int) -> dict[str, tuple[str, ...]]:
     """The ``count`` nouns that occur with the most images, each with its surface forms.
 
-    ``caption_lists``: the captions of each image. An image counts once for a noun, however many of its captions have
-    it; ties go in alphabetical order. The result is ordered by falling frequency.
+    ``caption_lists``: the captions of each image. An image counts once for a noun. The result is ordered by falling frequency,
+    ties alphabetically.
     """
     forms = noun_forms(caption for captions in caption_lists for caption in captions)
     forms |= {form for form, base in _IRREGULAR.items() if base in forms}

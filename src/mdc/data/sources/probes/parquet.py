@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.parquet_file import is_text, open_parquet, readable
-from mdc.data.formats.reading import Found
+from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut
 from mdc.data.sources.cleaned import LabelledImages
 from mdc.data.sources.parquet import need_columns, rows, split_counts, split_files
@@ -27,7 +27,7 @@ class ParquetProbe(LabelledImages):
         split_counts(source, data_dir)
         self.classes, self._labels = _class_table(source, data_dir)
 
-    def found(self, split: str) -> Iterator[Found]:
+    def items(self, split: str) -> Iterator[SourceItem]:
         for row in rows(self.config, split, self.data_dir, label_column=self.config["label_column"]):
             if row.label is None:
                 yield row._replace(read=LeftOut("no label"))
@@ -42,7 +42,7 @@ open_source = ParquetProbe  # see mdc.data.sources.source
 
 
 def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:
-    """Class names, and the number of each label value; over all rows, so that every split counts alike.
+    """Class names, and the number of each label value; over all rows, so that it is the same for every split.
 
     Integer labels are their own number; their names come from ``class_name_column``, from Hugging Face's schema
     metadata, or are the numbers. Text labels are numbered alphabetically.
@@ -50,7 +50,7 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
     column, name_column = source["label_column"], source["class_name_column"]
     names_of: dict[Any, set[str]] = {}
     listed: list[str] = []
-    # only the splits that are probed: a hub's unlabelled test split holds -1
+    # only the probed splits: an unlabelled test split on the hub has -1
     files = {path: None for split in ("train", "test") for path in split_files(source, split, data_dir)}
     for path in files:
         with open_parquet(path) as file:
@@ -58,7 +58,7 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
             need_columns(path, schema.names, column, name_column)
             _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
-            for row in _different(path, file, [column] if name_column is None else [column, name_column]):
+            for row in _distinct(path, file, [column] if name_column is None else [column, name_column]):
                 names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
     values = [value for value in names_of if value is not None]
     if len({type(value) for value in values}) > 1:
@@ -79,8 +79,8 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
     return names, {number: number for number in range(len(names))}
 
 
-def _different(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """What occurs in the columns, once in each batch of rows."""
+def _distinct(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """The distinct rows of the columns in each batch."""
     import pyarrow
 
     with readable(path, "the labels cannot be read"):

@@ -1,6 +1,6 @@
 """The built-in world as a labelled set: rendered scenes and a question with one right answer each.
 
-Every sample follows from (task, split, seed, index) alone, to the byte (see :mod:`mdc.data.sources.corpora.scenes`).
+Every sample depends only on (task, split, seed, index), to the byte (see :mod:`mdc.data.sources.corpora.scenes`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdc.data.sources.source import Source
 
 
 class ScenesProbe(Source[RawSample]):
-    """As many labelled scenes a split as the source's key of that name says, labels in turn."""
+    """Labelled scenes, labels in turn; the source's key with a split's name is its number of scenes."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -32,7 +32,7 @@ class ScenesProbe(Source[RawSample]):
             yield RawSample(f"{split}-{index:07d}", png, "png", truth=scene.to_json(), label=label)
 
     def shortcuts(self) -> list[Shortcut]:
-        """See :class:`Source`: by this set's own scenes."""
+        """See :class:`Source`."""
         source = self.config
         return probe_shortcuts(source["task"], source["seed"], source["train"], source["test"])
 

@@ -1,8 +1,8 @@
-"""Captions without images: a list as its publisher distributes it, for looking at before any image is fetched.
+"""Captions without images: a list as its publisher distributes it, for statistics before any image is fetched.
 
-``caption_list`` is a source with a ``path`` (a file, or a data set's folder: then all its files of one format in
-``list/``, or beside one another; ``file`` names one of them) and a ``format``: tsv, csv, jsonl, parquet, or coco_json
-(COCO's own captions file, plain or gzipped). A bad row is counted by its reason; a bad file is a UserError.
+``caption_list`` is a source with a ``path`` (a file; or a data set's folder: then all its files of one format in ``list/``, or
+in the folder itself; ``file`` names one of them) and a ``format``: tsv, csv, jsonl, parquet, or coco_json (COCO's captions
+file, plain or gzipped). A bad row is counted by its reason; a bad file is a UserError.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": 
 
 
 class CaptionList(Source[list[str]]):
-    """The captions of each row (of coco_json: of each image), as the files hold them, in a fixed order.
+    """The unchanged captions of each row (of coco_json: of each image), in a fixed order.
 
-    Where ``split_column`` is given, only those of rows that hold ``split`` there. ``skipped`` takes account of rows
-    that cannot be read; a row without a caption is an empty list.
+    With ``split_column``, only of the rows with the value ``split``. ``skipped`` counts unreadable rows; a row without a caption
+    is an empty list.
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
@@ -58,14 +58,14 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
     if needed(path, "file or folder").is_dir():
         folder = path / "list" if (path / "list").is_dir() else path
         wanted = source["format"]
-        found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
-        found = [(file, kind) for file, kind in found if wanted in (None, kind)]
-        if not found:
+        files = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
+        files = [(file, kind) for file, kind in files if wanted in (None, kind)]
+        if not files:
             raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(_FORMATS)}")
-        if len({kind for _, kind in found}) > 1:
-            names = ", ".join(file.name for file, _ in found)[:200]
+        if len({kind for _, kind in files}) > 1:
+            names = ", ".join(file.name for file, _ in files)[:200]
             raise UserError(f"{folder}: contains lists of several formats ({names}); set source.format or source.file")
-        return found
+        return files
     kind = source["format"] or _format_of(path)
     if kind is None:
         raise UserError(
@@ -75,7 +75,7 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
 
 
 def _format_of(path: Path) -> str | None:
-    """The format that a file's name tells, or None."""
+    """The format by a file's extension, or None."""
     name = path.name.lower()
     return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
 
