@@ -1,4 +1,4 @@
-"""What the loader hands out: a batch of images with captions, and one of images with labels."""
+"""The loader's batches: images with captions, and images with labels."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class _Batch:
 
 @dataclass(frozen=True)
 class CaptionBatch(_Batch):
-    """Images, a caption each, and the draws that an objective makes its noise of; of training and of validation.
+    """Images with one caption each, and the random numbers for an objective's noise; of training and of validation.
 
-    B samples, T ≥ the longest sequence, a multiple of 8 or the context length:
+    B samples; T ≥ the longest sequence is a multiple of 8, or the context length:
 
     ============ ================= ==================================================================
     images       uint8 (B,3,S,S)   cropped and resized; or float16 (B,M,E), a frozen encoder's tokens
     keys         list of str       the samples' names
-    tokens       int64 (B,T)       [SOT, pieces…, EOT], then EOT as padding: use ``lengths``
-    lengths      int64 (B,)        ids from SOT to EOT
+    tokens       int64 (B,T)       [SOT, tokens…, EOT], then EOT as padding: use ``lengths``
+    lengths      int64 (B,)        number of tokens with SOT and EOT
     jitter       float32 (B,)      in [0, 1): the place within t's stratum
-    uniforms     float32 (B,T)     in [0, 1): a number a token, the same whatever T is
+    uniforms     float32 (B,T)     in [0, 1): one number per token, independent of T
     place        int64 (B,)        position in the global batch
     caption_hash int64 (B,)        equal for equal tokens, for masking duplicates
-    replacement  float32 (B,T)     in [0, 1): which class a token that is replaced becomes; or None
-    condition    float32 (B,1+M)   in [0, 1): what is lost of the image, in all and of each of M tokens; or None
+    replacement  float32 (B,T)     in [0, 1): the class of a replaced token; or None
+    condition    float32 (B,1+M)   in [0, 1): dropout of the whole image, and of each of M tokens; or None
     ============ ================= ==================================================================
 
-    The last two are of methods that replace tokens, or read a part of an image, and of streams of their own.
+    The last two are for methods that replace tokens, or drop parts of the image, and have their own random streams.
     """
 
     tokens: Tensor
@@ -66,7 +66,7 @@ class CaptionBatch(_Batch):
 class LabelledBatch(_Batch):
     """Images of a labelled set: ``images`` uint8 (B,3,S,S), ``keys``, and ``labels``.
 
-    Labels are int64 (B,), a class each, or float32 (B, K), a 0 or 1 for each of K labels.
+    Labels are int64 (B,), one class each, or float32 (B, K), a 0 or 1 for each of K classes.
     """
 
     labels: Tensor

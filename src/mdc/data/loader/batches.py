@@ -1,8 +1,8 @@
 """Batches as a pure function of (seed, step): the same bytes with any number of workers, on any rank, after any resume.
 
-An epoch is a permutation of the samples (of all alike, or shard by shard: see blocks.py); step s of an epoch takes its s-th run
-of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-th on. Everything random about a sample comes from
-one Philox stream named by (seed, epoch, sample).
+An epoch is a permutation of the samples (of all samples, or shard by shard: see blocks.py). Step s of an epoch takes its s-th run
+of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-th on. All random numbers of a sample come from one
+Philox stream, keyed by (seed, epoch, sample).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mdc.plan.records import UserError
 
 _Read = tuple[str, dict[str, Any]]  # a sample's key and record
 _AT_ONCE = 32  # samples that are read before the first of them is decoded
-_TEXT_CACHE = 1 << 16  # captions whose ids may be kept: tokenising costs as much as decoding a small image
+_TEXT_CACHE = 1 << 16  # captions whose ids are cached: tokenising takes as long as decoding a small image
 
 
 class CaptionBatches:
@@ -38,16 +38,15 @@ class CaptionBatches:
 
     ``batch_size`` is the global batch; ``world`` must divide it. An epoch has ``steps_per_epoch`` = ⌊N / batch_size⌋
     steps and drops the rest of its permutation (OpenCLIP's ``drop_last``). ``workers`` processes prepare whole batches
-    ahead (0: none, in this process). Images are random resized crops of ``crop_scale`` and ``crop_ratio``. A sample with
-    several captions shows one, drawn anew each time. A batch has B = batch_size / world samples of at least ``least_tokens``
-    token places.
+    ahead (0: none, in this process). Images are random resized crops of ``crop_scale`` and ``crop_ratio``. One of a sample's
+    captions is drawn each time. A batch has B = batch_size / world samples, padded to at least ``least_tokens`` tokens.
 
-    ``buffer``: the epoch's order is that of ``BlockOrder`` with this buffer, not a permutation of all samples alike.
+    ``buffer``: the epoch's order is that of ``BlockOrder`` with this buffer, instead of a permutation of all samples.
 
-    With ``tokens`` a batch shows those of a frozen encoder (B, M, E) in the place of images; the draws stay the same.
+    With ``tokens``, a batch has the tokens of a frozen encoder (B, M, E) instead of images; the draws stay the same.
 
     A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
-    ``CROP_DRAWS`` for the crop, then one for each token place. ``more``: draws of other streams besides.
+    ``CROP_DRAWS`` for the crop, then one for each token. ``more``: further draws, from other streams.
     """
 
     def __init__(
@@ -87,15 +86,15 @@ class CaptionBatches:
         self.start_step, self.steps, self.workers = start_step, steps, workers
         self.crop_scale, self.crop_ratio = crop_scale, crop_ratio
         self.steps_per_epoch = len(self.reader) // batch_size
-        # Every ``world``-th place, so that each rank's times cover their range: of contiguous parts the last would mask the most.
+        # every ``world``-th place, so that each rank's t covers its range: of contiguous places, the last rank would mask most
         self._local = np.arange(rank, batch_size, world)
-        shown = len(self) * len(self._local) / max(workers, 1)  # by each process that prepares batches
-        # none where a process meets few captions again, or where they would push each other out before that
+        shown = len(self) * len(self._local) / max(workers, 1)  # samples per process that prepares batches
+        # no cache if few captions recur in a process, or if it would be too small
         kept = _TEXT_CACHE if len(self.reader) < shown and len(self.reader) <= _TEXT_CACHE else 0
         self._texts = _Texts(vocabulary, context_length, least_tokens, kept)
-        # of several workers each meets a sample seldom again
-        again = workers == 0 and steps - start_step > self.steps_per_epoch
-        self._pictures = DecodedCache(self.reader, KEPT if again else 0)
+        # with several workers, samples rarely recur in one of them
+        recur = workers == 0 and steps - start_step > self.steps_per_epoch
+        self._pictures = DecodedCache(self.reader, KEPT if recur else 0)
         self._tokens, self._more = tokens, more
 
     def __len__(self) -> int:
@@ -114,8 +113,8 @@ class CaptionBatches:
         indices: list[int] = self._order(places, epoch).tolist()
         draws = self._texts.draws(sample_rng(self.seed, epoch, index) for index in indices)
         images, read = self._shown(indices, draws)
-        found = self._texts.collate(images, read, draws, torch.from_numpy(self._local))
-        return found if self._more is None else self._more.of_training(found, self.seed, epoch, indices)
+        batch = self._texts.collate(images, read, draws, torch.from_numpy(self._local))
+        return batch if self._more is None else self._more.of_training(batch, self.seed, epoch, indices)
 
     def _order(self, places: np.ndarray, epoch: int) -> np.ndarray:
         if self._blocks is not None:
@@ -123,8 +122,8 @@ class CaptionBatches:
         return shuffled(places, len(self.reader), self.seed, epoch)
 
     def _shown(self, indices: list[int], draws: np.ndarray) -> tuple[torch.Tensor, list[_Read]]:
-        """The images of some samples, or the tokens in their place, and the rest of them. One kind of work after the other:
-        changing between them image by image costs a tenth more, because each finds the processor's caches cold."""
+        """The samples' images, or their tokens, and their keys and records. Reading, decoding and cropping alternate in groups:
+        alternating image by image is a tenth slower, because of cold processor caches."""
         if self._tokens is not None:
             return self._tokens.of(indices), [(key, record) for key, _, record in map(self.reader.read, indices)]
         images = torch.empty((len(indices), 3, self.image_size, self.image_size), dtype=torch.uint8)
@@ -133,9 +132,9 @@ class CaptionBatches:
         for first in range(0, len(indices), _AT_ONCE):
             few = slice(first, first + _AT_ONCE)
             pictures = self._pictures.read(indices[few])
-            for one, crop, image in zip(pictures, crops[few], images[few], strict=True):
-                image.copy_(random_resized_crop(one.pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
-            read += [(one.key, one.record) for one in pictures]
+            for sample, crop, image in zip(pictures, crops[few], images[few], strict=True):
+                image.copy_(random_resized_crop(sample.pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
+            read += [(sample.key, sample.record) for sample in pictures]
         return images, read
 
 
@@ -156,16 +155,16 @@ def validation_batches(
     workers: int = 0,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
-    whole batches in turn. A batch has at least ``least_tokens`` token places. ``workers``: as :class:`CaptionBatches` has them.
+    whole batches in turn. ``least_tokens``, ``workers``: see :class:`CaptionBatches`.
 
-    Images are CLIP's central crop, or ``tokens`` stand in their place. A sample's draws are its own, so that validation sees
-    the same captions and masks every time; ``place`` is the sample's position in the batch.
+    Images are CLIP's central crop, or ``tokens`` replace them. Draws depend only on the sample, so that captions and masks are
+    the same every time; ``place`` is the sample's position in the batch.
     """
     reader = ShardReader(path, split)
     texts = _Texts(vocabulary, context_length, least_tokens)
     total = len(reader) if limit is None else min(limit, len(reader))
-    made = partial(_held_out, reader, texts, image_size, tokens, more)
-    return ahead(made, list(_runs(total, batch_size, rank, world)), workers)
+    batch_of = partial(_held_out, reader, texts, image_size, tokens, more)
+    return ahead(batch_of, list(_runs(total, batch_size, rank, world)), workers)
 
 
 def _held_out(
@@ -181,8 +180,8 @@ def _held_out(
     else:
         images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
     draws = texts.draws(sample_rng(0, 0, index, VALIDATION) for index in indices)
-    found = texts.collate(images, read, draws, torch.arange(len(read)))
-    return found if more is None else more.of_validation(found, indices)
+    batch = texts.collate(images, read, draws, torch.arange(len(read)))
+    return batch if more is None else more.of_validation(batch, indices)
 
 
 def _runs(total: int, size: int, rank: int, world: int) -> Iterator[range]:
@@ -191,7 +190,7 @@ def _runs(total: int, size: int, rank: int, world: int) -> Iterator[range]:
 
 
 class _Texts:
-    """Draws, tokens and their collation, the same for training and validation. ``kept``: captions whose ids are kept."""
+    """Draws, tokens and their collation, the same for training and validation. ``kept``: how many captions' ids are cached."""
 
     def __init__(self, vocabulary: Vocabulary, context_length: int, least_tokens: int = 0, kept: int = 0) -> None:
         self.vocabulary, self.context_length, self.least_tokens = vocabulary, context_length, least_tokens

@@ -1,4 +1,4 @@
-"""Images of a split in order, each resized and cropped to the middle as CLIP does: nothing about them is random."""
+"""Images of a split in order, each resized and centre-cropped as in CLIP's evaluation, without randomness."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _images(reader: ShardReader, image_size: int, indices: range) -> torch.Tenso
 
 
 def decoded(data: bytes, key: str, reader: ShardReader, decode: Callable[[bytes], _Image]) -> _Image:
-    """The image of a sample by ``decode``; UserError, which names it, if there is none."""
+    """The image of a sample by ``decode``; UserError, which names the sample, if it cannot be decoded."""
     try:
         return decode(data)
     except ImageError as error:

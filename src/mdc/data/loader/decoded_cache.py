@@ -1,6 +1,6 @@
-"""The training samples of a split, decoded; those that fit into a budget of memory are decoded once and kept.
+"""The decoded training samples of a split; as many as fit into a budget of memory are cached.
 
-An epoch shows every sample once, so whichever are kept are met once an epoch: the first ones that come are as good as any.
+Every sample occurs once per epoch, so any choice is equally good: the first ones are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEPT = 1 << 28  # bytes of pixels of one process: 256 MiB
 
 
 class Sample(NamedTuple):
-    """``pixels`` (H, W, 3) uint8, which nobody may change."""
+    """``pixels`` (H, W, 3) uint8 must not be changed."""
 
     key: str
     pixels: torch.Tensor
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
 
 
 class DecodedCache:
-    """``budget``: bytes of pixels that are kept; 0 where no sample is met twice in this process."""
+    """``budget``: bytes of pixels that are kept; 0 if no sample recurs in this process."""
 
     def __init__(self, reader: ShardReader, budget: int) -> None:
         self.reader, self.room = reader, budget
@@ -40,13 +40,13 @@ class DecodedCache:
         All are read before the first is decoded.
         """
         missing = {number: self.reader.read(number) for number in numbers if number not in self._kept}
-        found = {
+        decoded_now = {
             number: Sample(key, decoded(data, key, self.reader, decode_pixels), record)
             for number, (key, data, record) in missing.items()
         }
-        for number, sample in found.items():
+        for number, sample in decoded_now.items():
             size = sample.pixels.numel()
             if size <= self.room:
                 self.room -= size
                 self._kept[number] = sample
-        return [found[number] if number in found else self._kept[number] for number in numbers]
+        return [decoded_now[number] if number in decoded_now else self._kept[number] for number in numbers]

@@ -1,8 +1,7 @@
 """Batches of a labelled set: the same bytes in the same order with any number of workers.
 
-Its central crops are decoded once for all encoders of one image size. They are kept beside the features, in
-pieces of ``PIECE`` images. Each piece is written by whoever decodes it first, and read by the jobs of the other encoders, so
-every encoder's probe stays a job of its own.
+Its central crops are decoded once for all encoders of one image size. They are cached beside the features, in pieces of ``PIECE``
+images. The job that first decodes a piece writes it, and the jobs of other encoders read it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PIECE = 256  # images: 38 MB at 224 px
 
 @dataclass(frozen=True)
 class Kept:
-    """Where crops are kept, and under which ``identity``: what decides their pixels besides the shards and the size."""
+    """The store of crops, and their ``identity``: everything besides the shards and the size on which their pixels depend."""
 
     store: Store
     identity: Mapping[str, Any]
@@ -40,8 +39,8 @@ def labelled_batches(
 ) -> Iterator[LabelledBatch]:
     """All samples of a labelled set's split in order, with CLIP's central crop; the last batch may be short.
 
-    ``workers`` processes read and decode images ahead (0: none, in this process). Crops are taken from ``kept`` if they are
-    there, and otherwise left there. UserError names a sample that cannot be read.
+    ``workers`` processes read and decode images ahead (0: none, in this process). Crops are read from ``kept`` if they are
+    there, and otherwise written there. UserError names a sample that cannot be read.
     """
     crops = Crops(ShardReader(path, split), image_size, kept)
     return _batches(ahead(crops, crops.pieces(), workers), batch_size)
@@ -76,9 +75,9 @@ def _part(batch: LabelledBatch, first: int, stop: int) -> LabelledBatch:
 
 
 class Crops:
-    """From a range of numbers to the batch of these samples of a split; it may be sent to worker processes.
+    """Maps a range of numbers to the batch of these samples of a split; can be sent to worker processes.
 
-    Crops that take more than half of the store's limit are not kept: they would drive out other entries.
+    Crops that take more than half of the store's limit are not cached: they would evict other entries.
     """
 
     def __init__(self, reader: ShardReader, image_size: int, kept: Kept | None = None) -> None:
@@ -89,20 +88,20 @@ class Crops:
         self._identity = {"crops": image_size, "shards": shards}
 
     def pieces(self) -> list[range]:
-        """The whole split, in order."""
+        """The whole split in pieces, in order."""
         return [range(first, min(first + PIECE, len(self.reader))) for first in range(0, len(self.reader), PIECE)]
 
     def __call__(self, numbers: range) -> LabelledBatch:
         """The samples of these numbers, one of ``pieces``. UserError names one that cannot be read."""
         if self._kept is None:
             return self._decoded(numbers)
-        store, which = self._kept.store, {"first": numbers.start, "stop": numbers.stop}
-        path = store.path({**self._kept.identity, **self._identity, **which})
-        found = _read(path) if store.used(path) else None
-        if found is None:
-            found = self._decoded(numbers)
-            _write(path, found)
-        return found
+        store, numbers_key = self._kept.store, {"first": numbers.start, "stop": numbers.stop}
+        path = store.path({**self._kept.identity, **self._identity, **numbers_key})
+        batch = _read(path) if store.used(path) else None
+        if batch is None:
+            batch = self._decoded(numbers)
+            _write(path, batch)
+        return batch
 
     def _decoded(self, numbers: range) -> LabelledBatch:
         images, read = center_crops(self.reader, numbers, self.image_size)
@@ -120,7 +119,7 @@ def _write(path: Path, piece: LabelledBatch) -> None:
 
 
 def _read(path: Path) -> LabelledBatch | None:
-    """None if the file is gone or damaged."""
+    """The piece in a file; None if the file is missing or corrupt."""
     try:
         with safe_open(str(path), framework="pt") as file:
             keys = json.loads(file.metadata()["keys"])

@@ -1,8 +1,7 @@
-"""The order of an epoch: a permutation that is computed place by place, so that no process holds it.
+"""The order of an epoch: a permutation that is computed place by place, without storing it.
 
-A Feistel network permutes the numbers below a power of two, whatever its round function (Luby and Rackoff, 1988). A number that
-falls outside the range is sent through it again until it is inside (cycle walking: Black and Rogaway, 2002), which makes a
-permutation of the range itself.
+A Feistel network permutes the numbers below a power of two, for any round function (Luby and Rackoff, 1988). It is applied
+until the number is inside the range (cycle walking: Black and Rogaway, 2002), which gives a permutation of the range.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import numpy as np
 
 from mdc.data.loader.draws import ORDER, sample_rng
 
-_ROUNDS = 10  # each changes one half; test_shuffle.py holds small permutations against chance
-_LEAST_BITS = 8  # halves of fewer than four bits would leave too few functions to choose from
+_ROUNDS = 10  # each changes one half; test_shuffle.py tests small permutations against chance
+_LEAST_BITS = 8  # halves of fewer than four bits have too few functions
 
 
 def shuffled(places: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
-    """Which of ``count`` samples stand at ``places`` (any shape, int64, in [0, count)) of an epoch; int64 of the same shape.
+    """The samples at ``places`` (any shape, int64, in [0, count)) of an epoch of ``count``; int64 of the same shape.
 
     A bijection of range(count) for each (seed, epoch), and a function of nothing else.
     """
@@ -24,15 +23,15 @@ def shuffled(places: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarra
 
 
 def permuted(places: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """What a permutation of range(count) has at ``places``; the ten 64-bit numbers that ``rng`` gives next decide it."""
+    """A permutation of range(count) at ``places``; it depends on the next ten 64-bit numbers of ``rng``."""
     if count == 1:
         return np.zeros_like(places)
     bits = max((count - 1).bit_length(), _LEAST_BITS)
     keys = rng.integers(0, 2**64, size=_ROUNDS, dtype=np.uint64)
-    found = _network(np.asarray(places, dtype=np.uint64), bits, keys)
-    while (outside := found >= count).any():
-        found[outside] = _network(found[outside], bits, keys)
-    return found.astype(np.int64)
+    values = _network(np.asarray(places, dtype=np.uint64), bits, keys)
+    while (outside := values >= count).any():
+        values[outside] = _network(values[outside], bits, keys)
+    return values.astype(np.int64)
 
 
 def _network(numbers: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A function of many items, computed ahead by worker processes, its results in the order of the items."""
+"""A function of many items, computed ahead by worker processes, with results in the order of the items."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LOOK_EVERY = 0.5  # seconds
 
 
 def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
-    """``function`` of each item. ``workers`` processes compute ahead of whoever takes the results; 0: none, in this process.
+    """``function`` of each item. ``workers`` processes compute results ahead; 0: none, in this process.
 
-    A UserError of ``function`` arrives as the same UserError. Workers end with the process that started them, however that ends.
+    A UserError of ``function`` is raised as the same UserError. Workers end with their parent, however that ends.
     """
     if not workers:
         return map(function, items)
@@ -36,8 +36,8 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
         sampler=items,
         num_workers=min(workers, max(len(items), 1)),
         collate_fn=_unchanged,
-        # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
-        # global generator, and a run with workers would differ from one without.
+        # for the workers' seeds, which nothing uses; otherwise the loader would draw them from the global generator, and a run
+        # with workers would differ from one without
         generator=torch.Generator().manual_seed(0),
         worker_init_fn=partial(_end_with, os.getpid(), _ending(os.getpid())),
     )
@@ -45,13 +45,13 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
 
 
 def room_for(workers: int, size: int) -> None:
-    """UserError if results of ``size`` bytes do not fit the shared memory in which ``workers`` processes hand them over: each has
-    two ready and makes a third."""
+    """UserError if results of ``size`` bytes do not fit into shared memory: each of ``workers`` has two ready and makes a
+    third."""
     try:
-        found = os.statvfs("/dev/shm")
+        status = os.statvfs("/dev/shm")
     except OSError:  # not Linux
         return
-    needed, free = 3 * workers * size, found.f_bavail * found.f_frsize
+    needed, free = 3 * workers * size, status.f_bavail * status.f_frsize
     if needed > free:
         raise UserError(
             f"/dev/shm: {free // 10**6} MB free, but {workers} workers need {needed // 10**6} MB; lower runtime.workers, or "
@@ -63,8 +63,8 @@ def room_for(workers: int, size: int) -> None:
 def _ending(process: int) -> Event:
     """Set when ``process``, this one, is about to end.
 
-    After an error, results that nobody takes are still alive then. Python would end their workers by a SIGTERM, which they
-    ignore, and wait for them for ever.
+    After an error, workers may have results that are never taken. Python would send them SIGTERM, which they ignore, and wait
+    forever.
     """
     event = multiprocessing.Event()
     Finalize(None, event.set, exitpriority=0)  # called before Python waits for its children
@@ -72,10 +72,10 @@ def _ending(process: int) -> Event:
 
 
 def _end_with(parent: int, ending: Event, _: int) -> None:
-    """End this worker soon after the process ``parent``, from a thread beside its work, and by no signal that is meant for all.
+    """End this worker soon after the process ``parent``, from a thread of its own.
 
-    torch's own workers, too, see that their parent is gone; but one that has a result left then waits for somebody to take
-    it, and meanwhile holds the locks that it inherited.
+    torch's own workers also notice that their parent is gone; but one with a result left waits for it to be taken, and meanwhile
+    holds inherited locks.
     """
 
     def watch() -> None:
@@ -89,7 +89,7 @@ def _end_with(parent: int, ending: Event, _: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A UserError on its way out of a worker."""
+    """A worker's UserError."""
 
     message: str
 
@@ -103,7 +103,7 @@ class _Computed(torch.utils.data.Dataset[Any]):
     def __getitem__(self, item: Any) -> Any:
         try:
             return self.function(item)
-        except UserError as error:  # torch would bury the message in the worker's traceback
+        except UserError as error:  # torch would put the message into the worker's traceback
             return _Refused(str(error))
 
 

@@ -1,4 +1,4 @@
-"""Captions of a scene in the styles that stand in for web alt-text, machine-written dense description, and short captions."""
+"""Captions of a scene in three styles: like web alt-text, like dense machine-written descriptions, and brief."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ WRONG = 0.06  # share of alt captions that are made to say something false
 JUNK_ONLY = 0.03  # share of alt captions that say nothing about the scene
 JUNK_BESIDE = 0.3  # share of the other alt captions that contain junk too
 
-#: an earlier kind, and the relation to it
+#: a relation, and the earlier kind to which it is
 Link = tuple[str, Description]
-#: a text, and those of its claims that are false
-Said = tuple[str, tuple[Claim, ...]]
+#: a text, and its false claims
+Phrase = tuple[str, tuple[Claim, ...]]
 
 
 @dataclass(frozen=True)
 class Caption:
-    """The text, and its claims that are false on purpose, as texts of `Claim`. Dense captions have none."""
+    """The text, and its deliberate false claims, as texts of `Claim`. Dense captions have none."""
 
     text: str
     errors: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ def _a(noun: str) -> str:
 
 
 class _Writer:
-    """Words and noun phrases for a scene, drawn."""
+    """Draws words and noun phrases for a scene."""
 
     def __init__(self, scene: Scene, draws: Draws) -> None:
         self.scene, self.draws = scene, draws
@@ -45,7 +45,7 @@ class _Writer:
         return words[0] if len(words) == 1 or self.draws.chance(USUAL) else self.draws.pick(words[1:])
 
     def thing(self, count: int) -> str:
-        """A noun that says no shape."""
+        """A noun without a shape."""
         noun = self.draws.pick(WORDS["thing"][None])
         return plural(noun) if count > 1 else noun
 
@@ -57,17 +57,17 @@ class _Writer:
         return plural(" ".join(words)) if count > 1 else " ".join(words)
 
     def number(self, count: int, digits: bool) -> str:
-        """A number in front of a noun."""
+        """A number before a noun."""
         if digits and self.draws.chance(0.3):
             return str(count)
         return "a pair of" if count == 2 and self.draws.chance(0.15) else WORDS["count"][count][0]
 
     def reference(self, kind: Description) -> Description:
-        """A description, usually a short one, that fits this kind's objects and no others."""
+        """A description, usually short, that fits only this kind's objects."""
         shapeless, sizeless = Description(colour=kind.colour), kind._replace(size=None)
         short = [Description(shape=kind.shape), sizeless, kind._replace(colour=None), shapeless]
         shortest = int(self.draws.chance(0.3))
-        return next((w for w in short[shortest:] if w.among(self.scene) == self.scene.kinds[kind]), kind)
+        return next((what for what in short[shortest:] if what.among(self.scene) == self.scene.kinds[kind]), kind)
 
     def partial(self, kind: Description) -> Description:
         """Some of a kind's attributes, at least one."""
@@ -84,7 +84,7 @@ class _Writer:
 
 class _Dense(_Writer):
     def introduced(self, kind: Description) -> str:
-        """The first mention of a kind: its number, every attribute, and how two objects of this kind stand."""
+        """The first mention of a kind: its number, every attribute, and the arrangement of two objects."""
         count = len(self.scene.kinds[kind])
         if count == 1:
             noun = self.noun(kind)
@@ -104,7 +104,7 @@ class _Dense(_Writer):
         return f"{self.word('relation', link[0])} {self.referred(link[1])}"
 
     def steps(self) -> list[tuple[Description, Link | None]]:
-        """The kinds in an order in which each has a relation to an earlier one, if it has a relation to any; each with this."""
+        """(kind, relation to an earlier kind or None) in an order in which each has such a relation, if it has any."""
         relations = self.scene.relations
         waiting = self.draws.sample(list(self.scene.kinds), len(self.scene.kinds))
         steps: list[tuple[Description, Link | None]] = [(waiting.pop(0), None)]
@@ -121,8 +121,8 @@ class _Dense(_Writer):
 
     def opened(self, text: str, several: bool) -> str:
         """The first sentence, with or without an opening that makes no claim."""
-        there = "there are" if several else "there is"
-        return f"{self.draws.pick(('', '', there, 'we see', 'this picture shows'))} {text}".strip()
+        opening = "there are" if several else "there is"
+        return f"{self.draws.pick(('', '', opening, 'we see', 'this picture shows'))} {text}".strip()
 
     def total(self) -> str:
         """The number of all objects."""
@@ -190,7 +190,7 @@ class _Dense(_Writer):
 
 class _Alt(_Writer):
     def phrased(self, what: Description, count: int) -> tuple[str, Number]:
-        """A noun phrase for ``count`` objects, which need not say the number, and what it claims."""
+        """A noun phrase for ``count`` objects, which need not have the number, and its claim."""
         noun = self.noun(what, count)
         if count == 1:
             if self.draws.chance(0.08):
@@ -206,40 +206,40 @@ class _Alt(_Writer):
         change = self.draws.pick(kinds)
         if change == "count":
             return what, self.draws.pick([n for n in (2, 3, 4) if n != count])
-        there = {getattr(one, change) for one in self.scene.objects}
-        return what._replace(**{change: self.draws.pick([v for v in WORDS[change] if v not in there])}), count
+        present = {getattr(thing, change) for thing in self.scene.objects}
+        return what._replace(**{change: self.draws.pick([v for v in WORDS[change] if v not in present])}), count
 
-    def mention(self, kind: Description, wrong: bool = False) -> Said:
+    def mention(self, kind: Description, wrong: bool = False) -> Phrase:
         """A noun phrase about a kind."""
         what = self.partial(kind)
         count = len(what.among(self.scene))
         if wrong:
             what, count = self.falsified(what, count)
         text, claim = self.phrased(what, count)
-        # "circles" without a number stays true when only the number was to be wrong.
+        # "circles" without a number stays true if only the number is wrong
         return text, (claim,) if wrong and not claim.holds(self.scene) else ()
 
-    def relation(self, wrong: bool) -> Said | None:
-        """A phrase about two single objects and how they stand; None if the scene has no such pair."""
+    def relation(self, wrong: bool) -> Phrase | None:
+        """A phrase about the relation of two single objects; None if the scene has no such pair."""
         pairs = self.scene.single_relations
         if not pairs:
             return None
         pair = self.draws.pick(pairs)
         name = self.scene.relations[pair]
         name = OPPOSITE[name] if wrong else name
-        texts, whats = [], []
+        texts, descriptions = [], []
         for kind in pair:
             what = self.reference(kind)
-            if self.draws.chance(0.75):  # alt-text names colours even where shape would do
+            if self.draws.chance(0.75):  # alt-text often has a colour where the shape is enough
                 what = what._replace(colour=kind.colour)
             noun = self.noun(what)
-            whats.append(what)
+            descriptions.append(what)
             texts.append(self.draws.pick((noun, _a(noun), f"the {noun}")))
         text = f"{texts[0]} {self.word('relation', name)} {texts[1]}"
-        return text, (Relation(whats[0], name, whats[1]),) if wrong else ()
+        return text, (Relation(descriptions[0], name, descriptions[1]),) if wrong else ()
 
-    def core(self, wrong: bool) -> Said:
-        """What the caption says of the scene."""
+    def core(self, wrong: bool) -> Phrase:
+        """The part of the caption about the scene."""
         kinds, count, form = list(self.scene.kinds), len(self.scene.objects), self.draws.uniform()
         if len(kinds) > 1 and form < 0.4 and (related := self.relation(wrong)) is not None:
             return related
@@ -283,10 +283,9 @@ def _brief(writer: _Writer) -> str:
 def compose(scene: Scene, style: str, seed: int, index: int) -> Caption:
     """The caption of the scene in this style, with its deliberate errors; the same for the same arguments.
 
-    ``alt``: short, partial, sometimes wrong, sometimes with junk. ``brief``: a few true words. ``dense``: true and complete, that
-    is, every kind of object with its number, size, colour and shape; how two like objects stand, where that is clear; and so
-    many relations that all kinds which are linked by clear relations are linked by stated ones. None says anything about the
-    background.
+    ``alt``: short, partial, sometimes wrong, sometimes with junk. ``brief``: a few true words. ``dense``: true and complete:
+    every kind of object with its number, size, colour and shape; the arrangement of two like objects, if it is clear; and
+    relations that link all kinds which clear relations link. None mentions the background.
     """
     draws = draws_for(style, "train", seed, index)
     if style == "alt":

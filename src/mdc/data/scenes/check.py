@@ -1,7 +1,6 @@
-"""Reads a caption and compares it with the scene: which claims are false, and which kinds of object they link.
+"""Parses a caption and compares it with the scene: which claims are false, and which kinds of object they link.
 
-It shares the lexicon and the meaning of a claim with the writer of captions, but not the grammar: it reads a caption
-from its text alone.
+It shares the lexicon and the meaning of claims with the code that composes captions, but not the grammar: only the text is read.
 """
 
 from __future__ import annotations
@@ -29,31 +28,31 @@ def _noun_phrase(words: Sequence[str], at: int) -> tuple[Number, int] | None:
     """The noun phrase that starts at ``at``, as a claim about a number of objects, and where it ends."""
     definite = words[at] == "the"
     at += definite
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for kinds in (("count", "article"), ("size",), ("colour",), ("shape", "thing")):
         entry, at = next(phrases_at(words, at, *kinds), (None, at))
         if entry is not None:
-            found[entry.kind] = entry
-    noun = found.get("shape") or found.get("thing")
-    number = found.get("count") or found.get("article")
+            entries[entry.kind] = entry
+    noun = entries.get("shape") or entries.get("thing")
+    number = entries.get("count") or entries.get("article")
     if noun is None or (number is not None and noun.several != (number.value > 1)):
         return None  # "a circles", "two circle"
-    what = Description(**{kind: entry.value for kind, entry in found.items() if kind in Description._fields})
-    if "count" in found:
-        return Number(what, found["count"].value, exact=True), at
+    what = Description(**{kind: entry.value for kind, entry in entries.items() if kind in Description._fields})
+    if "count" in entries:
+        return Number(what, entries["count"].value, exact=True), at
     # "the circle": there is no other
     return Number(what, 2 if noun.several else 1, exact=definite and not noun.several), at
 
 
 def read(caption: str) -> tuple[list[Claim], list[str]]:
-    """What the caption claims, in order, and the words in it that mean nothing here."""
+    """The caption's claims, in order, and its unknown words."""
     words = words_of(caption)
     claims: list[Claim] = []
     unknown: list[str] = []
     last: Description | None = None  # the clause's latest noun phrase
     name: str | None = None  # a relation that waits for its second noun phrase
-    subject: Description | None = None  # what stands in it; None while the relation came first
-    anchor: Description | None = None  # "left of the star is ...": what the next noun phrase is left of
+    subject: Description | None = None  # the relation's first phrase; None if the relation comes first
+    anchor: Description | None = None  # of "left of the star is ...": the star
     at = 0
     while at < len(words):
         if last is not None and (stand := next(phrases_at(words, at, "arrangement"), None)) is not None:
@@ -83,21 +82,21 @@ def read(caption: str) -> tuple[list[Claim], list[str]]:
 
 
 def false_claims(scene: Scene, caption: str) -> tuple[list[Claim], list[str]]:
-    """The caption's claims that are false, in order, and the words in it that cannot be read."""
+    """The caption's false claims, in order, and its unknown words."""
     claims, unknown = read(caption)
     return [claim for claim in claims if not claim.holds(scene)], unknown
 
 
 def check_caption(scene: Scene, caption: str) -> list[str]:
-    """The caption's false claims as text, in order, each once; a word that cannot be read is reported as one."""
+    """The caption's false claims as text, in order, each once; an unknown word counts as one."""
     false, unknown = false_claims(scene, caption)
     return list(dict.fromkeys([*map(str, false), *(f"cannot read {word!r}" for word in unknown)]))
 
 
 def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
-    """How many links between the scene's kinds the true ones of the stated relations make, and how many clear relations can.
+    """How many links between the scene's kinds the true stated relations make, and how many all clear relations make.
 
-    A link joins two groups of kinds that were apart; relations that follow from others are none.
+    A link joins two unconnected groups of kinds; relations that follow from others add none.
     """
     true = [claim for claim in claims if claim.holds(scene)]
     stated, possible = (
@@ -108,7 +107,7 @@ def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
 
 
 def stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Description, Description]]:
-    """The pairs of kinds that relations among ``claims`` speak of."""
+    """The pairs of kinds in the relations among ``claims``."""
     kinds = {members: kind for kind, members in scene.kinds.items()}
     stated = [[kinds.get(what.among(scene)) for what in (c.first, c.second)] for c in claims if isinstance(c, Relation)]
     return [(a, b) for a, b in stated if a is not None and b is not None]

@@ -1,4 +1,4 @@
-"""Drawing scenes: the scene with a given (task, split, seed, index), and which split owns which scenes."""
+"""Draws the scene of a (task, split, seed, index), and says which split owns which scenes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from mdc.data.scenes.world import (
     SceneObject,
 )
 
-# Objects stand near these places. Found by trial: a tiny encoder that is told the names of shapes (10,000 pictures,
-# two epochs) gets 18 % right with free positions on mid-grey, 43 % on dark ground, and 77 to 91 % near nine places.
+# Objects are near these places. Chosen by experiment: a tiny encoder trained on the shapes' names (10,000 images, two epochs)
+# reaches 18 % accuracy with free positions on mid-grey, 43 % on a dark background, and 77 to 91 % near nine places.
 PLACES = (48, 96, 144)
-JITTER = 6  # at most so far from the place, either way
-# of the probe `cyclic`: three places in a row, far enough apart for objects of these sizes to lie in neighbouring ones
+JITTER = 6  # maximal distance from the place along each axis
+# of the probe `cyclic`: three places in a row, whose distance lets objects of these sizes be in adjacent ones
 ROW, ROW_SIZES, ROW_JITTER = (32, 96, 160), (44, 50), 4
 MARGIN = 1  # least distance of a bounding box from the image's edge
-TILT = 6  # greatest rotation in degrees; more would turn a square into a diamond, or make neighbours touch
-GREYS = (60, 100)  # of a ground; darker than nearly every colour: objects stay legible and learnable
-TINT = 24  # at most so far lies a channel of a ground from its grey
-SHADES = 3  # lightness steps an object's colour may move either way
+TILT = 6  # maximal rotation in degrees; more would turn a square into a diamond, or make neighbours touch
+GREYS = (60, 100)  # of a background; darker than nearly every colour, so that objects are easy to see and learn
+TINT = 24  # maximal distance of a background's channel from its grey
+SHADES = 3  # maximal change of an object's colour, in lightness steps
 
-# Which eighth(s) of all scenes, by hash, belong to whom: pretraining's train and val, and the probes' train and test, share none.
-# Probes share theirs: no probe is trained on another's test. Choice sets and the scenes to be captioned lie where the probes'
-# test scenes do.
+# Which eighths of all scenes, by hash, belong to which split. Pretraining's train and val and the probes' train and test are
+# disjoint. All probes have the same: no probe is trained on another's test scenes. Choice sets and the scenes to be captioned are
+# in the probes' test eighth.
 _BUCKETS = 8
 OWNED: dict[str, dict[str, tuple[int, ...]]] = {
     "caption": {"train": (0, 1, 2, 3), "val": (4,), "test": (7,)},
@@ -48,17 +48,17 @@ OWNED: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 def _near(draws: Draws, x: int, y: int, half: int, jitter: int) -> tuple[int, int]:
-    """A place with its jitter, moved inwards where the box (half its side given) would leave the picture."""
+    """A place with jitter, moved inwards if the box (of side 2 · ``half``) would leave the image."""
     low, high = MARGIN + half, UNITS - MARGIN - half
     jittered = (x + draws.between(-jitter, jitter), y + draws.between(-jitter, jitter))
     return min(max(jittered[0], low), high), min(max(jittered[1], low), high)
 
 
 def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False) -> list[tuple[int, int]]:
-    """Different places for one to four objects; of two, the first stands in relation ``name`` to the second.
+    """Different places for one to four objects; of two, the first has the relation ``name`` to the second.
 
-    ``in_corners``: both stand in corners. Each corner then goes with two relations, for either object, and as often with the one
-    as with the other; elsewhere the place of one object nearly tells the relation.
+    ``in_corners``: both are in corners. Each corner then occurs equally often with two relations, for either object; otherwise
+    the place of one object nearly determines the relation.
     """
     near, middle, far = PLACES
     if count == 1:
@@ -66,20 +66,20 @@ def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False
     if count == 2:
         axis, way = DIRECTIONS[name or draws.pick(RELATIONS)]
         along = (near, far) if way < 0 else (far, near)
-        # Not both at opposite ends across as well: on a diagonal no relation would be clear.
+        # not at opposite ends of the other axis too: on a diagonal no relation is clear
         free = [(a, b) for a in PLACES for b in PLACES if abs(a - b) < far - near]
         across = draws.pick([(near, near), (far, far)] if in_corners else free)
         return list(zip(across, along, strict=True) if axis else zip(along, across, strict=True))
     corners = draws.sample([(near, near), (near, far), (far, near), (far, far)], count)
     if count == 3 and draws.chance(0.5):  # two on one side, one in the middle of the other
-        side, other = draws.sample([near, far], 2)
-        triangle = draws.sample([(side, near), (side, far), (other, middle)], 3)
+        side, opposite = draws.sample([near, far], 2)
+        triangle = draws.sample([(side, near), (side, far), (opposite, middle)], 3)
         return triangle if draws.chance(0.5) else [(x, y) for y, x in triangle]
     return corners
 
 
 def _size(draws: Draws, word: str | None = None, alone: bool = False) -> int:
-    """A size that the word describes, any word if None; an object that stands alone may be larger."""
+    """A size for the word, or for a random one; a single object may be larger."""
     if (word or draws.pick(SIZES)) == "small":
         return draws.between(56, 64) if alone else draws.between(48, 60)
     return draws.between(96, 128) if alone else draws.between(68, 76)
@@ -87,8 +87,8 @@ def _size(draws: Draws, word: str | None = None, alone: bool = False) -> int:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Shape, colour and size of each object to be placed, the pair's relation if it is prescribed, and whether it stands in
-    corners; or all places."""
+    """Shape, colour and size of each object; a pair's relation if it is prescribed, and whether the pair is in corners; or all
+    places."""
 
     objects: list[tuple[str, str, int]]
     relation: str | None = None
@@ -107,27 +107,27 @@ def _pair(draws: Draws, relation: str | None, colours: Sequence[str] = ("red", "
 
 
 def _in_corners(draws: Draws, vertical: bool, red: tuple[int, int]) -> _Plan:
-    """Red in this corner, and blue in the one below or above it, or beside it."""
+    """Red in this corner, and blue in the adjacent one, vertically or horizontally."""
     (x, y), (near, _, far) = red, PLACES
     return _pair(draws, None, places=[red, (x, near + far - y) if vertical else (near + far - x, y)])
 
 
 def _cyclic(draws: Draws, steps: int) -> _Plan:
-    """Red so many places to the right of blue, counted round the row; the row's height tells nothing."""
+    """Red so many places to the right of blue, modulo the row; the row's height is random."""
     blue, y = draws.between(0, 2), draws.pick(PLACES)
     objects = [(draws.pick(SHAPES), colour, draws.between(*ROW_SIZES)) for colour in ("red", "blue")]
     return _Plan(objects, places=[(ROW[(blue + steps) % 3], y), (ROW[blue], y)], jitter=ROW_JITTER)
 
 
 def _reds_match(draws: Draws, same: bool) -> _Plan:
-    """Two red objects and a blue one of two shapes; which of the shapes is there twice is even in both classes."""
-    one, other = draws.sample(SHAPES, 2)
-    shapes = (one, one, other) if same else draws.pick([(one, other, one), (one, other, other)])
+    """Two red objects and a blue one of two shapes; either shape is equally often the repeated one in both classes."""
+    a, b = draws.sample(SHAPES, 2)
+    shapes = (a, a, b) if same else draws.pick([(a, b, a), (a, b, b)])
     return _Plan([(shape, colour, _size(draws)) for shape, colour in zip(shapes, ("red", "red", "blue"), strict=True)])
 
 
 def _count(draws: Draws, count: int) -> _Plan:
-    """Objects of one shape and one size whose painted area together does not depend on their number."""
+    """Objects of one shape and one size whose total area does not depend on their number."""
     shape = draws.pick(SHAPES)
     size = int(draws.between(66, 76) * math.sqrt(2 / count) + 0.5)
     one_colour = draws.chance(0.6)
@@ -136,7 +136,7 @@ def _count(draws: Draws, count: int) -> _Plan:
 
 
 def _group(draws: Draws) -> _Plan:
-    """Two to four objects that a caption cannot tell apart, small or large whatever their number."""
+    """Two to four objects of one kind, small or large independently of their number."""
     shape, colour, word = draws.pick(SHAPES), draws.pick(COLOURS), draws.pick(SIZES)
     return _Plan([(shape, colour, _size(draws, word)) for _ in range(draws.between(2, 4))])
 
@@ -150,7 +150,7 @@ def _many(draws: Draws) -> _Plan:
 
 
 def _any(draws: Draws) -> _Plan:
-    """What pretraining sees: every probe's situation among others."""
+    """A scene for pretraining: every probe's situations, and others."""
     u = draws.uniform()
     if u < 0.28:
         return _single(draws)
@@ -162,7 +162,7 @@ def _any(draws: Draws) -> _Plan:
 
 
 _CORNERS = [(x, y) for y in PLACES[::2] for x in PLACES[::2]]
-#: of each probe the objects that have a label; of what is not here any will do
+#: the objects of each probe's scenes by label; other tasks use `_any`
 _PLANS: dict[str, Callable[[Draws, int], _Plan]] = {
     "shape": lambda draws, label: _single(draws, shape=SHAPES[label]),
     "colour": lambda draws, label: _single(draws, colour=COLOURS[label]),
@@ -197,15 +197,15 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
 
 
 def bucket(scene: Scene) -> int:
-    """Which of 8 disjoint parts of all scenes this one lies in; a hash of its whole truth."""
+    """Which of 8 disjoint parts of all scenes has this one, by a hash of its whole truth."""
     return hashlib.blake2b(scene.canonical().encode(), digest_size=8).digest()[0] % _BUCKETS
 
 
 def draw_scene(task: str, split: str, seed: int, index: int) -> Scene:
-    """The scene with this address; the same on any machine and in any order.
+    """The scene of these arguments; the same on any machine and in any order.
 
     ``task`` is "caption", "choices" or a key of `PROBE_CLASSES`; a probe's label is ``index`` modulo its number of classes, so
-    labels are balanced. A scene is drawn again until its bucket is the split's own.
+    labels are balanced. Scenes are drawn until one is in the split's own buckets.
     """
     label = index % len(PROBE_CLASSES[task]) if task in PROBE_CLASSES else 0
     scenes = (_attempt(task, label, draws_for(task, split, seed, index, attempt)) for attempt in itertools.count())

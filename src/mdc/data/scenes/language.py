@@ -1,4 +1,4 @@
-"""The lexicon of captions: what words and phrases mean, how a caption is cut into words, and the claims that it can make."""
+"""The lexicon of captions: the meaning of words and phrases, a caption's words, and the claims that it can make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdc.data.scenes.world import (
     relation_between,
 )
 
-# other words for what has a name of its own
+# synonyms of the names
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     **{"small": ("little", "tiny"), "large": ("big", "huge")},
     **{"red": ("crimson",), "yellow": ("golden",), "green": ("emerald",), "blue": ("azure",), "purple": ("violet",)},
@@ -31,11 +31,11 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     **{"side by side": ("next to each other",), "one above the other": ("one below the other",)},
 }
 _NAMED = {"size": SIZES, "colour": COLOURS, "shape": SHAPES, "relation": RELATIONS, "arrangement": ARRANGEMENTS}
-#: of each kind of word what it can mean, and the words for that; the first is the usual one
+#: {kind of word: {meaning: its words, the usual one first}}
 WORDS: dict[str, dict[Any, tuple[str, ...]]] = {
     **{kind: {name: (name, *_SYNONYMS.get(name, ())) for name in names} for kind, names in _NAMED.items()},
     "count": {1: ("one", "1"), 2: ("two", "2"), 3: ("three", "3"), 4: ("four", "4")},
-    "thing": {None: ("shape", "object", "figure", "thing")},  # an object whose shape is not said
+    "thing": {None: ("shape", "object", "figure", "thing")},  # an object without its shape
 }
 JUNK = (
     *("stock photo", "free download", "clip art", "vector icon", "hd wallpaper", "for sale", "buy now", "high quality"),
@@ -58,38 +58,38 @@ def plural(word: str) -> str:
 
 
 def _lexicon() -> dict[str, Entry]:
-    found = {"a pair of": Entry("count", 2), "a single": Entry("count", 1)}
-    found |= dict.fromkeys(("a", "an"), Entry("article", 1))
+    entries = {"a pair of": Entry("count", 2), "a single": Entry("count", 1)}
+    entries |= dict.fromkeys(("a", "an"), Entry("article", 1))
     for kind, meanings in WORDS.items():
         for value, words in meanings.items():
-            found |= {word: Entry(kind, value) for word in words}
+            entries |= {word: Entry(kind, value) for word in words}
             if kind in ("shape", "thing"):
-                found |= {plural(word): Entry(kind, value, several=True) for word in words}
-    return found
+                entries |= {plural(word): Entry(kind, value, several=True) for word in words}
+    return entries
 
 
 LEXICON = _lexicon()
-#: of each word that begins phrases how many words the longest has
+#: {first word of phrases: number of words of the longest}
 _LONGEST: Counter[str] = Counter()
 for _first, *_rest in map(str.split, LEXICON):
     _LONGEST[_first] = max(_LONGEST[_first], 1 + len(_rest))
-#: words that are met in phrases alone
+#: words that occur only in phrases
 _IN_PHRASES = dict.fromkeys(("left", "right", "side", "next"), "relation") | dict.fromkeys(("pair", "single"), "count")
 _WORD = re.compile(r"[a-z0-9_]+|[^\sa-z0-9_]")
 
 
 def words_of(caption: str) -> list[str]:
-    """The words and marks of a caption in lower case; of others every letter is a mark."""
+    """The words and marks of a lower-case caption; every capital letter is a mark."""
     return _WORD.findall(caption)
 
 
-# Words that claim nothing. None of them, nor any word above, says anything about the background.
+# words without a claim; like all words above, they do not mention the background
 FILLERS = frozenset(words_of("there is are and with we see in all total this picture image shows also"))
 JUNK_WORDS = frozenset(words_of(" ".join(JUNK)))
 
 
 def text_of(words: Sequence[str]) -> str:
-    """The caption of these words, with "a" or "an" as the next word asks."""
+    """The caption of these words, with "a" or "an" to fit the next word."""
     pairs = zip(words, [*words[1:], ""], strict=True)
     fixed = [article(after) if word in ("a", "an") and after else word for word, after in pairs]
     return re.sub(r" ([.,:])", r"\1", " ".join(fixed))
@@ -108,9 +108,9 @@ def tags_of(words: Sequence[str]) -> list[str]:
 
 
 def class_phrases(task: str) -> list[str] | None:
-    """A phrase for each class of a probe (a key of `PROBE_CLASSES`), in their order; None where the language has none.
+    """A phrase for each class of a probe (a key of `PROBE_CLASSES`), in their order; None if the language has none.
 
-    A phrase holds for the scenes of its class and for no others of the probe.
+    A phrase is true of the scenes of its class and of no others of the probe.
     """
     classes = PROBE_CLASSES[task]
     match task:
@@ -128,13 +128,13 @@ def class_phrases(task: str) -> list[str] | None:
 
 
 def kind_of_word(word: str) -> str:
-    """What a word of a caption is about: shape, colour, size, relation, count, or function for all others."""
+    """The kind of a caption's word: shape, colour, size, relation, count, or function for all others."""
     kind = LEXICON[word].kind if word in LEXICON else _IN_PHRASES.get(word, "")
     return kind if kind in ("shape", "colour", "size", "relation", "count") else "function"
 
 
 def phrases_at(words: Sequence[str], at: int, *kinds: str) -> Iterator[tuple[Entry, int]]:
-    """The phrases of these kinds that begin at a place, the longest first, each with where it ends."""
+    """The phrases of these kinds that begin at ``at``, longest first, each with its end."""
     longest = _LONGEST[words[at]] if at < len(words) else 0
     for end in range(min(at + longest, len(words)), at, -1):
         entry = LEXICON.get(" ".join(words[at:end]))
@@ -151,9 +151,9 @@ class Number:
     exact: bool
 
     def holds(self, scene: Scene) -> bool:
-        """Whether the scene makes the claim true."""
-        found = len(self.what.among(scene))
-        return found == self.count if self.exact else found >= self.count
+        """Whether the claim is true of the scene."""
+        count = len(self.what.among(scene))
+        return count == self.count if self.exact else count >= self.count
 
     def __str__(self) -> str:
         return f"{'exactly' if self.exact else 'at least'} {self.count} {self.what}"
@@ -168,7 +168,7 @@ class Relation:
     second: Description
 
     def holds(self, scene: Scene) -> bool:
-        """Whether the scene makes the claim true."""
+        """Whether the claim is true of the scene."""
         return relation_between(self.first.among(scene), self.second.among(scene)) == self.name
 
     def __str__(self) -> str:
@@ -177,13 +177,13 @@ class Relation:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Exactly two objects fit, and they stand side by side or one above the other."""
+    """Exactly two objects fit, and they are side by side or one above the other."""
 
     what: Description
     name: str
 
     def holds(self, scene: Scene) -> bool:
-        """Whether the scene makes the claim true."""
+        """Whether the claim is true of the scene."""
         return arrangement(self.what.among(scene)) == self.name
 
     def __str__(self) -> str:

@@ -1,18 +1,18 @@
-"""How good a caption of a scene is, with the scene's truth at hand: what of it is true, and how much of the truth it tells.
+"""Precision and recall of a caption of a scene, from the scene's truth.
 
-A caption is read by :mod:`mdc.data.scenes.check` from its text alone. What it states falls into four kinds:
+:mod:`mdc.data.scenes.check` parses the caption's text. There are four kinds of statements:
 
-- *objects*: a noun phrase with a shape states that this shape is there;
+- *objects*: a noun phrase with a shape states that the scene has this shape;
 - *attributes*: a colour or a size in it states that an object of this shape (or, of "thing", any object) has it;
 - *counts*: an exact number of objects ("two red stars", "the circle");
-- *relations*: where one thing is as seen from another, and how two like things stand.
+- *relations*: the relation of one thing to another, and the arrangement of two like things.
 
-Precision is the true share of what is stated; 1 − precision is hallucination. Recall is the share of the truth that is told: of
-the scene's kinds of object, those whose shape is told; of their colours and sizes, those told of an object of that kind; of
-the numbers of its kinds, those told ("a star" tells one, "stars" tells none); of the links that clear relations make between
-its kinds, those that the told ones make.
+Precision is the true share of the statements; 1 − precision is hallucination. Recall is the share of the scene's facts that are
+mentioned: of its kinds of object, those whose shape is mentioned; of their colours and sizes, those mentioned of an object of
+that kind; of the numbers of its kinds, those stated ("a star" states one, "stars" none); of the links that clear relations make
+between its kinds, those that the stated ones make.
 
-Where a caption's grammar cannot be relied on, `true_words` takes its single words, whatever stands around them.
+If a caption's grammar is unreliable, `true_words` counts single words, regardless of their context.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORD_KINDS = ("colour", "shape", "count")
 
 @dataclass(frozen=True)
 class Tally:
-    """Of one kind of statement: ``true`` of the ``stated`` ones, and of the ``facts`` those that are ``told``."""
+    """Counts of one kind of statement: ``true`` ones of the ``stated``, and mentioned (``told``) ones of the ``facts``."""
 
     true: int = 0
     stated: int = 0
@@ -42,13 +42,13 @@ class Tally:
         return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
-#: what a Tally counts, in this order
+#: the fields of a Tally, in this order
 COUNTS = tuple(field.name for field in fields(Tally))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one caption: a tally of each kind, and the number of its words that mean nothing in the world's language."""
+    """A caption's tally of each kind, and its number of unknown words."""
 
     kinds: dict[str, Tally]
     unreadable: int
@@ -60,24 +60,24 @@ class Verdict:
 
 
 def judge(scene: Scene, caption: str) -> Verdict:
-    """What ``caption`` states of ``scene``. A statement that is made twice counts once."""
+    """The tallies of ``caption`` for ``scene``. A repeated statement counts once."""
     claims, unreadable = read(caption)
     numbers = [claim for claim in claims if isinstance(claim, Number)]
     phrases = [claim.what for claim in numbers]
     stated: dict[str, list[Claim]] = {
-        "objects": [_there(Description(shape=what.shape)) for what in phrases if what.shape is not None],
-        "attributes": [_there(one) for what in phrases for one in _attributes(what).values()],
+        "objects": [_exists(Description(shape=what.shape)) for what in phrases if what.shape is not None],
+        "attributes": [_exists(part) for what in phrases for part in _attributes(what).values()],
         "counts": [claim for claim in numbers if claim.exact],
         "relations": [claim for claim in claims if not isinstance(claim, Number)],
     }
-    # what a phrase tells of a kind: its number, and attributes that it names where it fits the kind
+    # a phrase that fits a kind mentions its attributes, and may state its number
     counted = {
         (what.among(scene), c.count) for c, what in zip(numbers, phrases, strict=True) if c.exact or c.count == 1
     }
     arranged = {(claim.what.among(scene), claim.name) for claim in claims if isinstance(claim, Arrangement)}
-    stands = {members: name for members in scene.kinds.values() if (name := arrangement(members)) is not None}
+    arrangements = {members: name for members in scene.kinds.values() if (name := arrangement(members)) is not None}
     links, all_links = linked_kinds(scene, claims)
-    told = {
+    mentioned = {
         "objects": [any(what.shape == kind.shape for what in phrases) for kind in scene.kinds],
         "attributes": [
             any(what.fits(kind) and getattr(what, name) for what in phrases)
@@ -85,21 +85,21 @@ def judge(scene: Scene, caption: str) -> Verdict:
             for name in _attributes(kind)
         ],
         "counts": [(members, len(members)) in counted for members in scene.kinds.values()],
-        "relations": [n < links for n in range(all_links)] + [stand in arranged for stand in stands.items()],
+        "relations": [n < links for n in range(all_links)] + [pair in arranged for pair in arrangements.items()],
     }
     tallies = {}
     for kind in KINDS:
         truths = [claim.holds(scene) for claim in dict.fromkeys(stated[kind])]
-        tallies[kind] = Tally(sum(truths), len(truths), sum(told[kind]), len(told[kind]))
+        tallies[kind] = Tally(sum(truths), len(truths), sum(mentioned[kind]), len(mentioned[kind]))
     return Verdict(tallies, len(unreadable))
 
 
-def _there(what: Description) -> Number:
+def _exists(what: Description) -> Number:
     return Number(what, 1, exact=False)
 
 
 def _attributes(what: Description) -> dict[str, Description]:
-    """The description's colour and size by their names, each with the shape alone."""
+    """{"colour", "size": a description of it with only the shape}, of those that ``what`` has."""
     return {
         name: Description(shape=what.shape, **{name: value})
         for name in ("colour", "size")
@@ -108,18 +108,18 @@ def _attributes(what: Description) -> dict[str, Description]:
 
 
 def true_words(scene: Scene, caption: str) -> list[int]:
-    """Of each of ``WORD_KINDS`` in turn how many of its words are true, and how many there are.
+    """For each of ``WORD_KINDS`` in turn the number of true words and of all words.
 
     A colour or shape word is true if an object of the scene has it; a number if the scene has so many objects, in all or of
-    one colour, one shape, or one kind. A word that stands twice counts twice.
+    one colour, one shape, or one kind. A repeated word counts each time.
     """
-    colours, shapes = Counter(one.colour for one in scene.objects), Counter(one.shape for one in scene.objects)
+    colours, shapes = Counter(thing.colour for thing in scene.objects), Counter(thing.shape for thing in scene.objects)
     numbers = {len(scene.objects), *colours.values(), *shapes.values(), *map(len, scene.kinds.values())}
-    there = dict(zip(WORD_KINDS, (colours, shapes, numbers), strict=True))
-    true, said = Counter[str](), Counter[str]()
+    valid = dict(zip(WORD_KINDS, (colours, shapes, numbers), strict=True))
+    true, total = Counter[str](), Counter[str]()
     for word in words_of(caption.lower()):
         entry = LEXICON.get(word)
-        if entry is not None and entry.kind in there:
-            said[entry.kind] += 1
-            true[entry.kind] += entry.value in there[entry.kind]
-    return [counted[kind] for kind in WORD_KINDS for counted in (true, said)]
+        if entry is not None and entry.kind in valid:
+            total[entry.kind] += 1
+            true[entry.kind] += entry.value in valid[entry.kind]
+    return [counts[kind] for kind in WORD_KINDS for counts in (true, total)]

@@ -1,4 +1,4 @@
-"""A scene's picture: polygons on a low-contrast background, drawn at a larger size and then averaged."""
+"""A scene's image: polygons on a low-contrast background, supersampled and averaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RGB = {
     "white": (240, 240, 240),
 }
 SHADE_STEP = 10  # of 255, added to every channel for each step of shade
-CONTRAST = 7  # of 255: how far a pattern's two tones lie from the background's mean
+CONTRAST = 7  # of 255: the distance of a pattern's two tones from the background's mean
 
 
 def _shifted(rgb: tuple[int, int, int], by: int) -> tuple[int, int, int]:
@@ -58,7 +58,7 @@ def _pattern(background: str, phase: int, side: int) -> Image.Image:
 
 
 def render(scene: Scene, pixels: int) -> np.ndarray:
-    """The picture, uint8 (pixels, pixels, 3), of at least 16 pixels."""
+    """The image, uint8 (pixels, pixels, 3); ``pixels`` ≥ 16."""
     side = SUPERSAMPLE * pixels
     if scene.background == "plain":
         canvas = Image.new("RGB", (side, side), scene.ground)
@@ -67,13 +67,13 @@ def render(scene: Scene, pixels: int) -> np.ndarray:
         canvas.paste(_shifted(scene.ground, CONTRAST), mask=_pattern(scene.background, scene.phase, side))
     pen = ImageDraw.Draw(canvas)
     scale = side / UNITS
-    for one in scene.objects:
-        fill = _shifted(RGB[one.colour], SHADE_STEP * one.shade)
-        # Rounded here, so that the picture does not depend on how a library treats fractions.
+    for thing in scene.objects:
+        fill = _shifted(RGB[thing.colour], SHADE_STEP * thing.shade)
+        # rounded here, so that the image does not depend on a library's rounding
         pen.polygon(
             [
-                (int((one.x + one.size * px) * scale + 0.5), int((one.y + one.size * py) * scale + 0.5))
-                for px, py in outline(one.shape, one.rotation)
+                (int((thing.x + thing.size * px) * scale + 0.5), int((thing.y + thing.size * py) * scale + 0.5))
+                for px, py in outline(thing.shape, thing.rotation)
             ],
             fill=fill,
         )
@@ -81,7 +81,7 @@ def render(scene: Scene, pixels: int) -> np.ndarray:
 
 
 def encode_png(image: np.ndarray) -> bytes:
-    """The uint8 (H, W, 3) image as PNG: it has no metadata and a fixed compression level, so the bytes are always the same."""
+    """The uint8 (H, W, 3) image as PNG without metadata, with a fixed compression level; deterministic."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()

@@ -25,7 +25,7 @@ def _heart(t: float) -> Point:
 
 _ARM = 0.36
 _CROSS = [(-_ARM, -1), (_ARM, -1), (_ARM, -_ARM), (1, -_ARM), (1, _ARM), (_ARM, _ARM)]  # half of it
-# A crescent is a disc with a smaller disc, whose centre lies to the right, cut away: they meet at these angles.
+# A crescent is a disc minus a smaller disc, whose centre is to the right: they meet at these angles.
 _BITE, _SHIFT = 0.86, 0.52
 _MEET = (1 + _SHIFT**2 - _BITE**2) / (2 * _SHIFT)
 _OUTER, _INNER = math.degrees(math.acos(_MEET)), math.degrees(math.acos((_MEET - _SHIFT) / _BITE))

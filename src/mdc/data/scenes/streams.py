@@ -1,4 +1,4 @@
-"""Random streams: each sample has its own, so that it can be drawn without the samples before it."""
+"""Random streams: one per sample, so that a sample can be drawn without those before it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 T = TypeVar("T")
 
-# A stream's number is its place here and must not change; a new stream comes last.
+# A stream's number is its position here and must not change; append new streams.
 _STREAMS = (
     *("caption", "shape", "colour", "relation", "count", "background", "alt", "dense", "brief", "choices"),
     *("choices/relation", "choices/attribute", "choices/add_obj", "choices/add_att", "choices/replace_obj"),

@@ -1,8 +1,8 @@
-"""The rendered world: what a scene is, and what is true of it.
+"""The rendered world: scenes, and what is true of them.
 
 Lengths are integers in units of 1/192 of the image's side (so 4 units are one pixel at 48 pixels); x grows to the
-right, y downwards; an object's ``size`` is the longer side of its upright bounding box. A `Scene` holds everything that its
-picture depends on, so it is the complete ground truth.
+right, y downwards; an object's ``size`` is the longer side of its upright bounding box. A `Scene` has everything on which its
+image depends, so it is the complete ground truth.
 """
 
 from __future__ import annotations
@@ -20,33 +20,29 @@ UNITS = 192
 SHAPES = ("circle", "square", "triangle", "star", "cross", "heart", "ring", "crescent")
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "white")
 SIZES = ("small", "large")
-DIRECTIONS = {
-    "left of": (0, -1),
-    "right of": (0, 1),
-    "above": (1, -1),
-    "below": (1, 1),
-}  # along which axis, and which way
+#: {relation: (axis, sign)}
+DIRECTIONS = {"left of": (0, -1), "right of": (0, 1), "above": (1, -1), "below": (1, 1)}
 RELATIONS = tuple(DIRECTIONS)
-OPPOSITE = {a: b for a, (axis, way) in DIRECTIONS.items() for b, other in DIRECTIONS.items() if other == (axis, -way)}
+OPPOSITE = {a: b for a, (axis, sign) in DIRECTIONS.items() for b, way in DIRECTIONS.items() if way == (axis, -sign)}
 ARRANGEMENTS = ("side by side", "one above the other")  # of two objects along each axis
 BACKGROUNDS = ("plain", "gradient", "stripes", "checker", "dots")
 
 LARGE_FROM = 66  # an object of this size or more is called large
-CLEAR = 12  # a relation counts if the distance along its axis is larger than along the other by at least this much
+CLEAR = 12  # a relation is clear if the distance along its axis is larger than along the other by at least this much
 
 PROBE_CLASSES: dict[str, tuple[str, ...]] = {
     "shape": SHAPES,
     "colour": COLOURS,
     "relation": RELATIONS,
-    # between objects in two neighbouring corners: which two are filled tells the axis, and the place of red the rest, so it
-    # measures places, as the next two do, which ask for either alone
+    # objects in two adjacent corners: which corners determines the axis, and the place of red the rest, so it tests places, like
+    # the next two, which test either alone
     "corners": RELATIONS,
     "axis": ARRANGEMENTS,
     "place_of_red": ("upper left", "upper right", "lower left", "lower right"),
-    # red and blue in two of three places in a row: (place of red − place of blue) mod 3. Nothing about one object, and no place
-    # without its colour, tells it; scores that add up the two places reach 83.3 per cent, "red right of blue" 66.7
+    # red and blue in two of three places in a row: (place of red − place of blue) mod 3. One object, or places without colours,
+    # are not enough; scores that add up the two places reach 83.3 % accuracy, "red right of blue" 66.7 %
     "cyclic": ("one place on", "two places on"),
-    # two red objects and a blue one, two of them of one shape: whether these are the red ones. Nor do the words tell it
+    # two red objects and a blue one, two of them of one shape: whether these are the red ones. Words are not enough
     "reds_match": ("different shapes", "the same shape"),
     "count": ("one", "two", "three", "four"),
     "background": BACKGROUNDS,
@@ -72,12 +68,12 @@ class SceneObject:
 
     @property
     def kind(self) -> Description:
-        """All that a caption can say of it alone."""
+        """Its attributes that a caption can mention."""
         return Description(self.size_word, self.colour, self.shape)
 
 
 class Description(NamedTuple):
-    """The attributes of an object that words name; None where they name none."""
+    """The attributes of an object that words name; None for others."""
 
     size: str | None = None
     colour: str | None = None
@@ -90,7 +86,7 @@ class Description(NamedTuple):
 
     def among(self, scene: Scene) -> tuple[SceneObject, ...]:
         """The scene's objects that fit the description."""
-        return tuple(one for one in scene.objects if self.fits(one.kind))
+        return tuple(thing for thing in scene.objects if self.fits(thing.kind))
 
     def __str__(self) -> str:
         return " ".join(word for word in (self.size, self.colour, self.shape or "shape") if word)
@@ -107,15 +103,15 @@ class Scene:
 
     @cached_property
     def kinds(self) -> dict[Description, tuple[SceneObject, ...]]:
-        """The objects by kind, in order of first appearance; a caption cannot tell objects of one kind apart."""
-        return {kind: kind.among(self) for kind in dict.fromkeys(one.kind for one in self.objects)}
+        """The objects by kind, in order of first appearance; a caption does not distinguish objects of one kind."""
+        return {kind: kind.among(self) for kind in dict.fromkeys(thing.kind for thing in self.objects)}
 
     @cached_property
     def relations(self) -> dict[tuple[Description, Description], str]:
-        """Relation of the first kind to the second, where it is clear and the same for all their objects."""
+        """Relations of the first kind to the second that are clear and the same for all their objects."""
         pairs = itertools.permutations(self.kinds.items(), 2)
-        found = {(a, b): relation_between(of_a, of_b) for (a, of_a), (b, of_b) in pairs}
-        return {pair: name for pair, name in found.items() if name is not None}
+        relations = {(a, b): relation_between(of_a, of_b) for (a, of_a), (b, of_b) in pairs}
+        return {pair: name for pair, name in relations.items() if name is not None}
 
     @property
     def single_relations(self) -> list[tuple[Description, Description]]:
@@ -124,11 +120,13 @@ class Scene:
 
     def canonical(self) -> str:
         """The whole scene as one line, for hashing."""
-        return repr((self.background, self.ground, self.phase, *(tuple(vars(one).values()) for one in self.objects)))
+        return repr(
+            (self.background, self.ground, self.phase, *(tuple(vars(thing).values()) for thing in self.objects))
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The whole scene as JSON values."""
-        objects = [dict(vars(one)) for one in self.objects]
+        objects = [dict(vars(thing)) for thing in self.objects]
         return {"background": self.background, "ground": list(self.ground), "phase": self.phase, "objects": objects}
 
     @classmethod
@@ -138,12 +136,12 @@ class Scene:
             background=truth["background"],
             ground=tuple(truth["ground"]),
             phase=truth["phase"],
-            objects=tuple(SceneObject(**one) for one in truth["objects"]),
+            objects=tuple(SceneObject(**thing) for thing in truth["objects"]),
         )
 
 
 def relation(a: SceneObject, b: SceneObject) -> str | None:
-    """Where a lies as seen from b; None if the distances along both axes differ by less than `CLEAR` units."""
+    """The relation of a to b; None if the distances along both axes differ by less than `CLEAR` units."""
     gaps = a.x - b.x, a.y - b.y
     clear = (name for name, (axis, way) in DIRECTIONS.items() if gaps[axis] * way - abs(gaps[1 - axis]) >= CLEAR)
     return next(clear, None)
@@ -156,7 +154,7 @@ def relation_between(first: Sequence[SceneObject], second: Sequence[SceneObject]
 
 
 def arrangement(pair: Sequence[SceneObject]) -> str | None:
-    """How two objects stand to each other; None if this is unclear, or if there are not exactly two."""
+    """The arrangement of two objects; None if it is unclear, or if there are not exactly two."""
     name = relation(*pair) if len(pair) == 2 else None
     return ARRANGEMENTS[DIRECTIONS[name][0]] if name else None
 
@@ -181,9 +179,9 @@ def label_of(task: str, scene: Scene) -> int:
     return label
 
 
-def third(one: SceneObject) -> tuple[int, int]:
-    """In which thirds of the picture an object's centre lies: column and row, 0 to 2."""
-    return 3 * one.x // UNITS, 3 * one.y // UNITS
+def third(thing: SceneObject) -> tuple[int, int]:
+    """The third of the image that has an object's centre: column and row, 0 to 2."""
+    return 3 * thing.x // UNITS, 3 * thing.y // UNITS
 
 
 def _of_red_and_blue(task: str, red: SceneObject, blue: SceneObject) -> int | None:

@@ -1,7 +1,7 @@
-"""Wrong captions of a scene, each a small change of a right one, in the manner of the benchmarks of compositionality.
+"""Wrong captions of a scene, each a small change of a right one, as in benchmarks of compositionality.
 
-Every pair is checked against the scene's truth by :mod:`mdc.data.scenes.check`, which reads a caption from its text alone: the
-right caption holds, and the wrong one makes a claim that is false. A scene that cannot pose the question gives None.
+:mod:`mdc.data.scenes.check` checks every pair against the scene's truth: the right caption is true, and the wrong one makes a
+false claim. A scene without the question gives None.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mdc.data.scenes.language import WORDS, Entry, phrases_at, plural, text_of, 
 from mdc.data.scenes.streams import Draws
 from mdc.data.scenes.world import OPPOSITE, Description, Scene
 
-#: a right caption, a wrong one, and what the pair is an example of
+#: a right caption, a wrong one, and the pair's group
 Pair = tuple[str, str, str]
 
 _TRIES = 24
 
 # --- SugarCrepe: a caption against one with something added, replaced or swapped ----------------------------------------
 
-#: what is added, replaced or swapped: any word of these kinds. What is added is left out of the right caption, but for an object
+#: the kinds of words that are added, replaced or swapped. Except for add_obj, an added word is removed from the right caption
 _EDITED: dict[str, tuple[str, ...]] = {
     "add_obj": Description._fields,
     "add_att": ("colour", "size"),
@@ -41,21 +41,21 @@ def _edited(question: str, draws: Draws, caption: str) -> Pair | None:
         return caption, text_of([*words, *words_of(f"there is also a {kind}.")]), question
     if question == "swap_att":
         kinds = kinds[:1] if draws.chance(0.7) else kinds[1:]
-    found = [(at, end, entry) for at in range(len(words)) for entry, end in phrases_at(words, at, *kinds)]
+    phrases = [(at, end, entry) for at in range(len(words)) for entry, end in phrases_at(words, at, *kinds)]
     count = 2 if question.startswith("swap") else 1
-    choices = [some for some in combinations(found, count) if len({words[at] for at, _, _ in some}) == count]
+    choices = [chosen for chosen in combinations(phrases, count) if len({words[at] for at, _, _ in chosen}) == count]
     if not choices:
         return None
     chosen = draws.pick(choices)
-    texts = [words[at] for at, _, _ in reversed(chosen)] if count == 2 else [_other(draws, chosen[0][2])]
+    texts = [words[at] for at, _, _ in reversed(chosen)] if count == 2 else [_alternative(draws, chosen[0][2])]
     without, wrong = list(words), list(words)
     for (at, end, _), text in reversed(list(zip(chosen, texts, strict=True))):
         without[at:end], wrong[at:end] = [], text.split()
     return text_of(without) if question == "add_att" else caption, text_of(wrong), question
 
 
-def _other(draws: Draws, entry: Entry) -> str:
-    """Words for another value of the same kind; of a relation, for its opposite."""
+def _alternative(draws: Draws, entry: Entry) -> str:
+    """A word for another value of the same kind; for a relation, its opposite."""
     if entry.kind == "relation":
         return draws.pick(WORDS["relation"][OPPOSITE[entry.value]])
     others = [value for value in WORDS[entry.kind] if value != entry.value]
@@ -63,7 +63,7 @@ def _other(draws: Draws, entry: Entry) -> str:
     return plural(word) if entry.several else word
 
 
-# --- ARO: two short captions that differ in who is where, or in who has which attribute ---------------------------------
+# --- ARO: two short captions with swapped objects or swapped attributes -------------------------------------------------
 
 
 def _relation(draws: Draws, scene: Scene) -> Pair | None:
@@ -97,7 +97,7 @@ QUESTIONS = (*_SCENES, *_EDITED)
 
 
 def wrong_pair(question: str, scene: Scene, draws: Draws, seed: int, index: int) -> Pair | None:
-    """A pair for one of ``QUESTIONS``, checked; the dense caption of (seed, index) is what it is made from."""
+    """A checked pair for one of ``QUESTIONS``; SugarCrepe's are made from the dense caption of (seed, index)."""
     dense = compose(scene, "dense", seed, index).text
     for _ in range(_TRIES):
         pair = _SCENES[question](draws, scene) if question in _SCENES else _edited(question, draws, dense)
