@@ -12,7 +12,7 @@ def missing_from(scene: Scene, caption: str) -> list[str]:
     claims, _ = read(caption)
     missing: list[Claim] = []
     for what, members in scene.kinds.items():
-        if not any(isinstance(c, Number) and c.what == what and c.count == len(members) for c in claims):
+        if not any(isinstance(c, Number) and c.description == what and c.count == len(members) for c in claims):
             missing.append(Number(what, len(members), exact=True))
         stand = arrangement(members)
         if stand is not None and Arrangement(what, stand) not in claims:

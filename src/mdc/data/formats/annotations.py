@@ -33,10 +33,10 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
     """
 
     def slim(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        last_values = dict(pairs)
+        if len(last_values) != len(pairs):
             raise ValueError("duplicate key in an object")
-        return found if keep is None else {key: value for key, value in pairs if key in keep}
+        return last_values if keep is None else {key: value for key, value in pairs if key in keep}
 
     value = read_json_value(existing_file(path, dataset), slim)
     try:

@@ -49,10 +49,10 @@ class _Writer:
         noun = self.draws.pick(WORDS["thing"][None])
         return plural(noun) if count > 1 else noun
 
-    def noun(self, what: Description, count: int = 1) -> str:
+    def noun(self, desc: Description, count: int = 1) -> str:
         """Attributes and noun, without a determiner."""
-        words = [self.word(kind, value) for kind, value in zip(what._fields, what, strict=True) if value]
-        if what.shape is None:
+        words = [self.word(kind, value) for kind, value in zip(desc._fields, desc, strict=True) if value]
+        if desc.shape is None:
             return " ".join([*words, self.thing(count)])
         return plural(" ".join(words)) if count > 1 else " ".join(words)
 
@@ -67,7 +67,7 @@ class _Writer:
         shapeless, sizeless = Description(colour=kind.colour), kind._replace(size=None)
         short = [Description(shape=kind.shape), sizeless, kind._replace(colour=None), shapeless]
         shortest = int(self.draws.chance(0.3))
-        return next((what for what in short[shortest:] if what.among(self.scene) == self.scene.kinds[kind]), kind)
+        return next((desc for desc in short[shortest:] if desc.among(self.scene) == self.scene.kinds[kind]), kind)
 
     def partial(self, kind: Description) -> Description:
         """Some of a kind's attributes, at least one."""
@@ -95,8 +95,8 @@ class _Dense(_Writer):
 
     def referred(self, kind: Description) -> str:
         """A later mention."""
-        what, count = self.reference(kind), len(self.scene.kinds[kind])
-        noun = self.noun(what, count)
+        desc, count = self.reference(kind), len(self.scene.kinds[kind])
+        noun = self.noun(desc, count)
         return f"the {WORDS['count'][count][0]} {noun}" if count > 1 and self.draws.chance(0.5) else f"the {noun}"
 
     def where(self, link: Link) -> str:
@@ -189,33 +189,33 @@ class _Dense(_Writer):
 
 
 class _Alt(_Writer):
-    def phrased(self, what: Description, count: int) -> tuple[str, Number]:
+    def phrased(self, desc: Description, count: int) -> tuple[str, Number]:
         """A noun phrase for ``count`` objects, which need not have the number, and its claim."""
-        noun = self.noun(what, count)
+        noun = self.noun(desc, count)
         if count == 1:
             if self.draws.chance(0.08):
-                return f"one {noun}", Number(what, 1, exact=True)
-            return _a(noun) if self.draws.chance(0.5) else noun, Number(what, 1, exact=False)
+                return f"one {noun}", Number(desc, 1, exact=True)
+            return _a(noun) if self.draws.chance(0.5) else noun, Number(desc, 1, exact=False)
         if self.draws.chance(0.2):
-            return noun, Number(what, 2, exact=False)
-        return f"{self.number(count, digits=True)} {noun}", Number(what, count, exact=True)
+            return noun, Number(desc, 2, exact=False)
+        return f"{self.number(count, digits=True)} {noun}", Number(desc, count, exact=True)
 
-    def falsified(self, what: Description, count: int) -> tuple[Description, int]:
+    def falsified(self, desc: Description, count: int) -> tuple[Description, int]:
         """The description with a colour or shape that nothing in the scene has, or a wrong number of several."""
-        kinds = [k for k, on in (("colour", what.colour), ("shape", what.shape), ("count", count > 1)) if on]
+        kinds = [k for k, on in (("colour", desc.colour), ("shape", desc.shape), ("count", count > 1)) if on]
         change = self.draws.pick(kinds)
         if change == "count":
-            return what, self.draws.pick([n for n in (2, 3, 4) if n != count])
+            return desc, self.draws.pick([n for n in (2, 3, 4) if n != count])
         present = {getattr(thing, change) for thing in self.scene.objects}
-        return what._replace(**{change: self.draws.pick([v for v in WORDS[change] if v not in present])}), count
+        return desc._replace(**{change: self.draws.pick([v for v in WORDS[change] if v not in present])}), count
 
     def mention(self, kind: Description, wrong: bool = False) -> Phrase:
         """A noun phrase about a kind."""
-        what = self.partial(kind)
-        count = len(what.among(self.scene))
+        desc = self.partial(kind)
+        count = len(desc.among(self.scene))
         if wrong:
-            what, count = self.falsified(what, count)
-        text, claim = self.phrased(what, count)
+            desc, count = self.falsified(desc, count)
+        text, claim = self.phrased(desc, count)
         # "circles" without a number stays true if only the number is wrong
         return text, (claim,) if wrong and not claim.holds(self.scene) else ()
 
@@ -229,11 +229,11 @@ class _Alt(_Writer):
         name = OPPOSITE[name] if wrong else name
         texts, descriptions = [], []
         for kind in pair:
-            what = self.reference(kind)
+            desc = self.reference(kind)
             if self.draws.chance(0.75):  # alt-text often has a colour where the shape is enough
-                what = what._replace(colour=kind.colour)
-            noun = self.noun(what)
-            descriptions.append(what)
+                desc = desc._replace(colour=kind.colour)
+            noun = self.noun(desc)
+            descriptions.append(desc)
             texts.append(self.draws.pick((noun, _a(noun), f"the {noun}")))
         text = f"{texts[0]} {self.word('relation', name)} {texts[1]}"
         return text, (Relation(descriptions[0], name, descriptions[1]),) if wrong else ()
@@ -276,8 +276,8 @@ class _Alt(_Writer):
 
 def _brief(writer: _Writer) -> str:
     """One to three true words about one kind of object: its colour, its shape, or both."""
-    what = writer.partial(writer.draws.pick(list(writer.scene.kinds)))._replace(size=None)
-    return writer.noun(what, len(what.among(writer.scene)))
+    desc = writer.partial(writer.draws.pick(list(writer.scene.kinds)))._replace(size=None)
+    return writer.noun(desc, len(desc.among(writer.scene)))
 
 
 def compose(scene: Scene, style: str, seed: int, index: int) -> Caption:

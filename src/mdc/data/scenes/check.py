@@ -37,11 +37,11 @@ def _noun_phrase(words: Sequence[str], at: int) -> tuple[Number, int] | None:
     number = entries.get("count") or entries.get("article")
     if noun is None or (number is not None and noun.several != (number.value > 1)):
         return None  # "a circles", "two circle"
-    what = Description(**{kind: entry.value for kind, entry in entries.items() if kind in Description._fields})
+    desc = Description(**{kind: entry.value for kind, entry in entries.items() if kind in Description._fields})
     if "count" in entries:
-        return Number(what, entries["count"].value, exact=True), at
+        return Number(desc, entries["count"].value, exact=True), at
     # "the circle": there is no other
-    return Number(what, 2 if noun.several else 1, exact=definite and not noun.several), at
+    return Number(desc, 2 if noun.several else 1, exact=definite and not noun.several), at
 
 
 def read(caption: str) -> tuple[list[Claim], list[str]]:
@@ -63,7 +63,7 @@ def read(caption: str) -> tuple[list[Claim], list[str]]:
         elif (phrase := _noun_phrase(words, at)) is not None:
             number, at = phrase
             claims.append(number)
-            last = number.what
+            last = number.description
             if name is not None and subject is None and anchor is None:
                 anchor = last
             elif name is not None:
@@ -109,7 +109,7 @@ def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
 def stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Description, Description]]:
     """The pairs of kinds in the relations among ``claims``."""
     kinds = {members: kind for kind, members in scene.kinds.items()}
-    stated = [[kinds.get(what.among(scene)) for what in (c.first, c.second)] for c in claims if isinstance(c, Relation)]
+    stated = [[kinds.get(desc.among(scene)) for desc in (c.first, c.second)] for c in claims if isinstance(c, Relation)]
     return [(a, b) for a, b in stated if a is not None and b is not None]
 
 

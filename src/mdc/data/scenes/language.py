@@ -146,17 +146,17 @@ def phrases_at(words: Sequence[str], at: int, *kinds: str) -> Iterator[tuple[Ent
 class Number:
     """Exactly so many objects fit the description or, if not ``exact``, at least so many."""
 
-    what: Description
+    description: Description
     count: int
     exact: bool
 
     def holds(self, scene: Scene) -> bool:
         """Whether the claim is true of the scene."""
-        count = len(self.what.among(scene))
+        count = len(self.description.among(scene))
         return count == self.count if self.exact else count >= self.count
 
     def __str__(self) -> str:
-        return f"{'exactly' if self.exact else 'at least'} {self.count} {self.what}"
+        return f"{'exactly' if self.exact else 'at least'} {self.count} {self.description}"
 
 
 @dataclass(frozen=True)
@@ -179,15 +179,15 @@ class Relation:
 class Arrangement:
     """Exactly two objects fit, and they are side by side or one above the other."""
 
-    what: Description
+    description: Description
     name: str
 
     def holds(self, scene: Scene) -> bool:
         """Whether the claim is true of the scene."""
-        return arrangement(self.what.among(scene)) == self.name
+        return arrangement(self.description.among(scene)) == self.name
 
     def __str__(self) -> str:
-        return f"{self.what} {self.name}"
+        return f"{self.description} {self.name}"
 
 
 Claim = Number | Relation | Arrangement

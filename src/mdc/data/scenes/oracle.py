@@ -63,24 +63,24 @@ def judge(scene: Scene, caption: str) -> Verdict:
     """The tallies of ``caption`` for ``scene``. A repeated statement counts once."""
     claims, unreadable = read(caption)
     numbers = [claim for claim in claims if isinstance(claim, Number)]
-    phrases = [claim.what for claim in numbers]
+    phrases = [claim.description for claim in numbers]
     stated: dict[str, list[Claim]] = {
-        "objects": [_exists(Description(shape=what.shape)) for what in phrases if what.shape is not None],
-        "attributes": [_exists(part) for what in phrases for part in _attributes(what).values()],
+        "objects": [_exists(Description(shape=desc.shape)) for desc in phrases if desc.shape is not None],
+        "attributes": [_exists(part) for desc in phrases for part in _attributes(desc).values()],
         "counts": [claim for claim in numbers if claim.exact],
         "relations": [claim for claim in claims if not isinstance(claim, Number)],
     }
     # a phrase that fits a kind mentions its attributes, and may state its number
     counted = {
-        (what.among(scene), c.count) for c, what in zip(numbers, phrases, strict=True) if c.exact or c.count == 1
+        (desc.among(scene), c.count) for c, desc in zip(numbers, phrases, strict=True) if c.exact or c.count == 1
     }
-    arranged = {(claim.what.among(scene), claim.name) for claim in claims if isinstance(claim, Arrangement)}
+    arranged = {(claim.description.among(scene), claim.name) for claim in claims if isinstance(claim, Arrangement)}
     arrangements = {members: name for members in scene.kinds.values() if (name := arrangement(members)) is not None}
     links, all_links = linked_kinds(scene, claims)
     mentioned = {
-        "objects": [any(what.shape == kind.shape for what in phrases) for kind in scene.kinds],
+        "objects": [any(desc.shape == kind.shape for desc in phrases) for kind in scene.kinds],
         "attributes": [
-            any(what.fits(kind) and getattr(what, name) for what in phrases)
+            any(desc.fits(kind) and getattr(desc, name) for desc in phrases)
             for kind in scene.kinds
             for name in _attributes(kind)
         ],
@@ -94,16 +94,16 @@ def judge(scene: Scene, caption: str) -> Verdict:
     return Verdict(tallies, len(unreadable))
 
 
-def _exists(what: Description) -> Number:
-    return Number(what, 1, exact=False)
+def _exists(desc: Description) -> Number:
+    return Number(desc, 1, exact=False)
 
 
-def _attributes(what: Description) -> dict[str, Description]:
-    """{"colour", "size": a description of it with only the shape}, of those that ``what`` has."""
+def _attributes(desc: Description) -> dict[str, Description]:
+    """{"colour", "size": a description of it with only the shape}, of those that ``desc`` has."""
     return {
-        name: Description(shape=what.shape, **{name: value})
+        name: Description(shape=desc.shape, **{name: value})
         for name in ("colour", "size")
-        if (value := getattr(what, name)) is not None
+        if (value := getattr(desc, name)) is not None
     }
 
 
