@@ -26,7 +26,7 @@ def opened(source: dict[str, Any], data: Path) -> InParts:
 
 def group_of(data: Path, at: Path, i: int, n: int, *, source: dict[str, Any] = HELD, **more: Any) -> Path:
     """Do one job's work; the index that it leaves."""
-    told = {"asked": {"source": {**source, "pairs": None}}, "context_length": 77, **more}
+    told = {"settings": {"source": {**source, "pairs": None}}, "context_length": 77, **more}
     entries = write_parts(opened(source, data), Group(i, n), SPLITS, at / "parts/d", at / "state", **told)
     path = at / f"parts/d/{i}-of-{n}/index.json"
     write_json(path, {"kind": "parts", "name": "d", "source": source, "group": i, "groups": n, "parts": entries})

@@ -131,7 +131,7 @@ def test_what_was_changed_is_made_again_and_nothing_else(folder: Path, monkeypat
     take_account(folder, 3)  # downloaded anew
     group_of(folder, folder, 0, 1)
     assert made == [1, 2, 3] and hashes(folder / "parts/d") == expected
-    group_of(folder, folder, 0, 1, asked={"other": "code"})
+    group_of(folder, folder, 0, 1, settings={"other": "code"})
     assert made == [1, 2, 3, 0, 1, 2, 3]
 
 
