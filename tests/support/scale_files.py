@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.config.layers import scale_file, scales_of
+from mdc.plan.config.layers import scale_file
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import layered
 from mdc.plan.config.scale import Scale
@@ -15,8 +15,17 @@ from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.records import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
-#: the scales of the repository, mini first
-SCALES = sorted(scales_of(ROOT / "params.yaml"), key=lambda name: (name != "mini", name))
+#: the scales that the repository comes with, mini first; a user's own are not tested
+SCALES = [
+    "mini",
+    "flickr8k",
+    "flickr8k-claims",
+    "flickr8k-long",
+    "flickr8k-neighbours",
+    "neighbours",
+    "paper",
+    "scenes",
+]
 #: the keys that all scales have in common
 SHARED = [key for key in Params.model_fields if key not in Scale.model_fields]
 

@@ -81,7 +81,7 @@ def refuse(message):
 def job_of(name):
     """A job by its name. WorkflowError if the scale has no such job."""
     if name not in JOBS:
-        refuse(f"scale {PLAN.params.scale} has no job '{name}'; `mdc config list` names all")
+        refuse(f"scale {PLAN.params.scale} has no job '{name}'; `mdc config list --scale {PLAN.params.scale}` names all")
     return JOBS[name]
 
 

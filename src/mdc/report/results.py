@@ -310,12 +310,16 @@ class Results:
         shown = self.job.systems if systems is None else systems
         keys = {system.key for system in shown}
         grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
-        notes = [f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []
-        notes += dict.fromkeys(system.note for system in shown if system.note)
-        notes += [*self.job.notes, "Chance: what guessing would score."]
+        notes = []
         if self.shortcut_by:
             text = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
-            notes.append(f"Best shortcut: what is right without the image, or by these parts of it alone: {text}.")
+            notes.append(
+                "Best shortcut: what is right without the image, or by these parts of it alone. A score below it may rest on the "
+                f"shortcut alone. {text}."
+            )
+        notes += [f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []
+        notes += dict.fromkeys(system.note for system in shown if system.note)
+        notes += [*self.job.notes, "Chance: what guessing would score."]
         if AVERAGE in self.measures:
             separate = ", ".join(self.columns[key] for key in self.job.reported_separately)
             apart = f" without {separate}" if separate else ""

@@ -141,7 +141,7 @@ def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
         f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect "
         f"at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds "
         "or more).",
-        "Size: larger or equivalent where the difference is more or less than the margin, else undecided.",
+        "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
         correction(count, statistics.order),
     )
 

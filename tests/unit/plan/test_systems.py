@@ -100,7 +100,11 @@ def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
     assert table.members(["mcd", "cfg", "cfg_3_other"]) == ["mcd", *sweep, "cfg_3_other"]
     assert [key for key in table.systems_of("codes_dev") if key.startswith("cfg")] == sweep
     shown: Any = plan.jobs["mcd_table3"]
-    assert [one.system for one in shown.systems if one.system.startswith("cfg")] == [*sweep, "cfg_1_other", "cfg_3_other"]
+    assert [one.system for one in shown.systems if one.system.startswith("cfg")] == [
+        *sweep,
+        "cfg_1_other",
+        "cfg_3_other",
+    ]
     drawn: Any = plan.jobs["mcd_figure3"]
     assert drawn.curves[0].systems == [f"codes/{key}" for key in sweep]
     assert drawn.curves[0].scales == [1.0, 1.5, 2.0, 3.0, 5.0]

@@ -22,7 +22,7 @@ class Images(Strict):
 
 
 class Captions(Strict):
-    """What every source of captions has: all of an image's captions as samples of their own, joined, or cut to length."""
+    """What every source of captions has: all of an image's captions, kept apart (a pass draws one), joined, or cut to length."""
 
     caption_mode: Literal["each", "join", "cut"] = "each"
     max_pieces: Positive | None = None

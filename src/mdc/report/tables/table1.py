@@ -41,10 +41,12 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     shown = [main_table(probing), *comparisons.gains(probing), *comparisons.tables(probing)]
     comparisons.write(probing, shown, out)
     controls = ", ".join(probing.controls())
+    seeds = f"{len(job.seeds)} seeds" if len(job.seeds) > 1 else "one seed, these checkpoints only"
+    apart = ". Methods with different controls are compared in the table" * (len(probing.controls()) > 1)
     table1_bars(
         probing.numbers,
         [out / "figure_table1.png", out / "figure_table1.svg"],
-        title=f"Linear probing, scale {job.scale_label}: gain over the control ({controls})",
+        title=f"Linear probing, scale {job.scale_label}, {seeds}: gain over the control ({controls}){apart}",
         label=f"points above the control, {words.percent(job.statistics.level)} interval",
     )
     write_json(out / "table1_metrics.json", headline(probing.numbers, probing.name(probing.overall)))
