@@ -1,10 +1,10 @@
-"""Captions a second: MDC and ARC against open_clip's ``coca.generate``, on one machine in one run.
+"""Captions per second: MDC and ARC against open_clip's ``coca.generate``, on one machine in one run.
 
     make .coca/.ready && python bench/caption.py [--images N] [--threads N] [--repeats N]
 
-All have a ViT-B/32 at 224 pixels, decoders of width 512, untrained weights, fp32, and write 15 BPE tokens. CoCa's published
-towers have 12 + 12 text layers, twice our depth, so it also runs with 6 + 6. Each repeat measures all of them, one after the
-other; a ratio is within a repeat, and its median is shown. Images are read once by each, and that is part of the time.
+All have a ViT-B/32 at 224 pixels, decoders of width 512, untrained weights, fp32, and decode 15 BPE tokens. CoCa's published
+towers have 12 + 12 text layers, twice our depth, so it also runs with 6 + 6. Each repeat measures all of them in
+turn; ratios are within a repeat, and the median is shown. Times include encoding the images.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mdc.plan.config.read import load
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKENS = 15
-#: ours, held against which of CoCa's
+#: pairs of ours and CoCa's to compare
 PAIRS = (
     ("ARC, greedy", "CoCa 6 + 6, greedy"),
     ("ARC, beam 6", "CoCa 6 + 6, beam 6"),
@@ -39,7 +39,7 @@ PAIRS = (
     (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, greedy"),
     (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, beam 6"),
 )
-#: what a CLIP costs that has a say in every piece
+#: the cost of a CLIP that guides every token
 GUIDED, PLAIN = f"MDC, N' = {TOKENS}, guided by a CLIP of ViT-B/32", f"MDC, N' = {TOKENS}, 1 a step"
 #: steps that show nothing call no model, so 100 steps take no longer than a step for each piece
 ANCESTRAL = f"MDC, N' = {TOKENS}, ancestral in 100 steps"
@@ -57,8 +57,8 @@ class Peer:
     def write(self, layers: tuple[int, int], beams: int, images: int) -> None:
         """Captions of so many images; returns when they are written."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        asked = {"layers": layers, "beams": beams, "images": images, "tokens": TOKENS}
-        self.process.stdin.write(json.dumps(asked) + "\n")
+        request = {"layers": layers, "beams": beams, "images": images, "tokens": TOKENS}
+        self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         if not self.process.stdout.readline():
             raise SystemExit("bench/coca_peer.py ended without an answer; call it by hand to see why")
@@ -70,8 +70,10 @@ def main() -> None:
     args = rows.arguments(parser, images=1, repeats=1)
     python = args.coca / "bin/python"
     if not python.is_file():
-        why = "open_clip's CoCa has no environment here; run `make .coca/.ready && python bench/caption.py`"
-        rows.write("caption", [rows.missing(_what(ours), _peer(theirs), why) for ours, theirs in PAIRS], args.results)
+        reason = "open_clip's CoCa has no environment here; run `make .coca/.ready && python bench/caption.py`"
+        rows.write(
+            "caption", [rows.missing(_what(ours), _peer(theirs), reason) for ours, theirs in PAIRS], args.results
+        )
         return
     torch.set_num_threads(args.threads)
     shape = (args.images, 3, 224, 224)
@@ -88,25 +90,25 @@ def main() -> None:
     peer = Peer(python, args.threads)
 
     def mdc(tokens_per_step: int) -> Callable[[], object]:
-        how = Unmasking(kind="unmask", lengths=[TOKENS], tokens_per_step=tokens_per_step)
-        return lambda: masked.unmasked(masked.look(images), how, keys)
+        policy = Unmasking(kind="unmask", lengths=[TOKENS], tokens_per_step=tokens_per_step)
+        return lambda: masked.unmasked(masked.look(images), policy, keys)
 
     def ancestral() -> object:
-        how = Unmasking(kind="unmask", lengths=[TOKENS], temperature=1.0, ancestral=100)
-        return masked.unmasked(masked.look(images), how, keys)
+        policy = Unmasking(kind="unmask", lengths=[TOKENS], temperature=1.0, ancestral=100)
+        return masked.unmasked(masked.look(images), policy, keys)
 
     def guided() -> object:
-        how = Unmasking(kind="unmask", lengths=[TOKENS], guide=Guide(weight=10.0))
-        return masked.unmasked(masked.look(images), how, keys, Guiding(clip.read, clip.look(images)))
+        policy = Unmasking(kind="unmask", lengths=[TOKENS], guide=Guide(weight=10.0))
+        return masked.unmasked(masked.look(images), policy, keys, Guiding(clip.read, clip.look(images)))
 
     def arc(width: int) -> Callable[[], object]:
-        how = Beam(kind="beam", num_beams=width, min_tokens=TOKENS, max_tokens=TOKENS)
-        return lambda: causal.searched(causal.look(images), how)
+        policy = Beam(kind="beam", num_beams=width, min_tokens=TOKENS, max_tokens=TOKENS)
+        return lambda: causal.searched(causal.look(images), policy)
 
     def coca(layers: tuple[int, int], beams: int) -> Callable[[], object]:
         return lambda: peer.write(layers, beams, args.images)
 
-    ways: dict[str, Callable[[], object]] = {
+    candidates: dict[str, Callable[[], object]] = {
         PLAIN: mdc(1),
         GUIDED: guided,
         ANCESTRAL: ancestral,
@@ -118,18 +120,21 @@ def main() -> None:
         "CoCa 6 + 6, greedy": coca((6, 6), 1),
         "CoCa 6 + 6, beam 6": coca((6, 6), 6),
     }
-    found = {name: [args.images / one for one in each] for name, each in in_turns(ways, args.repeats).items()}
+    speeds = {
+        name: [args.images / seconds for seconds in rounds]
+        for name, rounds in in_turns(candidates, args.repeats).items()
+    }
     peer.process.kill()
     setting = f"fp32, {rows.threads(args.threads)}, {args.images} images"
     rows.write(
         "caption",
         [
-            rows.compared(_what(ours), _peer(theirs), "captions/s", found[ours], found[theirs], setting)
+            rows.compared(_what(ours), _peer(theirs), "captions/s", speeds[ours], speeds[theirs], setting)
             for ours, theirs in PAIRS
         ]
         + [
-            rows.compared(_what(GUIDED), "ours without a guide", "captions/s", found[GUIDED], found[PLAIN], setting),
-            rows.compared(_what(ANCESTRAL), "ours, 1 a step", "captions/s", found[ANCESTRAL], found[PLAIN], setting),
+            rows.compared(_what(GUIDED), "ours without a guide", "captions/s", speeds[GUIDED], speeds[PLAIN], setting),
+            rows.compared(_what(ANCESTRAL), "ours, 1 a step", "captions/s", speeds[ANCESTRAL], speeds[PLAIN], setting),
         ],
         args.results,
     )

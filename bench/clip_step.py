@@ -1,9 +1,9 @@
 """One CLIP training step against open_clip's own: its model, its ``ClipLoss`` and its ``train_one_epoch``, on the same batches.
 
-open_clip's loop is called as it stands, an epoch of one batch a turn. It gets what its own loader would hand it: normalised
-float images, and captions padded to 77, neither of which is counted. Ours gets uint8 images and tokens, and what it makes of them
-is counted. Both start from the same weights, and their first losses must be the same, or nothing is told. Both train with
-AdamW as they build it: ours fused, open_clip's as its main.py asks for it.
+open_clip's loop is unchanged, an epoch of one batch per turn. It gets the output of its own loader, normalised float images and
+captions padded to 77, which is not timed. Ours gets uint8 images and tokens, whose preparation is timed. Both start from the same
+weights, and their first losses must agree, or the bench fails. Both use their own AdamW: ours fused, open_clip's as in its
+main.py.
 
     python bench/clip_step.py --captions data/coco_captions_val2017.json.gz
 """
@@ -106,10 +106,10 @@ class _Kept(nn.Module):
         super().__init__()
         self.loss, self.last = loss, torch.zeros(())
 
-    def forward(self, **given: Any) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = self.loss(**given)
-        self.last = found["contrastive_loss"].detach()
-        return found
+    def forward(self, **inputs: Any) -> dict[str, Tensor]:
+        loss: dict[str, Tensor] = self.loss(**inputs)
+        self.last = loss["contrastive_loss"].detach()
+        return loss
 
 
 class _Batches:
@@ -132,14 +132,14 @@ def same_weights(peer: Any, ours: Contrastive) -> None:
     peer.token_embedding.weight.copy_(ours.text.token_embedding.weight[:-1])  # ours has a row for [MASK]
     peer.positional_embedding.copy_(ours.text.positional_embedding)
     for theirs, block in zip(peer.transformer.resblocks, ours.text.blocks, strict=True):
-        own: Any = block
-        theirs.ln_1.load_state_dict(own.norm_self.state_dict())
-        theirs.attn.in_proj_weight.copy_(own.self_attention.qkv.weight)
-        theirs.attn.in_proj_bias.copy_(own.self_attention.qkv.bias)
-        theirs.attn.out_proj.load_state_dict(own.self_attention.out.state_dict())
-        theirs.ln_2.load_state_dict(own.norm_mlp.state_dict())
-        theirs.mlp.c_fc.load_state_dict(own.mlp[0].state_dict())
-        theirs.mlp.c_proj.load_state_dict(own.mlp[2].state_dict())
+        state: Any = block
+        theirs.ln_1.load_state_dict(state.norm_self.state_dict())
+        theirs.attn.in_proj_weight.copy_(state.self_attention.qkv.weight)
+        theirs.attn.in_proj_bias.copy_(state.self_attention.qkv.bias)
+        theirs.attn.out_proj.load_state_dict(state.self_attention.out.state_dict())
+        theirs.ln_2.load_state_dict(state.norm_mlp.state_dict())
+        theirs.mlp.c_fc.load_state_dict(state.mlp[0].state_dict())
+        theirs.mlp.c_proj.load_state_dict(state.mlp[2].state_dict())
     peer.ln_final.load_state_dict(ours.text.norm.state_dict())
     peer.text_projection.copy_(ours.text_projection.weight.t())
     peer.logit_scale.copy_(ours.logit_scale)
@@ -189,7 +189,7 @@ def main() -> None:
     parser = training_batches.step_options(__doc__.splitlines()[0])
     args = rows.arguments(parser, batch=4, repeats=2)
     torch.set_num_threads(args.threads)
-    for scale, name, size in training_batches.asked(args):
+    for scale, name, size in training_batches.configurations(args):
         rows.write("clip_step", [compare(args, scale, name, size)], args.results)
 
 

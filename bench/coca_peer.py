@@ -29,21 +29,21 @@ def main() -> None:
     torch.set_num_threads(int(sys.argv[1]))
     models: dict[tuple[int, int], Any] = {}
     for line in sys.stdin:
-        asked = json.loads(line)
-        layers = tuple(asked["layers"])
+        request = json.loads(line)
+        layers = tuple(request["layers"])
         if layers not in models:
             torch.manual_seed(0)
             models[layers] = model(*layers)
-        images = torch.rand(asked["images"], 3, 224, 224, generator=torch.Generator().manual_seed(0))
+        images = torch.rand(request["images"], 3, 224, 224, generator=torch.Generator().manual_seed(0))
         # SOT, the tokens, EOT; a caption may not end earlier
-        length: dict[str, Any] = {"seq_len": asked["tokens"] + 2, "min_seq_len": asked["tokens"] + 1}
+        length: dict[str, Any] = {"seq_len": request["tokens"] + 2, "min_seq_len": request["tokens"] + 1}
         start = time.perf_counter()
         with torch.no_grad():
-            if asked["beams"] == 1:
+            if request["beams"] == 1:
                 models[layers].generate(images, generation_type="top_k", top_k=1, fixed_output_length=True, **length)
             else:
                 models[layers].generate(
-                    images, generation_type="beam_search", num_beams=asked["beams"], num_beam_groups=3, **length
+                    images, generation_type="beam_search", num_beams=request["beams"], num_beam_groups=3, **length
                 )
         print(json.dumps({"seconds": time.perf_counter() - start}), flush=True)
 

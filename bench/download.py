@@ -143,8 +143,8 @@ def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str
     command = [sys.executable, __file__, "--ours", str(folder), json.dumps(settings)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     seconds = time.perf_counter() - began
-    told = json.loads(done.stdout.splitlines()[-1])
-    return seconds - told["sharded"], told["sharded"], told["account"]
+    output = json.loads(done.stdout.splitlines()[-1])
+    return seconds - output["sharded"], output["sharded"], output["account"]
 
 
 def our_process(folder: Path, settings: dict[str, Any]) -> None:
@@ -208,7 +208,7 @@ def theirs(folder: Path, settings: dict[str, object]) -> tuple[float, int]:
         subprocess.run(command, env=environment, stdout=log, stderr=log, check=True)
     seconds = time.perf_counter() - began
     stats = [json.loads(path.read_text()) for path in (folder / "theirs").glob("*_stats.json")]
-    return seconds, sum(one["successes"] for one in stats)
+    return seconds, sum(entry["successes"] for entry in stats)
 
 
 def main() -> None:
@@ -257,31 +257,31 @@ def _rounds(
         assert isinstance(outcomes, dict) and isinstance(left_out, dict)
         if sum(outcomes.values()) + sum(left_out.values()) != len(urls) or outcomes["obtained"] != len(alive):
             raise SystemExit(f"{len(urls)} rows, {len(alive)} pairs alive, but {outcomes}, left out {left_out}")
-        asked, pairs = len(urls), outcomes["obtained"]
+        count, pairs = len(urls), outcomes["obtained"]
         print(
-            f"round {number}: {asked} rows, {pairs} pairs obtained, every row accounted for: {account['reasons']}, {left_out}"
+            f"round {number}: {count} rows, {pairs} pairs obtained, every row accounted for: {account['reasons']}, {left_out}"
         )
         print(
-            f"  mdc          {downloaded:6.1f} s, {asked / downloaded:6.0f} rows/s, {pairs / downloaded:6.0f} pairs/s"
+            f"  mdc          {downloaded:6.1f} s, {count / downloaded:6.0f} rows/s, {pairs / downloaded:6.0f} pairs/s"
         )
         total = downloaded + sharded
-        print(f"  with shards  {total:6.1f} s, {asked / total:6.0f} rows/s, {pairs / total:6.0f} pairs/s")
-        speeds["ours"].append(asked / downloaded)
-        speeds["with shards"].append(asked / total)
+        print(f"  with shards  {total:6.1f} s, {count / total:6.0f} rows/s, {pairs / total:6.0f} pairs/s")
+        speeds["ours"].append(count / downloaded)
+        speeds["with shards"].append(count / total)
         if not args.alone:
             seconds, got = theirs_first or theirs(folder, settings)
-            speeds["img2dataset"].append(asked / seconds)
+            speeds["img2dataset"].append(count / seconds)
             print(
-                f"  img2dataset  {seconds:6.1f} s, {asked / seconds:6.0f} rows/s, {got / seconds:6.0f} pairs/s ({got} pairs)"
+                f"  img2dataset  {seconds:6.1f} s, {count / seconds:6.0f} rows/s, {got / seconds:6.0f} pairs/s ({got} pairs)"
             )
             print(f"  mdc is {seconds / downloaded:.2f} times as fast as img2dataset's own command line")
     what = f"download of {len(urls):,} rows, {100 * len(alive) / len(urls):.0f} % alive"
     setting = f"{rows.processes(args.processes)} of {rows.threads(args.threads)}"
-    for told, key in ((what, "ours"), (f"{what}, and our shards of it", "with shards")):
+    for label, key in ((what, "ours"), (f"{what}, and our shards of it", "with shards")):
         if args.alone:
-            row = rows.missing(told, "img2dataset", "it was left out; `python bench/download.py` without --alone")
+            row = rows.missing(label, "img2dataset", "it was left out; `python bench/download.py` without --alone")
         else:
-            row = rows.compared(told, "img2dataset", "rows/s", speeds[key], speeds["img2dataset"], setting)
+            row = rows.compared(label, "img2dataset", "rows/s", speeds[key], speeds["img2dataset"], setting)
         rows.write("download", [row], args.results)
 
 

@@ -26,15 +26,15 @@ BENCHES = (
 )
 
 
-def one(bench: str, options: list[str], folder: Path) -> bool:
+def run_bench(bench: str, options: list[str], folder: Path) -> bool:
     """Run a bench; whether it ended well."""
     path = folder / f"rows/{bench}.json"
     if path.is_file():
         try:
-            others = [row for row in rows.read(path) if row.machine != rows.machine()]
+            kept_rows = [row for row in rows.read(path) if row.machine != rows.machine()]
         except UserError as error:
             raise SystemExit(f"bench/every.py: {error}; remove it") from None
-        write_json(path, {"rows": [row.model_dump() for row in others]})
+        write_json(path, {"rows": [row.model_dump() for row in kept_rows]})
     call = [sys.executable, str(Path(__file__).with_name(f"{bench}.py")), "--results", str(folder), *options]
     began = time.perf_counter()
     print(f"== bench/{bench}.py", flush=True)
@@ -55,7 +55,7 @@ def main() -> None:
     if unknown := set(args.benches) - set(BENCHES):
         parser.error(f"no bench {', '.join(sorted(unknown))}; allowed: {', '.join(BENCHES)}")
     options = ["--quick"] if args.quick else []
-    good = [one(bench, options, args.results) for bench in args.benches or BENCHES]
+    good = [run_bench(bench, options, args.results) for bench in args.benches or BENCHES]
     table.write(args.results)
     raise SystemExit(0 if all(good) else 1)
 

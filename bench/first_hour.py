@@ -1,7 +1,7 @@
-"""The first hour on a machine with GPUs: what was never run or timed there, in one report to send back.
+"""The first hour on a machine with GPUs: what has never been run or timed there, in one report.
 
 It needs no data. Each section runs in a process of its own, for a limited time, so one that fails or takes too long
-ends no other, and what it had found is kept. The most informative ones come first, and those for which no time is left are named.
+ends no other, and its rows so far are kept. The most informative come first; sections without time left are listed.
 ``--out`` gets report.md, report.json and log.txt. With ``--quick`` tiny models pass through everything, on a CPU too.
 
     python bench/first_hour.py --out first-hour [--minutes 60] [--only tests,kernel] [--quick]
@@ -64,13 +64,13 @@ def measure_section(name: str, path: Path, quick: bool) -> None:
     device = choose_device("auto", local_rank())
     torch.set_num_threads(1 if quick else min(os.cpu_count() or 1, 16))
     measure = group_rates if name == "group" else SECTIONS[name][0]
-    found: list[Found] = []
+    measured: list[Found] = []
     for row in measure(Here(device, quick, "mini" if quick else "paper")):
-        found.append(row)
+        measured.append(row)
         print(json.dumps(row), flush=True)
         if local_rank() == 0:
             new = path.with_suffix(".new")
-            new.write_text(json.dumps(found), encoding="utf-8")
+            new.write_text(json.dumps(measured), encoding="utf-8")
             new.replace(path)
 
 
@@ -91,10 +91,10 @@ def run_section(name: str, limit: float, quick: bool, log: Path) -> Found:
             ended = f"it was ended after {limit:.0f} s"
         finally:
             end(process)
-        found = read_rows(path)
+        measured = read_rows(path)
     lines = [line for line in log.read_text(encoding="utf-8").split(f"===== {name}\n")[-1].splitlines() if line.strip()]
-    told = {"ended": ended, "last lines": [line[:200] for line in lines[-8:]] if ended else []}
-    return {"seconds": time.perf_counter() - began, **told, "rows": found}
+    ending = {"ended": ended, "last lines": [line[:200] for line in lines[-8:]] if ended else []}
+    return {"seconds": time.perf_counter() - began, **ending, "rows": measured}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -112,20 +112,20 @@ def machine() -> Found:
     """What computes here."""
     gpus: list[str] = []
     if shutil.which("nvidia-smi"):
-        asked = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader"]
-        gpus = subprocess.run(asked, capture_output=True, text=True).stdout.strip().splitlines()
+        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader"]
+        gpus = subprocess.run(query, capture_output=True, text=True).stdout.strip().splitlines()
     return {"GPUs": gpus, "processor": rows.machine(), "versions": rows.installed(), "command": rows.command()}
 
 
-def write_report(folder: Path, about: Found, found: dict[str, Found]) -> None:
+def write_report(folder: Path, about: Found, sections: dict[str, Found]) -> None:
     """report.json, and report.md with a table for each section."""
-    (folder / "report.json").write_text(json.dumps({**about, "sections": found}, indent=1) + "\n", encoding="utf-8")
+    (folder / "report.json").write_text(json.dumps({**about, "sections": sections}, indent=1) + "\n", encoding="utf-8")
     text = [f"# The first hour on {'; '.join(about['GPUs']) or 'a machine without a GPU'}", ""]
     text += [f"{about['processor']}. {', '.join(f'{k} {v}' for k, v in about['versions'].items())}.", ""]
     text += [f"    {about['command']}", ""]
-    for name, section in found.items():
-        told = " ".join(str(SECTIONS[name][0].__doc__).split())
-        text += [f"## {name}", "", f"{told} {section['seconds']:.0f} s.", ""]
+    for name, section in sections.items():
+        description = " ".join(str(SECTIONS[name][0].__doc__).split())
+        text += [f"## {name}", "", f"{description} {section['seconds']:.0f} s.", ""]
         if section["ended"]:
             text += [f"**{section['ended']}**", "", *(f"    {line}" for line in section["last lines"]), ""]
         columns = list(dict.fromkeys(key for row in section["rows"] for key in row))
@@ -139,8 +139,8 @@ def write_report(folder: Path, about: Found, found: dict[str, Found]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    found = f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else str(value)
-    return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= 1000 else found.replace("|", "¦")
+    text = f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else str(value)
+    return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= 1000 else text.replace("|", "¦")
 
 
 def main() -> None:
@@ -160,22 +160,22 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     log, ends = args.out / "log.txt", time.monotonic() + 60 * args.minutes
     log.write_text("", encoding="utf-8")
-    about, found = machine(), dict[str, Found]()
+    about, sections = machine(), dict[str, Found]()
     names = [name for name in SECTIONS if name in chosen]
     for place, name in enumerate(names):
-        left, own = ends - time.monotonic(), SECTIONS[name][1]
-        limit = min(left, max(own * args.minutes / 8, left * own / sum(SECTIONS[one][1] for one in names[place:])))
+        left, budget = ends - time.monotonic(), SECTIONS[name][1]
+        limit = min(left, max(budget * args.minutes / 8, left * budget / sum(SECTIONS[n][1] for n in names[place:])))
         if name == "hours":
             here = Here(torch.device("cpu"), args.quick, "mini" if args.quick else "paper")
-            measured = list(hours(here, found.get("rates", {}).get("rows", [])))
-            found[name] = {"seconds": 0.0, "ended": "", "last lines": [], "rows": measured}
+            measured = list(hours(here, sections.get("rates", {}).get("rows", [])))
+            sections[name] = {"seconds": 0.0, "ended": "", "last lines": [], "rows": measured}
         elif left < 10:
-            found[name] = {"seconds": 0.0, "ended": "dropped: no time was left", "last lines": [], "rows": []}
+            sections[name] = {"seconds": 0.0, "ended": "dropped: no time was left", "last lines": [], "rows": []}
         else:
-            found[name] = run_section(name, limit, args.quick, log)
-        told = found[name]
-        print(f"{name}: {told['seconds']:.0f} s, {len(told['rows'])} rows {told['ended']}", flush=True)
-        write_report(args.out, about, found)
+            sections[name] = run_section(name, limit, args.quick, log)
+        section = sections[name]
+        print(f"{name}: {section['seconds']:.0f} s, {len(section['rows'])} rows {section['ended']}", flush=True)
+        write_report(args.out, about, sections)
     print((args.out / "report.md").read_text(encoding="utf-8"))
 
 

@@ -68,14 +68,14 @@ class Here:
 
     def job(self, backbone: str, method: str, size: int, **recipe: Any) -> PretrainJob:
         """The training of a scale's method and backbone, with global batches of ``size`` on this machine."""
-        found = self.plan.jobs[f"runs/{'cc12m' if self.scale == 'paper' else 'alt'}/{backbone}/{method}/s0"]
-        assert isinstance(found, PretrainJob) and isinstance(found.backbone, Backbone)
-        own = {"batch_size": size, "accumulation": 1, "processes": 1, "precision": "bf16", "compile": False, **recipe}
-        changed: Found = {"recipe": found.recipe.model_copy(update=own)}
+        job = self.plan.jobs[f"runs/{'cc12m' if self.scale == 'paper' else 'alt'}/{backbone}/{method}/s0"]
+        assert isinstance(job, PretrainJob) and isinstance(job.backbone, Backbone)
+        new = {"batch_size": size, "accumulation": 1, "processes": 1, "precision": "bf16", "compile": False, **recipe}
+        changed: Found = {"recipe": job.recipe.model_copy(update=new)}
         if self.quick:
-            short = found.backbone.decoder.model_copy(update={"layers": 2})
-            changed["backbone"] = found.backbone.model_copy(update={"layers": 2, "decoder": short})
-        return found.model_copy(update=changed)
+            short = job.backbone.decoder.model_copy(update={"layers": 2})
+            changed["backbone"] = job.backbone.model_copy(update={"layers": 2, "decoder": short})
+        return job.model_copy(update=changed)
 
 
 class Noise:
@@ -90,14 +90,14 @@ class Noise:
         count = max(2, min(8, 512 // self.size))
         ids, _ = training_batches.encoded(Path("none"), count * self.size, self.vocabulary, group.rank)
         if tokens:
-            ids = [[one[0], *[1] * (tokens - 2), one[-1]] for one in ids]
+            ids = [[caption[0], *[1] * (tokens - 2), caption[-1]] for caption in ids]
         self.mean_tokens = sum(map(len, ids)) / len(ids)
         self.made = [self._batch(ids[n * self.size :][: self.size], n * group.world + group.rank) for n in range(count)]
 
     def _batch(self, ids: list[list[int]], seed: int) -> CaptionBatch:
-        made = training_batches.make_batch(ids, self.vocabulary, self.image_size, seed)
-        made.place.mul_(self.group.world).add_(self.group.rank)
-        return made
+        batch = training_batches.make_batch(ids, self.vocabulary, self.image_size, seed)
+        batch.place.mul_(self.group.world).add_(self.group.rank)
+        return batch
 
     def batches(self, start: int) -> Iterator[CaptionBatch]:
         return cycle(self.made)
@@ -116,9 +116,9 @@ class Run:
         self.optimizer = build_optimizer(self.training.model, job.recipe, job.protocol.pretrain)
         self.metrics = DeferredMetrics(here.device, group)
         self.number, self.losses, objective = 0, list[float](), self.training.objective
-        self.prepared = [objective.prepare(one, job.recipe.accumulation) for one in data.made]
+        self.prepared = [objective.prepare(batch, job.recipe.accumulation) for batch in data.made]
         self.batches: Iterator[DeviceBatch] = prefetch_to_device(
-            data.batches(0), lambda one: objective.prepare(one, job.recipe.accumulation), here.device
+            data.batches(0), lambda batch: objective.prepare(batch, job.recipe.accumulation), here.device
         )
 
     def steps(self, count: int) -> float:
@@ -139,8 +139,8 @@ class Run:
 
     def resident(self) -> None:
         """From here on batches lie on the device already."""
-        there = list(islice(self.batches, len(self.prepared)))
-        self.batches = cycle(there)
+        resident = list(islice(self.batches, len(self.prepared)))
+        self.batches = cycle(resident)
 
     def speed(self, steps: int = 0, warm: int = 3) -> Found:
         """Images a second, share of the peak and peak memory of ``steps`` steps after ``warm`` ones, of every batch at least
@@ -149,13 +149,13 @@ class Run:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         each = max(steps // 3, 1) if steps else min(max(round(2 / self.steps(2)), 2), 20)
-        taken = median(self.steps(each) for _ in range(3)) / each
-        made = operations(self.job, Captions(self.vocabulary, self.tokens, ""))
+        seconds = median(self.steps(each) for _ in range(3)) / each
+        flops = operations(self.job, Captions(self.vocabulary, self.tokens, ""))
         peak = peak_here(self.device, self.job.recipe.precision)
         return {
-            "images/s": self.job.recipe.batch_size / taken,
-            "MFU": None if peak is None else made / taken / peak,
-            "ms/step": 1e3 * taken,
+            "images/s": self.job.recipe.batch_size / seconds,
+            "MFU": None if peak is None else flops / seconds / peak,
+            "ms/step": 1e3 * seconds,
             "peak GB": peak_gigabytes(self.device),
             "first steps s": first,
         }
@@ -174,14 +174,14 @@ def peak_gigabytes(device: torch.device) -> float | None:
 
 def timed(device: torch.device, work: Callable[[], object], repeats: int = 7, warm: int = 2) -> float:
     """Milliseconds of ``work``: the median of ``repeats`` after ``warm`` ones."""
-    found = []
+    times = []
     for _ in range(warm + repeats):
         synchronise(device)
         began = time.perf_counter()
         work()
         synchronise(device)
-        found.append(1e3 * (time.perf_counter() - began))
-    return median(found[warm:])
+        times.append(1e3 * (time.perf_counter() - began))
+    return median(times[warm:])
 
 
 def tried(what: str, measure: Callable[[], Found]) -> Found:
@@ -207,9 +207,9 @@ def mode(compiled: bool) -> str:
     return "compiled" if compiled else "eager"
 
 
-def relative(one: Tensor, other: Tensor) -> float:
-    """The norm of the difference, over that of ``other``."""
-    return float((one.double() - other.double()).norm() / other.double().norm())
+def relative(value: Tensor, reference: Tensor) -> float:
+    """The norm of the difference, over that of ``reference``."""
+    return float((value.double() - reference.double()).norm() / reference.double().norm())
 
 
 def section_call(name: str, path: Path, quick: bool) -> list[str]:
@@ -226,5 +226,5 @@ def section_call(name: str, path: Path, quick: bool) -> list[str]:
 
 def read_rows(path: Path) -> list[Found]:
     """The rows that a section has left there by now."""
-    found: list[Found] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    return found
+    rows: list[Found] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return rows

@@ -75,11 +75,11 @@ def two_hundred_steps(here: Here) -> Iterator[Found]:
         run = Run(here, here.job(here.backbones[0], method, size, compile=compiled))
         before = run.steps(here.of(20, 2))
         graphs = counters["stats"]["unique_graphs"]
-        found = run.speed(here.of(180, 4), warm=here.of(4, 1))
+        speed = run.speed(here.of(180, 4), warm=here.of(4, 1))
         losses, after = run.settled(), counters["stats"]["unique_graphs"]
-        told = {"graphs": f"{after}, {after - graphs} late", "breaks": sum(counters["graph_break"].values())}
+        compilation = {"graphs": f"{after}, {after - graphs} late", "breaks": sum(counters["graph_break"].values())}
         ends = f"{losses[0]:.3f} → {losses[-1]:.3f}"
-        return {**found, "first steps s": before, "loss": ends, **(told if compiled else {})}
+        return {**speed, "first steps s": before, "loss": ends, **(compilation if compiled else {})}
 
     size = here.of(128, 8)
     for compiled in (False, True):
@@ -115,26 +115,26 @@ def cross_entropies(here: Here) -> Iterator[Found]:
             assert hidden.grad is not None and matrix.grad is not None
             return [value.detach(), hidden.grad, matrix.grad]
 
-        found: Found = {}
+        row: Found = {}
         no_kernel = patch.object(cross_entropy, "kernel_for", lambda device, dtype: None)
         with no_kernel:
-            right = [one.clone() for one in step(chunks)]
+            right = [tensor.clone() for tensor in step(chunks)]
         if cross_entropy.kernel_for(here.device, dtype) is not None:
-            found["difference"] = max(map(relative, step(chunks), right))
-            found["kernel ms"], found["kernel GB"] = _costs(here, lambda: step(chunks))
+            row["difference"] = max(map(relative, step(chunks), right))
+            row["kernel ms"], row["kernel GB"] = _costs(here, lambda: step(chunks))
         with no_kernel:
-            found["chunks ms"], found["chunks GB"] = _costs(here, lambda: step(chunks))
-        found["difference of whole"] = max(map(relative, step(whole), right))
-        found["whole ms"], found["whole GB"] = _costs(here, lambda: step(whole))
-        return found
+            row["chunks ms"], row["chunks GB"] = _costs(here, lambda: step(chunks))
+        row["difference of whole"] = max(map(relative, step(whole), right))
+        row["whole ms"], row["whole GB"] = _costs(here, lambda: step(whole))
+        return row
 
     def alone() -> Found:
         from mdc.models.fused_cross_entropy import cross_entropy_
 
         block = torch.randn(1024, words, device=here.device).to(torch.bfloat16)
         targets, weights = torch.zeros(1024, dtype=torch.long, device=here.device), torch.ones(1024, device=here.device)
-        taken = timed(here.device, lambda: cross_entropy_(block, targets, weights, True), 20)
-        return {"kernel ms": taken, "TB/s": 3 * block.numel() * 2 / taken / 1e9}
+        milliseconds = timed(here.device, lambda: cross_entropy_(block, targets, weights, True), 20)
+        return {"kernel ms": milliseconds, "TB/s": 3 * block.numel() * 2 / milliseconds / 1e9}
 
     words, width = here.vocabulary.size, here.of(512, 64)
     for dtype in (torch.bfloat16, torch.float32):
@@ -147,13 +147,13 @@ def cross_entropies(here: Here) -> Iterator[Found]:
 def _costs(here: Here, work: Callable[[], object]) -> tuple[float, float | None]:
     """Milliseconds, and 10⁹ bytes at the most beside what was there."""
     work()
-    there = 0
+    allocated = 0
     if here.gpu:
         torch.cuda.reset_peak_memory_stats(here.device)
-        there = torch.cuda.memory_allocated(here.device)
-    taken = timed(here.device, work)
+        allocated = torch.cuda.memory_allocated(here.device)
+    milliseconds = timed(here.device, work)
     peak = peak_gigabytes(here.device)
-    return taken, None if peak is None else peak - there / 1e9
+    return milliseconds, None if peak is None else peak - allocated / 1e9
 
 
 def rates(here: Here) -> Iterator[Found]:
@@ -180,11 +180,11 @@ def _rate(
     here: Here, backbone: str, method: str, size: int, parts: int, compiled: bool, group: Group = SINGLE_PROCESS
 ) -> Found:
     parts *= 2 if backbone == "ViT-L-14" and parts > 1 else 1
-    own = {"accumulation": parts, "processes": group.world, "compile": compiled}
+    recipe = {"accumulation": parts, "processes": group.world, "compile": compiled}
     keys = {"backbone": backbone, "method": method, "batch": size, "parts": parts, "GPUs": group.world}
 
     def measure() -> Found:
-        return {**keys, **Run(here, here.job(backbone, method, size, **own), group).speed(here.of(0, 3))}
+        return {**keys, **Run(here, here.job(backbone, method, size, **recipe), group).speed(here.of(0, 3))}
 
     return tried(f"{backbone} {method}, {mode(compiled)}, batch {size} in {parts}, {group.world} GPU", measure)
 
@@ -198,15 +198,16 @@ def _beside(here: Here, backbone: str, size: int) -> Found:
     job, steps = here.job(backbone, "clip", size), here.of(20, 4)
     assert isinstance(job.backbone, Backbone)
     ours = Run(here, job)
-    asked = argparse.Namespace(device=str(here.device), precision="bf16")
+    options = argparse.Namespace(device=str(here.device), precision="bf16")
     eps = job.protocol.pretrain.adam_eps
     model: Any = ours.training.model
-    peer = clip_step.Peer(job.backbone, model, job.recipe, eps, asked)
-    made: Any = ours.training.data
-    there = [
-        (normalise(one.images.to(here.device)), clip_step.padded(one).to(here.device)) for one in islice(made.made, 4)
+    peer = clip_step.Peer(job.backbone, model, job.recipe, eps, options)
+    data: Any = ours.training.data
+    batches_on_device = [
+        (normalise(batch.images.to(here.device)), clip_step.padded(batch).to(here.device))
+        for batch in islice(data.made, 4)
     ]
-    batches = [pair for pair, _ in zip(cycle(there), range(steps), strict=False)]
+    batches = [pair for pair, _ in zip(cycle(batches_on_device), range(steps), strict=False)]
     ours.resident()
     ours.steps(3)
     peer.epoch(batches[:3])
@@ -214,8 +215,8 @@ def _beside(here: Here, backbone: str, size: int) -> Found:
     for _ in range(5):
         mine.append(size * steps / ours.steps(steps))
         theirs.append(size / timed(here.device, lambda: peer.epoch(batches), 1, 0) * 1e3 * steps)
-    told = {"images/s": median(mine), "open_clip images/s": median(theirs)}
-    return {**told, "ratio": median(a / b for a, b in zip(mine, theirs, strict=True))}
+    speeds = {"images/s": median(mine), "open_clip images/s": median(theirs)}
+    return {**speeds, "ratio": median(a / b for a, b in zip(mine, theirs, strict=True))}
 
 
 def _of_several(here: Here, processes: int) -> Iterator[Found]:
@@ -270,10 +271,10 @@ def curves(here: Here) -> Iterator[Found]:
 
     def measure(plain: Tensor, method: str, precision: str, compiled: bool) -> Found:
         other = smoothed(method, precision, compiled)
-        most = float(((plain - other).abs() / other.clamp(min=0.1 * float(other[0]))).max())
-        ends, ends_other = (f"{float(one[0]):.3f} → {float(one[-1]):.3f}" for one in (plain, other))
-        told = "apart" if not most < APART else "together"  # also if one is no number
-        return {"bf16, eager": ends, "other": ends_other, "largest difference": most, "verdict": told}
+        difference = float(((plain - other).abs() / other.clamp(min=0.1 * float(other[0]))).max())
+        ends, ends_other = (f"{float(curve[0]):.3f} → {float(curve[-1]):.3f}" for curve in (plain, other))
+        verdict = "apart" if not difference < APART else "together"  # also if one is no number
+        return {"bf16, eager": ends, "other": ends_other, "largest difference": difference, "verdict": verdict}
 
     for method in METHODS:
         print(f"{method}, bf16, eager …", flush=True)
@@ -293,9 +294,9 @@ def gradients_ready(here: Here) -> Iterator[Found]:
         begun: list[Any] = []
         backward = torch.autograd.backward
 
-        def began(*given: Any, **named: Any) -> None:
+        def began(*args: Any, **named: Any) -> None:
             begun.append(_moment(here))
-            backward(*given, **named)
+            backward(*args, **named)
 
         for parameter in run.parameters:
             parameter.register_post_accumulate_grad_hook(lambda p: moments.append((p.numel(), _moment(here))))
@@ -326,12 +327,12 @@ def _quarters(began: Any, moments: list[tuple[int, Any]]) -> list[float]:
     """Milliseconds of the backward pass, and its share at which each quarter of the gradients' numbers is ready."""
     ms = [(n, began.elapsed_time(at) if isinstance(at, torch.cuda.Event) else 1e3 * (at - began)) for n, at in moments]
     total, done = sum(n for n, _ in ms), 0
-    found: list[float] = []
+    shares: list[float] = []
     for count, at in ms:
         done += count
-        while len(found) < 4 and done >= total * (len(found) + 1) / 4:
-            found.append(at / ms[-1][1])
-    return [ms[-1][1], *found]
+        while len(shares) < 4 and done >= total * (len(shares) + 1) / 4:
+            shares.append(at / ms[-1][1])
+    return [ms[-1][1], *shares]
 
 
 def writing(here: Here) -> Iterator[Found]:
@@ -352,24 +353,24 @@ def writing(here: Here) -> Iterator[Found]:
         writer = Writer(models[method], *settings)
 
         def write() -> object:
-            seen = writer.look(images)
+            visual = writer.look(images)
             if method == "mdc":
-                return writer.unmasked(seen, Unmasking(kind="unmask", lengths=[length]), keys)
-            return writer.searched(seen, Beam(kind="beam", num_beams=1, min_tokens=length, max_tokens=length))
+                return writer.unmasked(visual, Unmasking(kind="unmask", lengths=[length]), keys)
+            return writer.searched(visual, Beam(kind="beam", num_beams=1, min_tokens=length, max_tokens=length))
 
         return {"captions/s": 1e3 * count / timed(here.device, write, here.of(3, 1), 1)}
 
     for length in (10, 15, 20)[: here.of(3, 1)]:
-        for method, how in (("mdc", "the most confident place a step"), ("arc", "greedy")):
-            what = f"{name} {method} writes {length} pieces, {how}"
+        for method, policy in (("mdc", "the most confident place a step"), ("arc", "greedy")):
+            what = f"{name} {method} writes {length} pieces, {policy}"
             yield tried(what, partial(written, method, length))
     ids, _ = training_batches.encoded(Path("none"), here.of(64, 2), vocabulary)
-    pairs, samples = [Pair(n, one, n) for n, one in enumerate(ids)], here.of(1024, 16)
+    pairs, samples = [Pair(n, tokens, n) for n, tokens in enumerate(ids)], here.of(1024, 16)
     draws = [Draws(str(n), 0, samples, training_batches.CONTEXT) for n in range(len(ids))]
 
-    def scored(way: str) -> Found:
+    def scored(estimator: str) -> Found:
         scorer = CaptionScorer(
-            models["arc" if way == "autoregressive" else "mdc"],
+            models["arc" if estimator == "autoregressive" else "mdc"],
             vocabulary.mask_id,
             "bf16",
             here.device,
@@ -377,28 +378,28 @@ def writing(here: Here) -> Iterator[Found]:
         )
 
         def score() -> object:
-            seen = scorer.look(images[: len(ids)] if count >= len(ids) else images)
-            if way == "monte_carlo":
-                return scorer.monte_carlo(seen, pairs, draws, samples)
-            return getattr(scorer, way)(seen, pairs)
+            visual = scorer.look(images[: len(ids)] if count >= len(ids) else images)
+            if estimator == "monte_carlo":
+                return scorer.monte_carlo(visual, pairs, draws, samples)
+            return getattr(scorer, estimator)(visual, pairs)
 
         passes = {"monte_carlo": samples * len(ids), "autoregressive": len(ids)}.get(
-            way, sum(len(one) - 1 for one in ids)
+            estimator, sum(len(tokens) - 1 for tokens in ids)
         )
         return {"passes/s": 1e3 * passes / timed(here.device, score, here.of(3, 1), 1)}
 
-    for way in ("monte_carlo", "heuristic", "autoregressive"):
-        yield tried(f"{name} scores, {way.replace('_', ' ')}", partial(scored, way))
+    for estimator in ("monte_carlo", "heuristic", "autoregressive"):
+        yield tried(f"{name} scores, {estimator.replace('_', ' ')}", partial(scored, estimator))
 
 
-def hours(here: Here, found: list[Found]) -> Iterator[Found]:
-    """GPU hours of Table 1's runs over ten million pairs each, by the best images/s that ``rates`` found for a method."""
+def hours(here: Here, measured: list[Found]) -> Iterator[Found]:
+    """GPU hours of Table 1's runs over ten million pairs each, by the best images/s of ``rates`` for a method."""
     best: dict[tuple[str, str], Found] = {}
-    for one in found:
-        if "images/s" in one and "backbone" in one:
-            key = one["backbone"], one["method"]
-            if key not in best or one["images/s"] / one["GPUs"] > best[key]["images/s"] / best[key]["GPUs"]:
-                best[key] = one
+    for row in measured:
+        if "images/s" in row and "backbone" in row:
+            key = row["backbone"], row["method"]
+            if key not in best or row["images/s"] / row["GPUs"] > best[key]["images/s"] / best[key]["GPUs"]:
+                best[key] = row
     total: Found = {"what": "Table 1", "runs": 0, "GPU hours": 0.0}
     table = here.plan.jobs["table1"]
     assert isinstance(table, ProbingJob)
@@ -410,7 +411,7 @@ def hours(here: Here, found: list[Found]) -> Iterator[Found]:
         if rate is None:
             yield {"what": name, "by": "nothing: no rate was measured"}
             continue
-        own = job.recipe.epochs * PAIRS / (rate["images/s"] / rate["GPUs"]) / 3600
-        total = {**total, "runs": total["runs"] + 1, "GPU hours": total["GPU hours"] + own}
-        yield {"what": name, "GPU hours": own, "by": rate["what"]}
+        gpu_hours = job.recipe.epochs * PAIRS / (rate["images/s"] / rate["GPUs"]) / 3600
+        total = {**total, "runs": total["runs"] + 1, "GPU hours": total["GPU hours"] + gpu_hours}
+        yield {"what": name, "GPU hours": gpu_hours, "by": rate["what"]}
     yield total

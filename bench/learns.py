@@ -31,15 +31,15 @@ def main() -> None:
     job = plan.jobs["table1"]
     assert isinstance(job, ProbingJob)
     folder = ScaleFolder(args.results / args.scale)
-    found = Results(job, {name: folder.record(name, "probe") for name in job.inputs})
+    results = Results(job, {name: folder.record(name, "probe") for name in job.inputs})
     kinds = {name: probe.source.kind for name, probe in plan.scale.data.probes.items()}
     probes = [column.key for column in job.columns if kinds[column.key] == "scenes"]
     rows: dict[str, list[Pair]] = defaultdict(list)
-    for pair in found.gains:
-        rows[found.systems[pair[0]].method.label].append(pair)
+    for pair in results.gains:
+        rows[results.systems[pair[0]].method.label].append(pair)
     for label, pairs in rows.items():
         # an item drawn is drawn for all
-        gain = estimate(mean([found.difference(pair, probe) for pair in pairs for probe in probes]), contrast=True)
+        gain = estimate(mean([results.difference(pair, probe) for pair in pairs for probe in probes]), contrast=True)
         print(
             f"{label:8s} {gain.value:+.2f} points [{gain.low:+.2f}, {gain.high:+.2f}] over {len(pairs)} rows, "
             f"{len(job.seeds)} seed{'s' if len(job.seeds) > 1 else ''}"

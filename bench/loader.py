@@ -127,15 +127,15 @@ def pillow_tensor(data: bytes) -> torch.Tensor:
 def bare_ways(data: list[bytes]) -> dict[str, Part]:
     """Every decoder alone, and every pair of decoder and resizer."""
 
-    def each(way: Callable[[bytes], Any]) -> Part:
+    def each(decode: Callable[[bytes], Any]) -> Part:
         def part() -> int:
             for image in data:
-                way(image)
+                decode(image)
             return len(data)
 
         return part
 
-    ways: dict[str, Callable[[bytes], Any]] = {
+    variants: dict[str, Callable[[bytes], Any]] = {
         "decode: Pillow": pillow,
         "decode: torchvision": vision,
         "decode: OpenCV": opencv,
@@ -147,10 +147,10 @@ def bare_ways(data: list[bytes]) -> dict[str, Part]:
     try:
         import simplejpeg
 
-        ways["decode: simplejpeg"] = simplejpeg.decode_jpeg
+        variants["decode: simplejpeg"] = simplejpeg.decode_jpeg
     except ImportError:
         pass
-    return {name: each(way) for name, way in ways.items()}
+    return {name: each(decode) for name, decode in variants.items()}
 
 
 def vision_checked(data: bytes) -> torch.Tensor:
@@ -211,23 +211,23 @@ def compare(args: argparse.Namespace) -> None:
     print(f"{len(data)} {what}, {SHORTER} pixels at the shorter side, quality {args.quality}, {size:.0f} kB on average")
     with tempfile.TemporaryDirectory() as folder:
         parts = bare_ways([image for image, _ in data]) | whole_ways(corpus_of(data, Path(folder)))
-        _, found = rates(parts, args.rounds, time.process_time)
-    for name, each in found.items():
+        _, speeds = rates(parts, args.rounds, time.process_time)
+    for name, each in speeds.items():
         print(f"{name:28s} {statistics.median(each):6.0f} images/s   [{min(each):.0f}, {max(each):.0f}]")
     peers = {"bare: Pillow, torch": "decoding and resizing alone, as ours does", "bare: Pillow, Pillow": "Pillow alone"}
     peers["whole: Pillow, Pillow"] = "the same loader with Pillow's resizing"
-    told = f"{what} from shards to batches of {BATCH}, the whole path"
+    label = f"{what} from shards to batches of {BATCH}, the whole path"
     found_rows = [
-        rows.compared(told, peer, "images/processor s", found[OURS], found[name], "1 thread")
+        rows.compared(label, peer, "images/processor s", speeds[OURS], speeds[name], "1 thread")
         for name, peer in peers.items()
     ]
     rows.write("loader", found_rows, args.results)
-    for other in [name for name in found if name.startswith("whole") and name != OURS]:
-        gains = [a / b for a, b in zip(found[OURS], found[other], strict=True)]
+    for other in [name for name in speeds if name.startswith("whole") and name != OURS]:
+        gains = [a / b for a, b in zip(speeds[OURS], speeds[other], strict=True)]
         print(f"ours / {other}: {statistics.median(gains):.2f} times as many")
     for whole in ("Pillow, torch", "torchvision, torch", "Pillow, Pillow"):
         for bare in dict.fromkeys((whole, "Pillow, Pillow")):
-            shares = [a / b for a, b in zip(found[f"whole: {whole}"], found[f"bare: {bare}"], strict=True)]
+            shares = [a / b for a, b in zip(speeds[f"whole: {whole}"], speeds[f"bare: {bare}"], strict=True)]
             print(f"whole path ({whole}) / bare ({bare}): {100 * statistics.median(shares):.0f} %")
 
 

@@ -39,19 +39,19 @@ def used():
 before, began = used(), time.perf_counter()
 if stage == "plan":
     plan = plan_download(config, None, data)
-    told = {"rows": plan["rows"], "pairs": plan["chosen"], "parts": len(plan["parts"]), "left_out": plan["left_out"]}
+    counts = {"rows": plan["rows"], "pairs": plan["chosen"], "parts": len(plan["parts"]), "left_out": plan["left_out"]}
 elif stage == "download":
     sha256 = sha256_file(data / "set/plan/plan.json")
-    told = download_group(config, data, sha256, 0, int(sys.argv[4]))["outcomes"]
+    counts = download_group(config, data, sha256, 0, int(sys.argv[4]))["outcomes"]
 else:
     source = {"kind": "pairs", "dataset": "set", "path": "set", "from": "urls", "pairs": None, "val_fraction": 0.01}
     source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
     many = {"context_length": 77, "processes": config["download"]["processes"]}
     group = Group(0, int(sys.argv[4]))
     entries = write_parts(open_corpus(source, data), group, ("train", "val"), data / "parts", data / "state", {}, **many)
-    told = {"pairs": sum(one["samples"] for entry in entries for one in entry["splits"].values())}
+    counts = {"pairs": sum(one["samples"] for entry in entries for one in entry["splits"].values())}
 peak = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-print(json.dumps({"told": told, "seconds": time.perf_counter() - began, "cpu": used() - before, "peak": peak}))
+print(json.dumps({"counts": counts, "seconds": time.perf_counter() - began, "cpu": used() - before, "peak": peak}))
 """
 
 
@@ -61,14 +61,14 @@ def write_list(folder: Path, rows: int, address: str) -> None:
     import pyarrow.parquet
 
     folder.mkdir(parents=True)
-    draw, known = np.random.default_rng(0), WORDS.split()
+    draw, vocabulary = np.random.default_rng(0), WORDS.split()
     for first in range(0, rows, 100_000):
         count = min(100_000, rows - first)
         lengths = draw.integers(5, 41, count)
-        words = draw.integers(0, len(known), int(lengths.sum()))
+        words = draw.integers(0, len(vocabulary), int(lengths.sum()))
         captions, start = [], 0
         for length in lengths.tolist():
-            captions.append(" ".join(known[word] for word in words[start : start + length]))
+            captions.append(" ".join(vocabulary[word] for word in words[start : start + length]))
             start += length
         numbers = np.arange(first, first + count)
         urls = [f"{address}/photo/{number}.jpg" for number in numbers.tolist()]
@@ -90,30 +90,30 @@ def stage(name: str, data: Path, config: Mapping[str, object], groups: int, what
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    told = found["told"]
-    count = told.get("rows") or told.get("pairs") or sum(told.values())
-    own, children = found["peak"]
+    took = json.loads(done.stdout.splitlines()[-1])
+    counts = took["counts"]
+    count = counts.get("rows") or counts.get("pairs") or sum(counts.values())
+    own, children = took["peak"]
     print(
-        f"{what}: {found['seconds']:.1f} s, {found['cpu']:.1f} s of processor time, {count / found['seconds']:,.0f} a second, "
-        f"{count / found['cpu']:,.0f} a core-second, peak {own:.0f} MiB (processes it starts: {children:.0f}); {told}",
+        f"{what}: {took['seconds']:.1f} s, {took['cpu']:.1f} s of processor time, {count / took['seconds']:,.0f} a second, "
+        f"{count / took['cpu']:,.0f} a core-second, peak {own:.0f} MiB (processes it starts: {children:.0f}); {counts}",
         flush=True,
     )
-    return rows.alone(what, "processor s", [found["cpu"]], f"{count:,} rows or pairs")
+    return rows.alone(what, "processor s", [took["cpu"]], f"{count:,} rows or pairs")
 
 
 def main() -> None:
     parser = rows.parser(__doc__, rows=1_000_000, pairs=300_000, processes=2)
     parser.add_argument("--groups", type=int, default=30, help="jobs that would share the list; one of them is done")
     args = rows.arguments(parser, rows=20_000, pairs=6_000, groups=3)
-    settings = {**SETTINGS, "processes": args.processes, "threads": 32, "rows_per_shard": 2_000}
+    download = {**SETTINGS, "processes": args.processes, "threads": 32, "rows_per_shard": 2_000}
     with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
         place = Path(name)
         with serving(place / "photos", photos(400, 300, None)) as address:
             write_list(place / "set/list", args.rows, address)
             print(f"{platform.machine()}, {os.cpu_count()} cores, {args.processes} processes")
             subset = {"pairs": args.pairs, "seed": 0}
-            config = {"dataset": {"path": "set", "list": COLUMNS, "subset": subset}, "download": settings}
+            config = {"dataset": {"path": "set", "list": COLUMNS, "subset": subset}, "download": download}
             columns = {**COLUMNS, "path": "set/list"}
             whole = {**config, "dataset": {"path": "whole", "list": columns, "subset": None}}
             n = args.groups
@@ -124,7 +124,9 @@ def main() -> None:
                 ("shards", config, f"cutting one group of {n} into shards"),
                 ("plan", whole, f"planning all of {args.rows:,} rows"),
             )
-            rows.write("million", [stage(name, place, how, n, what) for name, how, what in stages], args.results)
+            rows.write(
+                "million", [stage(name, place, settings, n, what) for name, settings, what in stages], args.results
+            )
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def cloned(folder: Path, revision: str, scale: str, seeds: list[int] | None) -> 
 def side_by_side(command: list[str], folders: dict[str, tuple[Path, dict[str, str]]]) -> dict[str, tuple[float, float]]:
     """(processor seconds, seconds) of the same command in each folder, begun at the same time."""
     began = time.perf_counter()
-    running, found = {}, {}
+    running, times = {}, {}
     for name, (folder, environment) in folders.items():
         log = (folder / "bench.log").open("a")
         running[subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log).pid] = name
@@ -82,9 +82,9 @@ def side_by_side(command: list[str], folders: dict[str, tuple[Path, dict[str, st
         name = running.pop(pid)
         if status:
             raise SystemExit(f"{' '.join(command)} failed; see {folders[name][0] / 'bench.log'}")
-        found[name] = used.ru_utime + used.ru_stime, time.perf_counter() - began
-        print(f"{name}: {found[name][0]:.0f} processor seconds, {found[name][1] / 60:.1f} min", flush=True)
-    return found
+        times[name] = used.ru_utime + used.ru_stime, time.perf_counter() - began
+        print(f"{name}: {times[name][0]:.0f} processor seconds, {times[name][1] / 60:.1f} min", flush=True)
+    return times
 
 
 def compare(args: argparse.Namespace, folder: Path, command: list[str], what: str) -> None:
@@ -93,8 +93,8 @@ def compare(args: argparse.Namespace, folder: Path, command: list[str], what: st
     command = [*command, "--cores", str(cores)]
     places = {name: folder / name for name in ("HEAD", args.against)}
     clones = {name: (place, cloned(place, name, args.scale, args.seeds)) for name, place in places.items()}
-    found = side_by_side(command, clones)
-    (ours, _), (theirs, _) = found["HEAD"], found[args.against]
+    times = side_by_side(command, clones)
+    (ours, _), (theirs, _) = times["HEAD"], times[args.against]
     setting = f"{cores} of {os.cpu_count()} cores each"
     peer = f"this project at {args.against}"
     rows.write("pipeline", [rows.compared(what, peer, "processor s", [ours], [theirs], setting)], args.results)

@@ -1,6 +1,6 @@
 """How long it takes to plan a long list of URLs, and how much memory: a subset and the whole, of parquet files and of a TSV.
 
-The list is synthetic: a million rows in ten files, or in one TSV. Each planning runs in a process of its own and stands for
+The list is synthetic: a million rows in ten files, or in one TSV. Each planning runs in a process of its own, in
 three cases: from nothing; again, when the plan is there; grown by a tenth. With ``--against REV`` the planning of that revision
 (of this repository, unpacked beside) runs in turns with ours, and the two must count the same rows.
 
@@ -37,7 +37,7 @@ WORDS = ["a", "photo", "of", "the", "old", "red", "boat", "near", "two", "dogs",
 
 
 def listed(first: int, rows: int) -> Iterator[tuple[str, str, str]]:
-    """(key, url, caption) of some rows: one in fifty cannot be used, one in a hundred stands there twice."""
+    """(key, url, caption) of some rows: one in fifty cannot be used, one in a hundred occurs twice."""
     for number in range(first, first + rows):
         number -= number % 100 == 1
         digest = hashlib.blake2b(str(number).encode(), digest_size=16).hexdigest()
@@ -93,18 +93,18 @@ def planned(source: Path, case: dict[str, Any]) -> dict[str, Any]:
     """``plan_once`` with the package under ``source``."""
     environment = {**os.environ, "PYTHONPATH": str(source), "TQDM_DISABLE": "1"}
     command = [sys.executable, __file__, "--once", json.dumps(case)]
-    told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return dict(json.loads(told.splitlines()[-1]))
+    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return dict(json.loads(output.splitlines()[-1]))
 
 
 # --- the cases -------------------------------------------------------------------------------------------------------
 
 
-def tell(name: str, rows: int, found: dict[str, Any]) -> None:
+def tell(name: str, rows: int, measured: dict[str, Any]) -> None:
     """One line of a planning."""
     print(
-        f"  {name:28s} {found['seconds']:7.2f} s ({found['processor']:6.2f} s of processor time, "
-        f"{rows / found['processor']:9,.0f} rows a second of it), {found['peak'] - found['before']:5.0f} MB more",
+        f"  {name:28s} {measured['seconds']:7.2f} s ({measured['processor']:6.2f} s of processor time, "
+        f"{rows / measured['processor']:9,.0f} rows a second of it), {measured['peak'] - measured['before']:5.0f} MB more",
         flush=True,
     )
 

@@ -71,12 +71,12 @@ def profiled(items: int, dim: int, classes: int) -> None:
         "AdamW, fused": lambda: linear_probe._fused_adamw_([state], count, 0.1, 0.0, 5),
     }
     for name, part in parts.items():
-        taken = []
+        times = []
         for _ in range(100):
             start = time.process_time()
             part()
-            taken.append(1000 * (time.process_time() - start))
-        print(f"{statistics.median(taken):6.2f} ms  {name}")
+            times.append(1000 * (time.process_time() - start))
+        print(f"{statistics.median(times):6.2f} ms  {name}")
 
 
 def compared(size: Sequence[int], arguments: argparse.Namespace) -> list[rows.Row]:
@@ -90,35 +90,35 @@ def compared(size: Sequence[int], arguments: argparse.Namespace) -> list[rows.Ro
 
     ratios: dict[str, list[tuple[float, float]]] = {"ours": [], "fused": []}
     seconds: dict[str, list[float]] = {"theirs": [], "ours": [], "fused": []}
-    ways = {"theirs": theirs, "ours": ours, "fused": fused}
+    variants = {"theirs": theirs, "ours": ours, "fused": fused}
     what = f"linear probe, {items:,} × {dim}, {classes:,} classes, {epochs} epoch{'s' if epochs > 1 else ''}"
     print(what)
     for number in range(arguments.rounds):
-        found_here = {}
-        names = list(ways)
+        timed = {}
+        names = list(variants)
         for name in names[number % 3 :] + names[: number % 3]:
             start, busy = time.perf_counter(), time.process_time()
-            weight = ways[name](features, targets, classes, ProbeRecipe(epochs=epochs))
-            found_here[name] = ((time.perf_counter() - start, time.process_time() - busy), weight)
-            seconds[name].append(found_here[name][0][1])
-        taken, weights = zip(*(found_here[name] for name in names), strict=True)
-        for (name, found), (wall, busy), weight in zip(ratios.items(), taken[1:], weights[1:], strict=True):
-            found.append((taken[0][0] / wall, taken[0][1] / busy))
+            weight = variants[name](features, targets, classes, ProbeRecipe(epochs=epochs))
+            timed[name] = ((time.perf_counter() - start, time.process_time() - busy), weight)
+            seconds[name].append(timed[name][0][1])
+        took, weights = zip(*(timed[name] for name in names), strict=True)
+        for (name, speedups), (wall, busy), weight in zip(ratios.items(), took[1:], weights[1:], strict=True):
+            speedups.append((took[0][0] / wall, took[0][1] / busy))
             apart = float((weights[0] - weight).abs().max())
             same = "bit-identical" if apart == 0 else f"weights at most {apart:.1e} apart"
             print(
-                f"CLIP-benchmark {taken[0][0]:.2f} s ({taken[0][1]:.2f} of the processor), {name} {wall:.2f} s ({busy:.2f}): "
-                f"{found[-1][0]:.1f} times faster ({found[-1][1]:.1f}), {same}",
+                f"CLIP-benchmark {took[0][0]:.2f} s ({took[0][1]:.2f} of the processor), {name} {wall:.2f} s ({busy:.2f}): "
+                f"{speedups[-1][0]:.1f} times faster ({speedups[-1][1]:.1f}), {same}",
                 flush=True,
             )
-    for name, found in ratios.items():
-        wall, busy = (statistics.median(column) for column in zip(*found, strict=True))
+    for name, speedups in ratios.items():
+        wall, busy = (statistics.median(column) for column in zip(*speedups, strict=True))
         print(f"{name}: median {wall:.1f} times faster, {busy:.1f} in processor seconds")
-    told = {"ours": what, "fused": f"{what}, with `fused: true`"}
+    labels = {"ours": what, "fused": f"{what}, with `fused: true`"}
     setting = f"fp32, {rows.threads(arguments.threads)}"
     return [
-        rows.compared(told[name], "CLIP-benchmark's probe", "processor s", seconds[name], seconds["theirs"], setting)
-        for name in told
+        rows.compared(labels[name], "CLIP-benchmark's probe", "processor s", seconds[name], seconds["theirs"], setting)
+        for name in labels
     ]
 
 
@@ -130,9 +130,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--profile", action="store_true", help="say what each part of a step takes, and train nothing")
     arguments = rows.arguments(parser, items=1000, epochs=1)
-    own = [getattr(arguments, name) for name in ("items", "dim", "classes", "epochs")]
+    chosen = [getattr(arguments, name) for name in ("items", "dim", "classes", "epochs")]
     sizes = [
-        [given or usual for given, usual in zip(own, size, strict=True)] for size in (SIZES[:1] if any(own) else SIZES)
+        [value or usual for value, usual in zip(chosen, size, strict=True)]
+        for size in (SIZES[:1] if any(chosen) else SIZES)
     ]
     torch.set_num_threads(arguments.threads)
     if arguments.profile:

@@ -41,7 +41,7 @@ BUFFER = 5000  # open_clip's _SAMPLE_SHUFFLE_SIZE
 def ours(corpus: Path, workers: int) -> Callable[[], int]:
     """An epoch of our batches, each time a new one."""
 
-    def made(first: int, steps: int) -> CaptionBatches:
+    def batches(first: int, steps: int) -> CaptionBatches:
         return CaptionBatches(
             corpus,
             "train",
@@ -57,12 +57,12 @@ def ours(corpus: Path, workers: int) -> Callable[[], int]:
             workers=workers,
         )
 
-    each, epoch = made(0, 1).steps_per_epoch, iter(range(1 << 20))
+    each, epoch = batches(0, 1).steps_per_epoch, iter(range(1 << 20))
 
     def run() -> int:
         # one pass alone, as webdataset's: pixels that our loader would keep for the next epoch are not kept
         first = next(epoch) * each
-        return sum(len(batch) for batch in made(first, first + each))
+        return sum(len(batch) for batch in batches(first, first + each))
 
     return run
 
@@ -88,8 +88,8 @@ def theirs(corpus: Path, workers: int, image: Callable[[bytes], Any]) -> Callabl
         )
         # as open_clip: workers batch, the loader hands on
         data = data.batched(loader.BATCH, partial=False)
-        found = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers)
-        return sum(len(batch[0]) for batch in found)
+        loader_of_data = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers)
+        return sum(len(batch[0]) for batch in loader_of_data)
 
     return run
 
@@ -100,13 +100,13 @@ def as_open_clip(normalised: bool) -> Callable[[bytes], torch.Tensor]:
     last: list[Any] = [transforms.PILToTensor()]
     if normalised:
         last += [transforms.ToDtype(torch.float32, scale=True), transforms.Normalize(OPENAI_MEAN, OPENAI_STD)]
-    whole = transforms.Compose([crop, *last])
+    transform = transforms.Compose([crop, *last])
 
     def image(data: bytes) -> torch.Tensor:
         import io
 
         with Image.open(io.BytesIO(data)) as opened:
-            return whole(opened.convert("RGB"))
+            return transform(opened.convert("RGB"))
 
     return image
 
@@ -131,18 +131,20 @@ PEERS: dict[str, Callable[[], Callable[[bytes], torch.Tensor]]] = {
 
 def compare(corpus: Path, args: argparse.Namespace, workers: int, what: str) -> Iterator[rows.Row]:
     """A row for each way in which webdataset reads."""
-    sides = {"ours": ours(corpus, workers)} | {n: theirs(corpus, workers, made()) for n, made in PEERS.items()}
-    counts, found = rates(sides, args.rounds, time.perf_counter if workers else time.process_time)
+    sides = {"ours": ours(corpus, workers)} | {
+        n: theirs(corpus, workers, transform()) for n, transform in PEERS.items()
+    }
+    counts, speeds = rates(sides, args.rounds, time.perf_counter if workers else time.process_time)
     # a worker that has less than a batch left drops it
     if min(counts.values()) < max(counts.values()) - (workers + 1) * loader.BATCH:
         raise SystemExit(f"the loaders do not yield as many images: {counts}")
     setting = f"{workers} workers, one thread each" if workers else "in the training process"
     unit = "images/s" if workers else "images/processor s"
-    told = (
+    label = (
         f"{what} to batches of {loader.BATCH} at {loader.SIZE} px, {f'{workers} workers' if workers else 'no workers'}"
     )
     for name in PEERS:
-        yield rows.compared(told, name, unit, found["ours"], found[name], setting)
+        yield rows.compared(label, name, unit, speeds["ours"], speeds[name], setting)
 
 
 def main() -> None:

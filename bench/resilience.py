@@ -73,10 +73,10 @@ def clocks() -> Iterator[dict[str, float]]:
 
 
 class Stopped(Exception):
-    """Stands for a kill between the last state and the end."""
+    """Simulates a kill between the last state and the end."""
 
 
-def one(job: PretrainJob, folder: ScaleFolder, root: Path, name: str) -> tuple[float, dict[str, float]]:
+def run_once(job: PretrainJob, folder: ScaleFolder, root: Path, name: str) -> tuple[float, dict[str, float]]:
     """(seconds of the whole job without imports, seconds by part)."""
     call = Call(job, folder, root / "out" / name, root / "runtime.json", root / "state" / name)
     with clocks() as spent, contextlib.redirect_stderr(io.StringIO()):
@@ -92,9 +92,9 @@ def resume(job: PretrainJob, folder: ScaleFolder, root: Path) -> float:
         raise Stopped
 
     with patch.object(results, "save_weights", stop), contextlib.suppress(Stopped):
-        one(job, folder, root, "stopped")
+        run_once(job, folder, root, "stopped")
     print(f"a state: {(root / 'state/stopped' / LATEST).stat().st_size / 2**20:.1f} MiB")
-    _, spent = one(job, folder, root, "stopped")
+    _, spent = run_once(job, folder, root, "stopped")
     return spent["state looked for or loaded"]
 
 
@@ -105,10 +105,10 @@ def main() -> None:
     parser.add_argument("--run", help="its id; default: the scale's last MDC run")
     args = rows.arguments(parser, repeats=1)
     plan = Plan(load(args.params, args.scale))
-    known = {one.id: one for one in plan.runs}
-    if args.run and args.run not in known:
-        parser.error(f"no run {args.run} at scale {args.scale}; allowed: {', '.join(known)}")
-    chosen = known[args.run] if args.run else [found for found in plan.runs if found.method == "mdc"][-1]
+    runs = {run.id: run for run in plan.runs}
+    if args.run and args.run not in runs:
+        parser.error(f"no run {args.run} at scale {args.scale}; allowed: {', '.join(runs)}")
+    chosen = runs[args.run] if args.run else [run for run in plan.runs if run.method == "mdc"][-1]
     job, runtime = plan.pretrain(chosen), plan.scale.training.runtime
     torch.set_num_threads(job.recipe.threads)
     with tempfile.TemporaryDirectory(prefix="mdc-resilience-") as name:
@@ -117,17 +117,17 @@ def main() -> None:
         write_text(root / "runtime.json", json_text(runtime.model_dump(mode="json")))
         for needed in (name for name in plan.jobs if name in set(plan.ancestors(job.job))):
             do(plan.jobs[needed].verb, Call(plan.jobs[needed], folder, folder.job(needed)))
-        one(job, folder, root, "warm-up")  # the first in a process pays for its memory
-        measured = [one(job, folder, root, str(k)) for k in range(args.repeats)]
+        run_once(job, folder, root, "warm-up")  # the first in a process pays for its memory
+        measured = [run_once(job, folder, root, str(k)) for k in range(args.repeats)]
         loaded = resume(job, folder, root)
         weights = (root / "out/0/checkpoint.safetensors").stat().st_size
-    whole = statistics.median(seconds for seconds, _ in measured)
-    print(f"{chosen.id}, scale {args.scale}: {whole:.2f} s, states {runtime.save_every} s apart or more")
+    duration = statistics.median(seconds for seconds, _ in measured)
+    print(f"{chosen.id}, scale {args.scale}: {duration:.2f} s, states {runtime.save_every} s apart or more")
     print(f"final weights: {weights / 2**20:.1f} MiB")
     total = []
     for part in PARTS.values():
         seconds = statistics.median(spent.get(part, 0.0) for _, spent in measured)
-        print(f"  {part:32s} {1000 * seconds:8.1f} ms  {100 * seconds / whole:6.2f} %")
+        print(f"  {part:32s} {1000 * seconds:8.1f} ms  {100 * seconds / duration:6.2f} %")
     for seconds, spent in measured:
         total.append(sum(spent.values()) / seconds)
     print(
@@ -138,7 +138,7 @@ def main() -> None:
     what = f"{chosen.id} at {args.scale}, with all that survives a kill"
     row = rows.compared(what, "the same less its states and hashes", "s", [seconds for seconds, _ in measured], bare)
     rows.write("resilience", [row], args.results)
-    print(f"a resumed run reads its state in {1000 * loaded:.1f} ms, {100 * loaded / whole:.2f} %")
+    print(f"a resumed run reads its state in {1000 * loaded:.1f} ms, {100 * loaded / duration:.2f} %")
 
 
 if __name__ == "__main__":

@@ -131,23 +131,25 @@ def alone(what: str, unit: str, ours: Sequence[float], setting: str = "", device
     return _row(device, what=what, peer="", unit=unit, ours=statistics.median(ours), repeats=len(ours), setting=setting)
 
 
-def missing(what: str, peer: str, why: str) -> Row:
-    """The row of a comparison that could not be made here; ``why`` names the command that would make it possible."""
-    return _row("cpu", what=what, peer=peer, missing=why)
+def missing(what: str, peer: str, reason: str) -> Row:
+    """The row of a comparison that could not be made here; ``reason`` names the command that would make it possible."""
+    return _row("cpu", what=what, peer=peer, missing=reason)
 
 
 def _row(device: str, **values: Any) -> Row:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    told = {"measured": now, "command": command(), "versions": installed()}
-    return checked({**values, **told, "machine": machine(device), "load": round(os.getloadavg()[0], 1)}, values["what"])
+    context = {"measured": now, "command": command(), "versions": installed()}
+    return checked(
+        {**values, **context, "machine": machine(device), "load": round(os.getloadavg()[0], 1)}, values["what"]
+    )
 
 
-def checked(values: Mapping[str, Any], where: str) -> Row:
+def checked(values: Mapping[str, Any], source: str) -> Row:
     """UserError, in one line, if these are no row."""
     try:
         return Row.model_validate(values)
     except ValidationError as error:
-        raise UserError(f"{where}: {first_problem(error)}") from None
+        raise UserError(f"{source}: {first_problem(error)}") from None
 
 
 def machine(device: str = "cpu") -> str:
@@ -168,13 +170,13 @@ def installed() -> dict[str, str]:
     """The versions of Python, of what computes here, and of the peers."""
     from importlib import metadata
 
-    found = versions()
+    packages = versions()
     for name in _PEERS:
         try:
-            found[name] = metadata.version(name)
+            packages[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return packages
 
 
 def threads(count: int) -> str:
@@ -197,7 +199,7 @@ def write(bench: str, rows: Sequence[Row], folder: Path = FOLDER) -> None:
     kept = [row for row in read(path) if row.key not in keys] if path.exists() else []
     write_json(path, {"rows": [row.model_dump() for row in (*kept, *rows)]})
     for row in rows:
-        print(f"→ {told(row)}", flush=True)
+        print(f"→ {line(row)}", flush=True)
 
 
 def read(path: Path) -> list[Row]:
@@ -208,12 +210,12 @@ def read(path: Path) -> list[Row]:
     return [checked(row, f"{path}, row {place}") for place, row in enumerate(rows, start=1)]
 
 
-def failure(bench: str, why: str = "it was never run") -> Row:
+def failure(bench: str, reason: str = "it was never run") -> Row:
     """The row of a bench that broke down before it could measure anything."""
-    return missing(f"bench/{bench}.py", "", why)
+    return missing(f"bench/{bench}.py", "", reason)
 
 
-def told(row: Row) -> str:
+def line(row: Row) -> str:
     """A row in one line."""
     if row.missing:
         return f"{row.what}{f', against {row.peer}' if row.peer else ''}: not measured: {row.missing}"
@@ -228,10 +230,10 @@ def told(row: Row) -> str:
 
 def parser(about: str | None, **numbers: int) -> argparse.ArgumentParser:
     """The command line of a bench that is ``about`` this; ``numbers``: options that take whole numbers, and their defaults."""
-    found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command_line = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in numbers.items():
-        found.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
-    return found
+        command_line.add_argument(f"--{name.replace('_', '-')}", type=int, default=default)
+    return command_line
 
 
 def arguments(parser: argparse.ArgumentParser, **quick: Any) -> argparse.Namespace:

@@ -7,7 +7,7 @@ the whole decoder, all logits of all places, cross-entropy at the masked ones. I
 not pad. What it leaves out is what is measured: keys and values of the image for every version, and logits that nobody reads.
 Both compute the same model (ViT-B/32 with a decoder of 12 layers; --small: a tiny one), in fp32, on the same threads.
 
-Cost and variance are told apart: seconds a pass here, variances by bench/score_variance.py, on a trained run.
+This bench measures seconds per pass; bench/score_variance.py measures variances, on a trained run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Peer:
     @torch.no_grad()
     def log_probs(self, tokens: Tensor, where: Tensor, visual: Tensor) -> Tensor:
         """log p of the true tokens where they are masked, 0 elsewhere: tokens (T,), where (n, L) → (n, L)."""
-        found = torch.zeros(where.shape)
+        out = torch.zeros(where.shape)
         for start in range(0, len(where), BATCH):
             part = where[start : start + BATCH]
             rows = tokens.expand(len(part), -1)
@@ -62,8 +62,8 @@ class Peer:
             hidden = self.model.text(inputs, None, visual.expand(len(part), -1, -1))
             logits = self.model.head(hidden)[:, 1:].float()
             loss = torch.nn.functional.cross_entropy(logits[part], rows[:, 1:][part], reduction="none")
-            found[start : start + BATCH][part] = -loss
-        return found
+            out[start : start + BATCH][part] = -loss
+        return out
 
     @torch.no_grad()
     def heuristic(self, tokens: Tensor, visual: Tensor) -> float:
@@ -101,11 +101,11 @@ def cost(args: argparse.Namespace) -> None:
 
     def ours() -> list[Tensor]:
         memory = scorer.look(images)
-        found: list[Any] = [None] * len(pairs)
+        by_pair: list[Any] = [None] * len(pairs)
         for chosen, log_probs, _ in scorer.samples(memory, pairs, draws, args.samples // GROUPS):
-            for place, one in zip(chosen, log_probs, strict=True):
-                found[place] = one.flatten(0, 1)
-        return found
+            for place, values in zip(chosen, log_probs, strict=True):
+                by_pair[place] = values.flatten(0, 1)
+        return by_pair
 
     def plain() -> list[Tensor]:
         return [
@@ -119,16 +119,16 @@ def cost(args: argparse.Namespace) -> None:
     worst = max(float((a - b).abs().max()) for a, b in zip(*same, strict=True))
     print(f"  log p under the same masks: greatest difference {worst:.1e} nats")
     steps = sum(len(pair.tokens) - 1 for pair in pairs)
-    row, both = compared(
+    row, scores = compared(
         f"scoring captions by MDC, heuristic, {steps} passes",
         peers,
-        lambda: [one.value for one in scorer.heuristic(scorer.look(images), pairs)],
+        lambda: [values.value for values in scorer.heuristic(scorer.look(images), pairs)],
         lambda: [peer.heuristic(torch.tensor(pair.tokens), visual[pair.image]) for pair in pairs],
         steps,
         args,
     )
     rows.write("score", [row], args.results)
-    print(f"  scores: greatest difference {max(abs(a - b) for a, b in zip(*both, strict=True)):.1e} nats")
+    print(f"  scores: greatest difference {max(abs(a - b) for a, b in zip(*scores, strict=True)):.1e} nats")
 
 
 def _options(length: int, words: int, generator: torch.Generator) -> list[list[int]]:
@@ -154,12 +154,12 @@ def compared(
     what: str, peer: str, ours: Callable[[], Any], plain: Callable[[], Any], passes: int, args: argparse.Namespace
 ) -> tuple[rows.Row, tuple[Any, Any]]:
     """The row of so many passes by both in turns, and what both found."""
-    found, times = answered({"ours": ours, "plain": plain}, args.repeats)
-    each = {side: [1e3 * seconds / passes for seconds in taken] for side, taken in times.items()}
+    results, times = answered({"ours": ours, "plain": plain}, args.repeats)
+    each = {side: [1e3 * seconds / passes for seconds in durations] for side, durations in times.items()}
     towers = "tiny towers" if args.small else "ViT-B/32 and 12 layers"
     setting = f"fp32, {rows.threads(args.threads)}"
     row = rows.compared(f"{what}, {towers}", peer, "ms/pass", each["ours"], each["plain"], setting)
-    return row, (found["ours"], found["plain"])
+    return row, (results["ours"], results["plain"])
 
 
 def main() -> None:

@@ -6,14 +6,14 @@
 Of every item the answer and the option that comes nearest to it are scored under up to 1,024 masks.
 
 *Variance*: of a score, of the difference of the two options under the item's shared masks, and of their difference if each
-had masks of its own (the sum of the two scores' variances); all times the number of samples, so that they can be held
-against each other, by the plain mean and with controls. The median over items stands beside the mean.
+had masks of its own (the sum of the two scores' variances); all times the number of samples, to be
+comparable, by the plain mean and with controls; mean and median over items.
 
 *Adaptive sampling*: looks at 16, 32, 64, … samples; an item is decided at the first look where its difference is further
-from 0 than the level 0.05, split evenly over the looks, asks of Student's t with 15 degrees of freedom. Told: how many of the
+from 0 than the level 0.05, split evenly over the looks, requires by Student's t with 15 degrees of freedom. Reported: how many
 samples were needed, how many items no look decided, and how many decisions another 1,024 masks contradict.
 
-*Without sampling*: right captions of at most ten tokens are scored by every mask there is as well. Told: how far the sampled
+*Without sampling*: right captions of at most ten tokens are also scored by every mask. Reported: how far the sampled
 scores are from these bounds, in their own standard errors.
 """
 
@@ -27,14 +27,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import rows as kept
+import rows as bench_rows
 import torch
 from scipy import stats
 from torch import Tensor
 
 from mdc.data.shards.index import read_index
 from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
-from mdc.evaluation.asked_models import run_scorer
+from mdc.evaluation.job_models import run_scorer
 from mdc.evaluation.option_scores import Questions, picture
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import GROUPS, Draws
@@ -47,17 +47,17 @@ _SHORT, _SHORTS = 10, 20  # tokens of a caption of which all masks are taken, an
 
 
 def main() -> None:
-    parser = kept.parser(__doc__, items=200, samples=1024, threads=1)
+    parser = bench_rows.parser(__doc__, items=200, samples=1024, threads=1)
     parser.add_argument("run", type=Path, help="a run's folder, of a masked method")
     parser.add_argument("choices", type=Path, help="a choice set's folder")
-    args = kept.arguments(parser, items=20, samples=64)
+    args = bench_rows.arguments(parser, items=20, samples=64)
     torch.set_num_threads(args.threads)
     items, again = sampled_items(args, 0), sampled_items(args, 1)
     print(f"{args.run}, {args.choices.name}: {len(items)} items")
     what = f"variance × samples of a difference of scores, {args.run}, {args.choices.name}, {len(items)} items"
     shared, own = variances(items, args.samples)
     peer = "masks of its own for each caption"
-    kept.write("score_variance", [kept.compared(what, peer, "nats²", [shared], [own])], args.results)
+    bench_rows.write("score_variance", [bench_rows.compared(what, peer, "nats²", [shared], [own])], args.results)
     adaptive(items, again, args.samples)
     against_enumeration(*opened(args, 0), args.samples)
 
@@ -93,7 +93,7 @@ def opened(args: argparse.Namespace, seed: int) -> tuple[Any, Questions]:
 def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
     """Of each item (log p, where), (G, m, L) each, of the answer and of the nearest other option by the first 16 samples."""
     scorer, questions = opened(args, seed)
-    found: list[list[tuple[Tensor, Tensor]]] = []
+    pairs_of_items: list[list[tuple[Tensor, Tensor]]] = []
     numbers = range(min(args.items, len(questions.images)))
     for start in range(0, len(numbers), _ITEMS):
         pictures, pairs, draws = [], [], []
@@ -107,19 +107,19 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
         for chosen, log_probs, where in scorer.captioner.samples(memory, pairs, draws, args.samples // GROUPS):
             by_pair |= dict(zip(chosen, zip(log_probs, where, strict=True), strict=True))
         for place in range(len(pictures)):
-            answer, *others = [by_pair[p] for p, pair in enumerate(pairs) if pair.item == place]
-            if others:
-                found.append([answer, max(others, key=lambda one: _value(one, 1))])
-    return found
+            answer, *distractors = [by_pair[p] for p, pair in enumerate(pairs) if pair.item == place]
+            if distractors:
+                pairs_of_items.append([answer, max(distractors, key=lambda option: _value(option, 1))])
+    return pairs_of_items
 
 
 def against_enumeration(scorer: Any, questions: Questions, samples: int) -> list[float]:
     """Prints, and returns, how many standard errors the sampled bounds of short right captions are above the exact ones."""
-    found: list[float] = []
+    errors: list[float] = []
     for number in range(len(questions.images)):
         tokens = scorer.tokens(questions.reader.read(number)[2]["options"][0])
         length = len(tokens) - 1
-        if length > _SHORT or len(found) == _SHORTS:
+        if length > _SHORT or len(errors) == _SHORTS:
             continue
         memory = scorer.look(picture(scorer, questions, number)[None])
         # equation 8 over every set of masks but the empty one: Σ_S Σ_{i∈S} log p_i / (|S|·C(L,|S|))
@@ -127,25 +127,26 @@ def against_enumeration(scorer: Any, questions: Questions, samples: int) -> list
         sums = scorer.captioner.masked(torch.tensor([tokens]), memory, where[None])[0].double().sum(dim=1).tolist()
         sizes = where.sum(dim=1).tolist()
         exact = sum(value / (size * math.comb(length, size)) for value, size in zip(sums, sizes, strict=True))
-        (one,) = scorer.captioner.monte_carlo(memory, [Pair(0, tokens)], [questions.draws(number)], samples)
-        found.append((one.value - exact) / max(one.error, 1e-9))
-    if found:
-        root = statistics.mean(value * value for value in found) ** 0.5
+        (estimate,) = scorer.captioner.monte_carlo(memory, [Pair(0, tokens)], [questions.draws(number)], samples)
+        errors.append((estimate.value - exact) / max(estimate.error, 1e-9))
+    if errors:
+        root = statistics.mean(value * value for value in errors) ** 0.5
         print(
-            f"against all masks, {len(found)} right captions of at most {_SHORT} tokens: {samples} samples are off by {root:.2f} "
-            f"standard errors (root mean square), at most {max(map(abs, found)):.2f}, in the mean {statistics.mean(found):+.2f}"
+            f"against all masks, {len(errors)} right captions of at most {_SHORT} tokens: {samples} samples are off by "
+            f"{root:.2f} standard errors (root mean square), at most {max(map(abs, errors)):.2f}, "
+            f"in the mean {statistics.mean(errors):+.2f}"
         )
-    return found
+    return errors
 
 
-def _sums(one: tuple[Tensor, Tensor], count: int, control: bool = True) -> Tensor:
+def _sums(option: tuple[Tensor, Tensor], count: int, control: bool = True) -> Tensor:
     """The score by the first ``count`` samples of each group, a value a sample, (G, count)."""
-    log_probs, where = (values[:, :count] for values in one)
+    log_probs, where = (values[:, :count] for values in option)
     return (controlled_terms(log_probs, where) if control else token_terms(log_probs.double(), where)).sum(dim=-1)
 
 
-def _value(one: tuple[Tensor, Tensor], count: int) -> float:
-    return float(_sums(one, count).mean())
+def _value(option: tuple[Tensor, Tensor], count: int) -> float:
+    return float(_sums(option, count).mean())
 
 
 def variances(items: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int) -> tuple[float, float]:
@@ -158,10 +159,12 @@ def variances(items: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int) ->
             rows: list[list[float]] = [[], [], []]
             for answer, other in items:
                 first, second = _sums(answer, each, control), _sums(other, each, control)
-                one, two, both = (
+                first_variance, second_variance, shared_variance = (
                     float(mean_of_groups(sums)[1]) ** 2 * count for sums in (first, second, first - second)
                 )
-                for row, value in zip(rows, (one, both, one + two), strict=True):
+                for row, value in zip(
+                    rows, (first_variance, shared_variance, first_variance + second_variance), strict=True
+                ):
                     row.append(value)
             score, shared, own = (f"{statistics.mean(row):8.2f} ({statistics.median(row):7.2f})" for row in rows)
             ratio = statistics.mean(rows[2]) / statistics.mean(rows[1])

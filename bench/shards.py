@@ -82,8 +82,8 @@ def downloaded(folder: Path, parts: int, rows: int) -> None:
     images = [photo(seed, 95) for seed in range(64)]
     for name in ("plan", "shards", "accounts"):
         (folder / "d" / name).mkdir(parents=True)
-    asked = {"subset": {"pairs": parts * rows, "seed": 0}}
-    plan = {"chosen": parts * rows, "asked": asked, "parts": [{"rows": rows}] * parts}
+    request = {"subset": {"pairs": parts * rows, "seed": 0}}
+    plan = {"chosen": parts * rows, "asked": request, "parts": [{"rows": rows}] * parts}
     (folder / "d/plan/plan.json").write_text(json.dumps(plan))
     draw = np.random.default_rng(0)
     for part in range(parts):
@@ -118,8 +118,8 @@ def measured(
         text=True,
         check=True,
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    output: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 def samples(corpus: Path, split: str) -> str:
@@ -138,22 +138,22 @@ def main() -> None:
     parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
     args = rows.arguments(parser, parts=4, rows=200, rounds=1)
     source, corpora = (SOURCE, ("all", "half")) if not args.mirror else ({**SOURCE, "from": "mirror"}, ("all",))
-    ways = {"1 process": (ROOT / "src", "parts", 1), "2 processes": (ROOT / "src", "parts", 2)}
+    variants = {"1 process": (ROOT / "src", "parts", 1), "2 processes": (ROOT / "src", "parts", 2)}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if args.against:
             before = unpacked(folder / "before", args.against)
             how = "parts" if (before / "mdc/data/shards/parts.py").is_file() else "corpus"
-            ways = {"before": (before, how, 1), **ways}
+            variants = {"before": (before, how, 1), **variants}
         downloaded(folder / "data", args.parts, args.rows)
         os.environ["MDC_DATA"] = str(folder / "data")
         if args.mirror:
             (folder / "data/d/shards").rename(folder / "data/d/mirror")
         pairs = args.parts * int(0.7 * args.rows)
-        rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+        rounds: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
         digests: set[tuple[str, ...]] = set()
         for turn in range(args.rounds):
-            for name, (src, how, processes) in ways.items():
+            for name, (src, how, processes) in variants.items():
                 out = folder / f"out-{turn}-{name}"
                 began = time.perf_counter()
                 all_rows = args.parts * args.rows
@@ -167,8 +167,8 @@ def main() -> None:
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, {pairs:,} pairs in {args.parts} parts, median of {args.rounds} rounds"
     )
-    for name, found in rounds.items():
-        middle = {key: statistics.median(one[key] for one in found) for key in found[0]}
+    for name, runs in rounds.items():
+        middle = {key: statistics.median(one[key] for one in runs) for key in runs[0]}
         print(
             f"{name}: {pairs / middle['cpu']:,.0f} pairs a core-second, {pairs / middle['wall']:,.0f} pairs a second, "
             f"with a corpus of half of them {middle['both']:.1f} core-seconds, peak {middle['peak']:.0f} MiB, "
@@ -176,19 +176,19 @@ def main() -> None:
         )
     tars = "pairs of a mirror" if args.mirror else "downloaded pairs"
     what, setting = f"cutting {pairs:,} {tars} into shards", f"{args.parts} parts of {args.rows} rows"
-    took = {name: {key: [one[key] for one in found] for key in found[0]} for name, found in rounds.items()}
-    one, two = took["1 process"], took["2 processes"]
-    kept = [rows.compared(f"{what}, 2 processes", "1 process", "s", two["wall"], one["wall"], setting)]
+    series = {name: {key: [one[key] for one in runs] for key in runs[0]} for name, runs in rounds.items()}
+    one, two = series["1 process"], series["2 processes"]
+    table_rows = [rows.compared(f"{what}, 2 processes", "1 process", "s", two["wall"], one["wall"], setting)]
     if args.against:
         peer, half = f"this project at {args.against}", "with a corpus of half of them beside it"
-        kept.append(rows.compared(what, peer, "processor s", one["cpu"], took["before"]["cpu"], setting))
+        table_rows.append(rows.compared(what, peer, "processor s", one["cpu"], series["before"]["cpu"], setting))
         if not args.mirror:
-            both = one["both"], took["before"]["both"]
-            kept.append(rows.compared(f"{what}, {half}", peer, "processor s", *both, setting))
-        kept.append(rows.compared(f"{what}, on disk", peer, "MB", one["MB"], took["before"]["MB"], setting))
+            totals = one["both"], series["before"]["both"]
+            table_rows.append(rows.compared(f"{what}, {half}", peer, "processor s", *totals, setting))
+        table_rows.append(rows.compared(f"{what}, on disk", peer, "MB", one["MB"], series["before"]["MB"], setting))
     else:
-        kept.append(rows.alone(what, "processor s", one["cpu"], setting))
-    rows.write("shards", kept, args.results)
+        table_rows.append(rows.alone(what, "processor s", one["cpu"], setting))
+    rows.write("shards", table_rows, args.results)
 
 
 if __name__ == "__main__":

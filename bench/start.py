@@ -49,20 +49,20 @@ def write_index(folder: Path, shards: list[dict[str, Any]]) -> None:
 def simulated(folder: Path, shards: int, per_shard: int) -> None:
     """Shards of which only the offsets have content; samples of 18 to 39 kB."""
     rng = np.random.default_rng(0)
-    told = []
+    entries = []
     for number in tqdm(range(shards), desc="simulated shards", disable=None, leave=False):
         bounds = np.concatenate([[0], np.cumsum(512 * rng.integers(35, 77, per_shard))])
         path = folder / f"train-{number:05d}.tar"
         with path.open("wb") as file:
             file.truncate(size := int(bounds[-1]) + 1024)
         offsets = write_offsets(folder / offsets_name(path.name), bounds.tolist())
-        told.append({"file": path.name, "samples": per_shard, "bytes": size, "sha256": "0" * 64, "offsets": offsets})
-    write_index(folder, told)
+        entries.append({"file": path.name, "samples": per_shard, "bytes": size, "sha256": "0" * 64, "offsets": offsets})
+    write_index(folder, entries)
 
 
 def real(folder: Path, shards: int, per_shard: int, size: int) -> list[Path]:
     """Shards of which every sample can be read: an "image" of ``size`` bytes, a record, a text."""
-    told, paths = [], []
+    entries, paths = [], []
     for number in tqdm(range(shards), desc="real shards", disable=None, leave=False):
         path = folder / f"train-{number:05d}.tar"
         bounds = [0]
@@ -75,11 +75,11 @@ def real(folder: Path, shards: int, per_shard: int, size: int) -> list[Path]:
             writer.close()
         offsets = write_offsets(folder / offsets_name(path.name), bounds)
         size_of_all, sha256 = path.stat().st_size, sha256_file(path)
-        told.append(
+        entries.append(
             {"file": path.name, "samples": per_shard, "bytes": size_of_all, "sha256": sha256, "offsets": offsets}
         )
         paths.append(path)
-    write_index(folder, told)
+    write_index(folder, entries)
     return paths
 
 
@@ -95,17 +95,17 @@ def start(folder: Path) -> None:
     began = time.perf_counter(), time.process_time()
     read_index(folder, verify="auto", kind="corpus")  # as a run does first; of so many bytes it compares the sizes
     reader = ShardReader(folder, "train")
-    took = time.perf_counter() - began[0], time.process_time() - began[1]
+    seconds = time.perf_counter() - began[0], time.process_time() - began[1]
     print(
-        f"start: {len(reader):,} samples in {took[0]:.3f} s ({took[1]:.4f} s of processor time), "
+        f"start: {len(reader):,} samples in {seconds[0]:.3f} s ({seconds[1]:.4f} s of processor time), "
         f"{resident() - before:.0f} MB more, {resident():.0f} MB in all"
     )
     began = time.perf_counter(), time.process_time()
     for shard in range(len(reader.sizes)):
         reader._shards[shard]
-    took = time.perf_counter() - began[0], time.process_time() - began[1]
+    seconds = time.perf_counter() - began[0], time.process_time() - began[1]
     print(
-        f"each shard opened, its offsets hashed: {took[0]:.2f} s ({took[1]:.2f} s of processor time), "
+        f"each shard opened, its offsets hashed: {seconds[0]:.2f} s ({seconds[1]:.2f} s of processor time), "
         f"{len(reader._shards)} held open, {resident() - before:.0f} MB more, {resident():.0f} MB in all"
     )
 
@@ -115,15 +115,15 @@ def walk(paths: list[Path]) -> float:
     for _ in range(2):
         began = time.process_time()
         samples = sum(1 for path in paths for _ in tar_samples(path))
-        took = time.process_time() - began
-    return 1e6 * took / samples
+        seconds = time.process_time() - began
+    return 1e6 * seconds / samples
 
 
 def open_shards(folder: Path, args: argparse.Namespace) -> None:
     """Random order over all shards, with few and with many held open."""
     readers = {"512 open": ShardReader(folder, "train", most=BEFORE), "as many as may be": ShardReader(folder, "train")}
     reads, rng = args.reads, np.random.default_rng(0)
-    found: dict[str, list[float]] = {name: [] for name in readers}
+    times: dict[str, list[float]] = {name: [] for name in readers}
     for number in range(args.rounds + 1):
         order = rng.integers(0, len(readers["512 open"]), reads).tolist()
         names = list(readers) if number % 2 else list(readers)[::-1]
@@ -132,13 +132,13 @@ def open_shards(folder: Path, args: argparse.Namespace) -> None:
             for sample in order:
                 readers[name].read(sample)
             if number:  # the first round looks at every shard for the first time
-                found[name].append(1e6 * (time.process_time() - began) / reads)
-    for name, each in found.items():
+                times[name].append(1e6 * (time.process_time() - began) / reads)
+    for name, each in times.items():
         held = len(readers[name]._shards)
         print(
             f"{name:18s} {statistics.median(each):6.1f} µs a sample   [{min(each):.1f}, {max(each):.1f}], {held} held"
         )
-    few, many = found.values()
+    few, many = times.values()
     what, unit = f"reading samples in random order from {args.shards:,} shards", "processor µs/sample"
     rows.write("start", [rows.compared(what, f"{BEFORE} shards held open", unit, many, few)], args.results)
     ratio = statistics.median(a / b for a, b in zip(few, many, strict=True))
@@ -170,17 +170,17 @@ def main() -> None:
         samples = args.shards * args.per_shard
         measured = [sys.executable, __file__, "--start", str(folder / "simulated")]
         paths = real(folder / "walk", 2, args.walk // 2, 20_000)
-        took: list[float] = []
+        measured_times: list[float] = []
         walked: list[float] = []
         for _ in range(args.rounds):
-            told = subprocess.run(measured, check=True, stdout=subprocess.PIPE, text=True).stdout
-            print(told, end="", flush=True)
-            took.append(1e6 * float(told.split(" s of processor time")[0].rpartition("(")[2]) / samples)
+            output = subprocess.run(measured, check=True, stdout=subprocess.PIPE, text=True).stdout
+            print(output, end="", flush=True)
+            measured_times.append(1e6 * float(output.split(" s of processor time")[0].rpartition("(")[2]) / samples)
             walked.append(walk(paths))
         print(f"the walk over headers before: {walked[-1]:.1f} s a million samples (measured on {args.walk:,})")
         what = f"a reader's start on {args.shards:,} shards of {args.per_shard:,} samples"
         peer, unit = "a walk over the tars' headers by tarfile", "processor s/million samples"
-        rows.write("start", [rows.compared(what, peer, unit, took, walked)], args.results)
+        rows.write("start", [rows.compared(what, peer, unit, measured_times, walked)], args.results)
         real(folder / "small", args.shards, 4, 2000)
         open_shards(folder / "small", args)
 

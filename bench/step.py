@@ -2,7 +2,7 @@
 
 The plain form pads every caption to 77 tokens, computes all logits, then picks the masked ones. Both do the same
 optimisation on the same batches (forward, backward, fused AdamW), from the same initial weights, and take turns at going first.
-The first loss of both must be the same, or nothing is told. By default ViT-B/32 at 224 px, and mini's ViT-T/12 at 48 px.
+Their first losses must agree, or the bench fails. By default ViT-B/32 at 224 px, and mini's ViT-T/12 at 48 px.
 
     python bench/step.py --captions data/coco_captions_val2017.json.gz
 """
@@ -101,7 +101,7 @@ def main() -> None:
     parser = training_batches.step_options(__doc__.splitlines()[0])
     args = rows.arguments(parser, batch=4, repeats=2)
     torch.set_num_threads(args.threads)
-    for scale, name, size in training_batches.asked(args):
+    for scale, name, size in training_batches.configurations(args):
         rows.write("step", [compare(args, scale, name, size)], args.results)
 
 

@@ -64,15 +64,15 @@ Kept = tuple[str, Row]  # the area, and one of its rows
 
 def read(folder: Path) -> list[Kept]:
     """All rows, by area, and within it as the benches wrote them; UserError if there are none."""
-    found: dict[str, list[Row]] = {}
+    kept_rows: dict[str, list[Row]] = {}
     for path in sorted((folder / "rows").glob("*.json")):
         if path.stem not in AREAS:
             raise UserError(f"{path}: no bench is called so; allowed: {', '.join(AREAS)}")
-        found[path.stem] = rows.read(path)
-    if not any(found.values()):
+        kept_rows[path.stem] = rows.read(path)
+    if not any(kept_rows.values()):
         raise UserError(f"{folder / 'rows'}: no rows; `make bench` measures them")
     order = list(dict.fromkeys(AREAS.values()))
-    kept = [(area, row) for bench, area in AREAS.items() for row in found.get(bench, [])]
+    kept = [(area, row) for bench, area in AREAS.items() for row in kept_rows.get(bench, [])]
     return sorted(kept, key=lambda one: order.index(one[0]))
 
 
@@ -89,11 +89,11 @@ def write_csv(kept: Sequence[Kept], path: Path) -> None:
     """Everything that a row says, unrounded."""
     lines = []
     for area, row in kept:
-        told = row.model_dump() | {
+        values = row.model_dump() | {
             "area": area,
             "versions": "; ".join(f"{name} {version}" for name, version in sorted(row.versions.items())),
         }
-        lines.append({name: "" if told[name] is None else str(told[name]) for name in COLUMNS})
+        lines.append({name: "" if values[name] is None else str(values[name]) for name in COLUMNS})
     write_text(path, csv_text(lines, list(COLUMNS)))
 
 
@@ -121,33 +121,33 @@ def write_html(kept: Sequence[Kept], path: Path) -> None:
 
 def write_png(kept: Sequence[Kept], path: Path) -> bool:
     """A line for each comparison, the greatest ratio above; nothing, and False, if nothing was compared."""
-    found = sorted((row for _, row in kept if row.ratio is not None), key=lambda row: row.ratio or 0.0)
-    if not found:
+    compared = sorted((row for _, row in kept if row.ratio is not None), key=lambda row: row.ratio or 0.0)
+    if not compared:
         return False
-    machines = list(dict.fromkeys(row.machine for row in found))
+    machines = list(dict.fromkeys(row.machine for row in compared))
     styles = list(METHOD_STYLE.values())[1:]
-    with drawing(11.5, 0.44 * len(found) + 1.5, [path]) as figure:
+    with drawing(11.5, 0.44 * len(compared) + 1.5, [path]) as figure:
         panel = figure.subplots()
         panel.set_xscale("log")
         panel.axvline(1, color="#333333", linewidth=1.2)
-        for place, row in enumerate(found):
+        for place, row in enumerate(compared):
             colour, marker = styles[machines.index(row.machine) % len(styles)]
             assert row.low is not None and row.high is not None and row.ratio is not None
             panel.plot([row.low, row.high], [place, place], color=colour, linewidth=1.6, solid_capstyle="butt")
             panel.plot([row.ratio], [place], color=colour, marker=marker, markersize=5.5, linestyle="none")
-        panel.set_yticks(range(len(found)), [f"{_cut(row.what)}\nagainst {row.peer}" for row in found])
+        panel.set_yticks(range(len(compared)), [f"{_cut(row.what)}\nagainst {row.peer}" for row in compared])
         panel.tick_params(axis="y", length=0, labelsize=8)
         panel.grid(axis="y", visible=False)
-        panel.set_ylim(-0.6, len(found) - 0.4)
-        least = min(min(row.low or 1 for row in found), 1)
-        greatest = max(max(row.high or 1 for row in found), 1)
+        panel.set_ylim(-0.6, len(compared) - 0.4)
+        least = min(min(row.low or 1 for row in compared), 1)
+        greatest = max(max(row.high or 1 for row in compared), 1)
         panel.set_xlim(least / 1.15, greatest * 1.15)
         _ticks(panel, least, greatest)
         panel.set_xlabel(
             "times as good as the peer (right of 1: ours is better); the bar: least and greatest of the rounds"
         )
         numbers = panel.secondary_yaxis("right")
-        numbers.set_yticks(range(len(found)), [f"{number(row.ratio)} ×" for row in found])
+        numbers.set_yticks(range(len(compared)), [f"{number(row.ratio)} ×" for row in compared])
         numbers.tick_params(length=0, labelsize=8)
         numbers.spines["right"].set_visible(False)
         _legend(figure, panel, machines, styles)
@@ -157,8 +157,8 @@ def write_png(kept: Sequence[Kept], path: Path) -> bool:
     return True
 
 
-def _cut(text: str, most: int = 78) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, limit: int = 78) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _ticks(panel: Any, least: float, greatest: float) -> None:
@@ -189,7 +189,7 @@ def write(folder: Path) -> None:
     for area, row in kept:
         if area != above:
             print(f"\n{area}")
-        print(f"  {rows.told(row)}")
+        print(f"  {rows.line(row)}")
         above = area
     print(f"\n{folder / 'bench.csv'}, bench.html{', bench.png' if drawn else ''}")
 

@@ -33,8 +33,8 @@ def encoded(path: Path, count: int, vocabulary: Vocabulary, seed: int = 0) -> tu
     if not path.is_file():
         lengths = rng.choice(list(LENGTHS), count, p=np.array(list(LENGTHS.values())) / sum(LENGTHS.values()))
         pieces = (rng.integers(0, vocabulary.size - 2, length).tolist() for length in lengths)
-        drawn = [[vocabulary.size - 2, *own, vocabulary.eot] for own in pieces]
-        return drawn, "random captions of COCO's lengths"
+        random_captions = [[vocabulary.size - 2, *ids, vocabulary.eot] for ids in pieces]
+        return random_captions, "random captions of COCO's lengths"
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         captions = sorted(a["caption"] for a in json.load(stream)["annotations"])
     chosen = [captions[i] for i in rng.choice(len(captions), count, replace=False)]
@@ -80,10 +80,10 @@ def compare(
     ids, source = encoded(args.captions, size * (args.repeats + 1), Vocabulary.full())
     names, times = list(sides), {side: list[float]() for side in sides}
     for repeat in range(args.repeats + 1):
-        given, losses = prepare(ids[repeat * size :][:size], repeat), dict[str, torch.Tensor]()
+        inputs, losses = prepare(ids[repeat * size :][:size], repeat), dict[str, torch.Tensor]()
         for side in names if repeat % 2 else names[::-1]:
             began = time.perf_counter()
-            losses[side] = sides[side](*given)
+            losses[side] = sides[side](*inputs)
             if args.device.startswith("cuda"):
                 torch.cuda.synchronize()
             if repeat:  # the first is a warm-up
@@ -94,8 +94,8 @@ def compare(
         if repeat == 0 and not torch.isclose(ours, theirs, rtol=close):
             raise SystemExit("the two do not compute the same loss, so their speeds say nothing")
     setting = f"{args.precision}, {rows.threads(args.threads)}, {source}"
-    own, others = times.values()
-    return rows.compared(f"{what}, batch {size}", peer, "images/s", own, others, setting, args.device)
+    our_speeds, their_speeds = times.values()
+    return rows.compared(f"{what}, batch {size}", peer, "images/s", our_speeds, their_speeds, setting, args.device)
 
 
 def step_options(what: str) -> argparse.ArgumentParser:
@@ -113,7 +113,7 @@ def step_options(what: str) -> argparse.ArgumentParser:
     return parser
 
 
-def asked(args: argparse.Namespace) -> list[tuple[str, str, int]]:
+def configurations(args: argparse.Namespace) -> list[tuple[str, str, int]]:
     """(scale, backbone, batch) of each comparison."""
     if args.backbone:
         return [(args.scale or "paper", args.backbone, args.batch)]

@@ -1,4 +1,4 @@
-"""Several ways of one task, measured in turns in one process, so that whatever slows the machine down slows all of them."""
+"""Time candidates in turns in one process, so that a slowdown of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any
 
 
 def in_turns(
-    ways: Mapping[str, Callable[[], object]],
+    candidates: Mapping[str, Callable[[], object]],
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
     warm_up: bool = True,
 ) -> dict[str, list[float]]:
-    """Seconds of each way in each of ``rounds`` rounds. Each round begins with another way; one before them warms up."""
-    names = list(ways)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    """Seconds of each candidate in each round, after a warm-up. Each round begins with another candidate."""
+    names = list(candidates)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     if warm_up:
-        for way in ways.values():
-            way()
+        for candidate in candidates.values():
+            candidate()
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
             began = clock()
-            ways[name]()
-            found[name].append(clock() - began)
-    return found
+            candidates[name]()
+            seconds[name].append(clock() - began)
+    return seconds
 
 
-def answered(ways: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, Any], dict[str, list[float]]]:
-    """What each way found last, and its seconds as ``in_turns`` has them."""
-    found: dict[str, Any] = {}
+def answered(candidates: Mapping[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, Any], dict[str, list[float]]]:
+    """The last result of each candidate, and its seconds as in ``in_turns``."""
+    answers: dict[str, Any] = {}
 
-    def kept(name: str) -> Callable[[], None]:
-        return lambda: found.update({name: ways[name]()})
+    def keep(name: str) -> Callable[[], None]:
+        return lambda: answers.update({name: candidates[name]()})
 
-    return found, in_turns({name: kept(name) for name in ways}, rounds)
+    return answers, in_turns({name: keep(name) for name in candidates}, rounds)
 
 
 def rates(
-    ways: Mapping[str, Callable[[], int]], rounds: int, clock: Callable[[], float]
+    candidates: Mapping[str, Callable[[], int]], rounds: int, clock: Callable[[], float]
 ) -> tuple[dict[str, int], dict[str, list[float]]]:
-    """How many things each way does, as its first call, which warms up, says; and things a second in each round."""
-    counts = {name: way() for name, way in ways.items()}
-    found = in_turns(ways, rounds, clock, warm_up=False)
-    return counts, {name: [counts[name] / seconds for seconds in each] for name, each in found.items()}
+    """The count that each candidate returns, from a warm-up call; and counts per second in each round."""
+    counts = {name: candidate() for name, candidate in candidates.items()}
+    times = in_turns(candidates, rounds, clock, warm_up=False)
+    return counts, {name: [counts[name] / seconds for seconds in each] for name, each in times.items()}

@@ -37,22 +37,22 @@ def cost(args: argparse.Namespace) -> None:
     pairs = [Pair(image, tokens) for image in range(args.images) for tokens in captions]
 
     def ours() -> list[float]:
-        return [one.value for one in scorer.autoregressive(scorer.look(images), pairs)]
+        return [score.value for score in scorer.autoregressive(scorer.look(images), pairs)]
 
     @torch.no_grad()
     def plain() -> list[float]:
-        found = []
+        scores = []
         for pair in pairs:
             tokens = torch.tensor(pair.tokens)
             logits = model.logits(normalise(images[pair.image, None]), tokens[None], torch.tensor([len(tokens)]))[0]
             log_probs = logits[:-1].float().log_softmax(dim=-1).gather(1, tokens[1:, None])
-            found.append(float(log_probs.double().sum()))
-        return found
+            scores.append(float(log_probs.double().sum()))
+        return scores
 
     what = f"zero-shot classification by likelihood, {args.classes} classes"
-    row, found = compared(what, "encode and decode a pair at a time", ours, plain, len(pairs), args)
+    row, results = compared(what, "encode and decode a pair at a time", ours, plain, len(pairs), args)
     rows.write("zero_shot", [row], args.results)
-    worst = max(abs(a - b) for a, b in zip(*found, strict=True))
+    worst = max(abs(a - b) for a, b in zip(*results, strict=True))
     print(f"  scores: greatest difference {worst:.1e} nats")
 
 

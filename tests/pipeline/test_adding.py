@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = writing.read_text(encoding="utf-8")
     writing.write_text(text.replace("    most_confident,\n", "    leftmost,\n    most_confident,\n"), encoding="utf-8")
     metrics = package / "evaluation/metrics/each.py"
-    put(metrics, "    return one.seen\n", f"\n\n{block('@each')}")
+    put(metrics, "    return caption.seen\n", f"\n\n{block('@each')}")
     put(metrics, '    "words": "words",\n', f"    {block(f'{QUOTED}: {QUOTED}')}")
     own, union = block("class SidecarCorpus").split("CorpusSource = ")
     assert union.count("| SidecarCorpus,") == 1

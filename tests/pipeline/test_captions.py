@@ -22,8 +22,8 @@ from small_project import config as config_of
 
 from mdc.app.cli import main
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.asked_models import run_scorer
 from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.job_models import run_scorer
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import tokens
 from mdc.evaluation.metrics.words import distinct, self_bleu

@@ -110,10 +110,10 @@ def test_under_our_transformers_it_says_what_it_needs(tmp_path: Path, capsys: py
 
 def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    assert coca.written(out) == set()
+    assert coca.finished(out) == set()
     whole = json.dumps({"image_id": "a", "caption": "x"}) + "\n"
     out.write_text(whole + '{"image_id": "b", "capt')
-    assert coca.written(out) == {"a"} and out.read_text() == whole
+    assert coca.finished(out) == {"a"} and out.read_text() == whole
 
 
 def test_where_it_does_not_caption_its_contest_goes_on_without_it() -> None:

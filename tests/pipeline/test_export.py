@@ -255,10 +255,12 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
         numbers.write_text(f"{head}{columns}\n{line}\n")
         outputs = {numbers.name: sha256_file(numbers)}
         write_json(numbers.parent / f"{table}.json", {"inputs": {f"runs/{MDC}": sha256_file(run)}, "outputs": outputs})
-    found = {weights: [one.table for one in results_of(tmp_path, MDC, {weights}).found] for weights in ("last", "best")}
+    found = {
+        weights: [one.table for one in results_of(tmp_path, MDC, {weights}).numbers] for weights in ("last", "best")
+    }
     assert found == {"last": ["table1"], "best": ["table3"]}
     # a run whose best weights are its last ones has the numbers of both
-    assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"}).found] == ["table1", "table3"]
+    assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"}).numbers] == ["table1", "table3"]
     # tables of captions say whose they are
     rows = read_rows(r / "table3/table3_long.csv")
     assert {(row["weights"], row["run"].startswith("captions/floor")) for row in rows} == {("best", False), ("", True)}
@@ -270,7 +272,7 @@ def test_a_card_leaves_out_tables_of_another_state_of_the_run(
 ) -> None:
     def left_out(run: str = MDC) -> dict[str, str]:
         found = results_of(r, run, {"last", "best"})
-        assert not {one.table for one in found.found} & {table for table, _ in found.left_out}
+        assert not {one.table for one in found.numbers} & {table for table, _ in found.left_out}
         return dict(found.left_out)
 
     assert not left_out() and not left_out(ARC)

@@ -20,7 +20,7 @@ from PIL import Image
 from small_project import ARC, CLIP, MDC
 from tqdm import tqdm
 
-from mdc.app import kept_parts
+from mdc.app import resumable
 from mdc.app.cli import main
 from mdc.app.export import pictures
 from mdc.data.formats.images import center_resize
@@ -160,7 +160,7 @@ def test_a_bar_counts_the_images_that_are_done(
         bars.append(tqdm(**{**options, "disable": False, "file": io.StringIO()}))
         return bars[-1]
 
-    monkeypatch.setattr(kept_parts, "progress", shown)
+    monkeypatch.setattr(resumable, "progress", shown)
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
     assert asked(r, place, out, "--processes", "2") == 0
     (bar,) = bars

@@ -228,7 +228,7 @@ def test_what_cannot_be_done_ends_in_one_line(
         (good, out, ["--processes", "0"], "at least 1"),
         (good, out, ["--estimator", "cosine"], "no estimator"),
         (tmp_path / "nowhere.csv", out, [], "no such file"),
-        (tmp_path / "0.png", out, [], "no caption stands behind it"),
+        (tmp_path / "0.png", out, [], "no CAPTION follows it"),
         (table(tmp_path / "columns.csv", CAPTIONS, ("picture", "caption")), out, [], "it has picture, caption"),
         (table(tmp_path / "none.csv", CAPTIONS, ("image", "words")), out, [], "it has image, words"),
         (table(tmp_path / "empty.csv", [("0.png", "")]), out, [], "no row has an image and a caption"),

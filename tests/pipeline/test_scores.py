@@ -63,7 +63,7 @@ def test_table_2_is_what_the_scores_give(r: Path) -> None:
 
 def test_more_other_images_than_a_set_has_are_one_line(r: Path) -> None:
     how: dict[str, Any] = {"trained": None, "seed": 0, "others": 99, "samples": 16, "context_length": 77}
-    with pytest.raises(UserError, match="ask for fewer"):
+    with pytest.raises(UserError, match="choose fewer"):
         Questions.open("relation", r / "data/choices/relation", **how).other_items(0)
 
 

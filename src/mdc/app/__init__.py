@@ -1,1 +1,1 @@
-"""What a person calls: the command line, ``mdc.load``, exports, ``mdc init`` and the demo."""
+"""User interfaces: the command line, ``mdc.load``, exports, ``mdc init`` and the demo."""

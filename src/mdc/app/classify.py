@@ -1,7 +1,7 @@
-"""Zero-shot classification of anybody's images by a run: a class is the one whose captions score highest.
+"""Zero-shot classification of a user's images by a run: the class whose captions score highest.
 
-It computes what the job ``mdc score-classes`` does (:mod:`mdc.evaluation.zero_shot`), with a person's own classes: their captions
-become tokens once, and an image is read once for all of them.
+The same computation as the job ``mdc score-classes`` (:mod:`mdc.evaluation.zero_shot`), with the user's classes. Captions are
+tokenised once, and an image is encoded once for all of them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import torch
 from torch import Tensor
 
 from mdc.app.answers import Classified, Classifying, warn_of
-from mdc.app.given_images import Images, batches, several
+from mdc.app.user_images import Images, batches, several
 from mdc.evaluation.predictors.score import RunScorer, caption_tokens
 from mdc.evaluation.retrieval import HeldOut
-from mdc.evaluation.zero_shot import PRIOR_IMAGES, Asked, Captions, class_texts, log_mean_probability
+from mdc.evaluation.zero_shot import PRIOR_IMAGES, Captions, ScoredProbe, class_texts, log_mean_probability
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.data import ClassCaptions
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
-#: estimators whose scores are no log probabilities of captions, nor bounds on them, so that their softmax means nothing
+#: estimators whose scores are no log probabilities of captions, nor bounds on them: they get no softmax
 _NO_PROBABILITY = ("bag_of_words", "fixed_ratio", "monte_carlo_range", "pseudo_likelihood")
 
 
 class Classifier:
-    """A ``model``, what :func:`mdc.load` gives, that tells ``classes`` apart. UserError for classes, templates or options that it
-    cannot take."""
+    """Classifies images into ``classes`` with a ``model`` of :func:`mdc.load`. UserError for classes, templates or options that
+    it cannot take."""
 
     def __init__(
         self, model: Any, classes: Sequence[str], templates: str | Sequence[str] | None, options: Classifying
@@ -39,15 +39,15 @@ class Classifier:
         scores = model.scores(options.get("estimator"), **sampling)
         scorer, self.estimator, self._draws = scores.scorer, scores.estimator, scores.draws
         captions, self.unknown = _captions(scorer, self.labels, _templates(templates))
-        self._scorer, self._asked = scorer, Asked("asked", scorer, captions, 0)
+        self._scorer, self._probe = scorer, ScoredProbe("asked", scorer, captions, 0)
         self.debiased, self._prior = options.get("debiased", False), None
         if self.debiased:
             if not ESTIMATORS[self.estimator].nats:
                 raise UserError(
                     f"{model.name}: debiased: a {self.estimator} is no probability, so words alone have none"
                 )
-            others = HeldOut.of(model.corpus, PRIOR_IMAGES, model.run.context_length).images
-            self._prior = log_mean_probability(self._scores(others))
+            images = HeldOut.of(model.corpus, PRIOR_IMAGES, model.run.context_length).images
+            self._prior = log_mean_probability(self._scores(images))
         warn_of(chain(*self.unknown.values()), above=3)
 
     def of(self, images: Images) -> list[Classified]:
@@ -55,15 +55,15 @@ class Classifier:
         if not len(several(images)):
             return []
         scores = self._scores(images)
-        scores = self._asked.of_classes(scores if self._prior is None else scores - self._prior)
+        scores = self._probe.of_classes(scores if self._prior is None else scores - self._prior)
         shares = (scores * self._factor).softmax(dim=1).tolist() if self.estimator not in _NO_PROBABILITY else None
-        found = []
+        results = []
         for place, row in enumerate(scores.tolist()):
             probabilities = None if shares is None else dict(zip(self.labels, shares[place], strict=True))
             best = self.labels[int(scores[place].argmax())]
             by_class = dict(zip(self.labels, row, strict=True))
-            found.append(Classified(best, by_class, probabilities, self.estimator, self.debiased, self.unknown))
-        return found
+            results.append(Classified(best, by_class, probabilities, self.estimator, self.debiased, self.unknown))
+        return results
 
     @property
     def _factor(self) -> float:
@@ -73,19 +73,19 @@ class Classifier:
     def _scores(self, images: Images) -> Tensor:
         """Scores of all captions, (I, captions) float64; of cosines those of classes, (I, K)."""
         parts = []
-        for pixels, names in batches(images, self._scorer.picture, self._asked.at_once):
-            seen, draws = self._scorer.look(pixels), self._draws * len(names)
-            parts.append(self._asked.scores(self.estimator, seen, len(names), draws).cpu())
+        for pixels, names in batches(images, self._scorer.picture, self._probe.at_once):
+            visual, draws = self._scorer.look(pixels), self._draws * len(names)
+            parts.append(self._probe.scores(self.estimator, visual, len(names), draws).cpu())
         return torch.cat(parts)
 
 
 def _labels(classes: Sequence[str]) -> list[str]:
     if isinstance(classes, str):
         raise UserError(f"classes {classes!r}: one name; needed: a list of at least two")
-    labels = [" ".join(one.split()) for one in classes]
+    labels = [" ".join(label.split()) for label in classes]
     if len(labels) < 2:
         raise UserError(f"classes: {', '.join(labels) or 'none'}; at least two are needed")
-    if twice := next((one for place, one in enumerate(labels) if one in labels[:place]), None):
+    if twice := next((label for place, label in enumerate(labels) if label in labels[:place]), None):
         raise UserError(f"class {twice!r}: is given twice")
     return labels
 
@@ -98,30 +98,30 @@ def _templates(templates: str | Sequence[str] | None) -> ClassCaptions:
     listed = [templates] if isinstance(templates, str) else list(templates)
     if not listed:
         raise UserError("templates: none; leave them out for 'a photo of a {class}'")
-    for place, one in enumerate(listed):
-        if "{class}" not in one:
-            raise UserError(f"template {one!r}: lacks {{class}}, in whose place a class's name is put")
-        if one in listed[:place]:
-            raise UserError(f"template {one!r}: is given twice")
+    for place, template in enumerate(listed):
+        if "{class}" not in template:
+            raise UserError(f"template {template!r}: lacks {{class}}, in whose place a class's name is put")
+        if template in listed[:place]:
+            raise UserError(f"template {template!r}: is given twice")
     return ClassCaptions(templates=listed)
 
 
-def _captions(scorer: RunScorer, labels: list[str], how: ClassCaptions) -> tuple[Captions, dict[str, list[str]]]:
-    """The captions of all classes, and by class their tokens that the vocabulary does not have, which are left out of them."""
+def _captions(scorer: RunScorer, labels: list[str], config: ClassCaptions) -> tuple[Captions, dict[str, list[str]]]:
+    """The captions of all classes, and by class their tokens outside the vocabulary, which are left out."""
     vocabulary: Vocabulary = scorer.vocabulary
-    # names of folders have lines for spaces, as in the captions
-    if outside := [one for one in labels if not vocabulary.known(clip_pieces(one.replace("_", " ")))]:
+    # underscores of folder names are spaces, as in the captions
+    if outside := [label for label in labels if not vocabulary.known(clip_pieces(label.replace("_", " ")))]:
         raise UserError(f"classes wholly outside this model's vocabulary: {', '.join(map(repr, outside))}")
-    said, texts = class_texts("asked", {"kind": "asked"}, labels, how)
+    used, texts = class_texts("asked", {"kind": "asked"}, labels, config)
     tokens, first, missing = [], dict[tuple[int, ...], str](), dict[str, list[str]]()
     for label, captions in zip(labels, texts, strict=True):
         for caption in captions:
             tokens.append(caption_tokens(vocabulary, caption, scorer.context_length, drop_unknown=True))
             if unknown := vocabulary.unknown(caption):
                 missing[label] = list(dict.fromkeys([*missing.get(label, ()), *unknown]))
-        other = first.setdefault(tuple(tokens[-1]), label)
-        if other != label:
+        same = first.setdefault(tuple(tokens[-1]), label)
+        if same != label:
             raise UserError(
-                f"classes {other!r} and {label!r}: are one caption to this model, so no score tells them apart"
+                f"classes {same!r} and {label!r}: are one caption to this model, so no score tells them apart"
             )
-    return Captions(said, texts, tokens), missing
+    return Captions(used, texts, tokens), missing

@@ -1,7 +1,7 @@
 """The command line: one verb per job of the pipeline, and a few for a person.
 
-Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, told in one
-line; 3 a link in the chain behind a number does not hold (``verify``, ``why``); 4 another process of the run is gone;
+Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, reported in
+one line; 3 a link in the chain behind a number does not hold (``verify``, ``why``); 4 another process of the run is gone;
 130 interrupted; 128 + n a process of the run was ended by signal n.
 """
 
@@ -61,15 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
-        where = error.filename or "a file"
-        launch.say(args.verb, f"{where}: {error.strerror or error}; no partial file was written")
+        path = error.filename or "a file"
+        launch.say(args.verb, f"{path}: {error.strerror or error}; no partial file was written")
         return 2
     except Interrupted as error:
         launch.say(args.verb, str(error))
         return 128 + error.number
     except KeyboardInterrupt:
-        kept = getattr(args, "interrupted", "finished results are kept")
-        launch.say(args.verb, f"interrupted; {kept() if callable(kept) else kept}")
+        state = getattr(args, "interrupted", "finished results are kept")
+        launch.say(args.verb, f"interrupted; {state() if callable(state) else state}")
         return 130
     return 0
 
@@ -100,7 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Looks for the version only where it is asked for."""
+    """Reads the version only when needed."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"mdc {metadata.version('mdc')}")
@@ -113,13 +113,13 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
         verb = VERBS[name]
         listed = {"help": verb.text} if name == "make" else models.PROBE if name == "probe" else {}
         sub = verbs.add_parser(name, **{"description": verb.text} | listed)
-        what = (
+        job = (
             f"one of {', '.join(ARTEFACTS)}, or the scale's own"
             if name == "make"
             else "a job's name, as `mdc config list` has it"
         )
         sub.add_argument(
-            "config", metavar="JOB", help=f"{what}; or its configuration (.json), as `mdc config JOB` prints it"
+            "config", metavar="JOB", help=f"{job}; or its configuration (.json), as `mdc config JOB` prints it"
         )
         _params(sub)
         sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
@@ -244,7 +244,7 @@ def _init_verb(verbs: Any) -> None:
 
 
 def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
-    """The job that is asked for, checked, with the folders that belong to it."""
+    """The checked job of the command line, with its folders."""
     if args.verb == "probe" and args.cache is None:
         raise UserError(
             f"{args.config}: --probes is missing, which says by which probes of the scale; a job needs --cache"
@@ -256,14 +256,14 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
         if name in ARTEFACTS and name not in plan.jobs:
             raise UserError(plan.not_named(name))
         if name not in plan.jobs or plan.jobs[name].verb != args.verb:
-            there = f"no file, and no job of `mdc {args.verb}` at scale {plan.params.scale}"
-            raise UserError(f"{name}: {there}; `mdc config list` names all jobs")
+            reason = f"no file, and no job of `mdc {args.verb}` at scale {plan.params.scale}"
+            raise UserError(f"{name}: {reason}; `mdc config list` names all jobs")
         job, root = plan.jobs[name], Path("results") / plan.params.scale
     else:
         job = read_job(path, args.verb)
-        by_hand, written = (str(ScaleFolder(Path()).config(job.job, sha256)) for sha256 in ("", "?" * 64))
-        root = path.parents[job.job.count("/") + 1] if path.match(by_hand) or path.match(written) else None
-        if path.match(written) and path.name != ScaleFolder(Path()).config(job.job, job.sha256).name:
+        by_hand, by_workflow = (str(ScaleFolder(Path()).config(job.job, sha256)) for sha256 in ("", "?" * 64))
+        root = path.parents[job.job.count("/") + 1] if path.match(by_hand) or path.match(by_workflow) else None
+        if path.match(by_workflow) and path.name != ScaleFolder(Path()).config(job.job, job.sha256).name:
             raise UserError(f"{path}: its content does not match the hash in its name; delete it and rerun Snakemake")
     root = Path(args.folder) if args.folder else root
     if job.inputs and root is None:
@@ -290,22 +290,24 @@ def _check(args: argparse.Namespace) -> None:
     from mdc.plan.jobs.accepted import read_accepted
     from mdc.plan.jobs.plan import Plan
 
-    chosen, found, wrong = load(args.params, args.scale), {}, list[str]()
+    chosen, by_scale, problems = load(args.params, args.scale), {}, list[str]()
     for scale in scales_of(args.params):
         try:
-            found[scale] = chosen if scale == chosen.scale else load(args.params, scale)
+            by_scale[scale] = chosen if scale == chosen.scale else load(args.params, scale)
         except UserError as error:
-            wrong += [line for line in str(error).splitlines() if line not in wrong]
-    there = {name for params in found.values() for name in params.declared}
-    if not wrong:
-        wrong = [f"{args.params}: artefacts: no scale has a {name}" for name in chosen.artefacts if name not in there]
-    if wrong:
-        raise UserError(*wrong)
+            problems += [line for line in str(error).splitlines() if line not in problems]
+    declared = {name for params in by_scale.values() for name in params.declared}
+    if not problems:
+        problems = [
+            f"{args.params}: artefacts: no scale has a {name}" for name in chosen.artefacts if name not in declared
+        ]
+    if problems:
+        raise UserError(*problems)
     plan = Plan(chosen, read_accepted(Path(args.params).parent))
     count = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
-    for name in sorted(name for params in found.values() for name in params.tables if name not in params.artefacts):
+    for name in sorted(name for params in by_scale.values() for name in params.tables if name not in params.artefacts):
         print(f"{args.params}: artefacts: {name} is not listed, so DVC has no stage for it")
-    print(f"{args.params} and {len(found)} scales: good; scale {chosen.scale}: {count}")
+    print(f"{args.params} and {len(by_scale)} scales: good; scale {chosen.scale}: {count}")
 
 
 def _config(args: argparse.Namespace) -> None:

@@ -40,11 +40,11 @@ def main(args: argparse.Namespace) -> None:
         models.MODEL_TYPES.append(TYPE)
     words = list(args.arguments)
     if words[:1] == ["eval"]:
-        words[1:1] = ["--pretrained", "last", "--model_type", TYPE]  # what the person writes comes later, and counts
+        words[1:1] = ["--pretrained", "last", "--model_type", TYPE]  # the user's own options come later and override
     before, theirs = sys.argv, models.TYPE2FUNC["open_clip"]
     sys.argv = ["clip_benchmark", *words]
     try:
-        task = _checked(_asked(cli))
+        task = _checked(_parsed(cli))
 
         def loaded(model_name: str, pretrained: str, cache_dir: str, device: Any) -> Any:
             folder = run_folder(model_name, args.params, args.scale)
@@ -61,37 +61,37 @@ def main(args: argparse.Namespace) -> None:
         sys.argv, models.TYPE2FUNC["open_clip"] = before, theirs
 
 
-def _asked(cli: Any) -> argparse.Namespace:
-    """What CLIP-benchmark's own parser makes of the command line; UserError says in a line what it does not take."""
-    said = io.StringIO()
+def _parsed(cli: Any) -> argparse.Namespace:
+    """The command line as CLIP-benchmark's own parser reads it; UserError with its message."""
+    stderr = io.StringIO()
     try:
-        with redirect_stderr(said):
-            asked: argparse.Namespace = cli.get_parser_args()[1]
+        with redirect_stderr(stderr):
+            arguments: argparse.Namespace = cli.get_parser_args()[1]
     except SystemExit as stop:
         if not stop.code:
             raise  # its help
-        raise UserError(said.getvalue().strip().rpartition("\n")[2]) from None
-    return asked
+        raise UserError(stderr.getvalue().strip().rpartition("\n")[2]) from None
+    return arguments
 
 
-def _checked(asked: argparse.Namespace) -> str:
-    """The task, "" of what is no evaluation; UserError for one that cannot run here, and for weights that no run has."""
-    if getattr(asked, "which", None) != "eval":
+def _checked(arguments: argparse.Namespace) -> str:
+    """The task, "" for other commands; UserError for one that cannot run here, and for weights that no run has."""
+    if getattr(arguments, "which", None) != "eval":
         return ""
-    if asked.task == "linear_probe" and not torch.cuda.is_available():
+    if arguments.task == "linear_probe" and not torch.cuda.is_available():
         raise UserError(
             "CLIP-benchmark's linear probe runs on a GPU only, and PyTorch sees none here; "
             "allowed: its zero-shot tasks, or our own probe, which equals it to the bit (snakemake probe_all)"
         )
-    if asked.model_type == TYPE and not asked.pretrained_model:
-        for one in asked.pretrained:
-            _weights(one)
-    return str(asked.task)
+    if arguments.model_type == TYPE and not arguments.pretrained_model:
+        for weights in arguments.pretrained:
+            _weights(weights)
+    return str(arguments.task)
 
 
 def _has_texts(name: str) -> None:
-    """UserError if an open_clip model is a folder that we have exported and that says it has no trained text tower; asked where
-    models are loaded, since a command line has three ways of naming them."""
+    """UserError if an open_clip model is an exported folder without a trained text tower. Checked when models are loaded, since
+    a command line has three ways of naming them."""
     config = Path(name.removeprefix("local-dir:")) / "open_clip_config.json"
     if (
         name.startswith("local-dir:")
@@ -111,7 +111,7 @@ def _weights(pretrained: str) -> str:
 
 
 class BenchmarkModel(nn.Module):
-    """What CLIP-benchmark asks of a model. ``features``: encode images as they are probed, not as CLIP compares them."""
+    """The model interface of CLIP-benchmark. ``features``: encode images as they are probed, not as CLIP compares them."""
 
     def __init__(self, model: Any, pooling: str, eot: int, features: bool) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ def benchmark_model(
         )
     if isinstance(job.backbone, FrozenEncoderBackbone):
         raise UserError(
-            f"{folder}: stands on a frozen encoder, {job.backbone.frozen.job}; CLIP-benchmark can be shown that encoder itself"
+            f"{folder}: uses the frozen encoder {job.backbone.frozen.job}; give CLIP-benchmark that encoder itself"
         )
     model = run.load()
     size = job.backbone.image_size
@@ -160,11 +160,11 @@ def benchmark_model(
         return normalise(pixels[None])[0]
 
     def tokenizer(texts: Sequence[str]) -> Tensor:
-        found = torch.full((len(texts), context_length), vocabulary.eot)
-        for row, text in zip(found, texts, strict=True):
+        tokens = torch.full((len(texts), context_length), vocabulary.eot)
+        for row, text in zip(tokens, texts, strict=True):
             ids = caption_tokens(vocabulary, text, context_length)
             row[: len(ids)] = torch.tensor(ids)
-        return found
+        return tokens
 
     # the pooling is the probe's choice, so a run's configuration has the default: CLIP is probed at [CLS]
     pooling = "cls" if job.method.objective == "contrastive" else "patch_mean"

@@ -1,4 +1,4 @@
-"""Where a run lies that somebody names."""
+"""Find a run's folder by its id, folder or name on the hub."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ RESULTS = Path("results")
 
 
 def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) -> Path:
-    """The folder of a run: named itself, or as an id of ``scale``, or as what ``mdc export`` wrote, here or, as
-    ``hub:OWNER/NAME``, on the Hugging Face hub. Of one that was exported for open_clip alone, that folder, which has no
-    run.json.
+    """The folder of a run. ``run``: a folder, an id of ``scale``, or an export of ``mdc export``, here or as ``hub:OWNER/NAME``
+    on the Hugging Face hub. For an export for open_clip alone, that folder, which has no run.json.
 
-    Without ``scale``, an id is of the scale that ``params`` names, otherwise of the only other scale that has it. UserError if no
-    scale has it, or several have.
+    Without ``scale``, an id refers to the scale of ``params``, else to the only other scale that has it. UserError if no scale
+    has it, or several have.
     """
     if run.startswith("hub:"):
         return _exported(_fetched(run.removeprefix("hub:")))
@@ -24,18 +23,18 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
         return folder
     if (folder / "mdc").is_dir() or (folder / "open_clip_config.json").is_file():
         return _exported(folder)
-    own = scale
-    if not own and Path(params).is_file():  # a person may have a trained folder and no repository
+    default = scale
+    if not default and Path(params).is_file():  # a person may have a trained folder and no repository
         from mdc.plan.config.read import load
 
-        own = load(params).scale
+        default = load(params).scale
     name = run.removeprefix("runs/")
-    scales = sorted(one.name for one in RESULTS.glob("*") if (one / "runs" / name / "run.json").is_file())
-    found = [own] if own in scales else [] if scale else scales
-    if len(found) == 1:
-        return RESULTS / found[0] / "runs" / name
+    scales = sorted(folder.name for folder in RESULTS.glob("*") if (folder / "runs" / name / "run.json").is_file())
+    matching = [default] if default in scales else [] if scale else scales
+    if len(matching) == 1:
+        return RESULTS / matching[0] / "runs" / name
     if scales:
-        raise UserError(f"run {run}: scale {own} has no such run, but {', '.join(scales)} have; choose by scale")
+        raise UserError(f"run {run}: scale {default} has no such run, but {', '.join(scales)} have; choose by scale")
     ids = sorted(
         {str(path.parent.relative_to(runs)) for runs in RESULTS.glob("*/runs") for path in runs.rglob("run.json")}
     )
@@ -46,11 +45,11 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
 
 def _exported(folder: Path) -> Path:
     """The run within an exported folder, or the folder itself if it is open_clip's alone."""
-    found = sorted((folder / "mdc").rglob("run.json"))
-    if len(found) == 1:
-        return found[0].parent
-    if found or not (folder / "open_clip_config.json").is_file():
-        raise UserError(f"{folder}: holds {len(found)} runs; needed: one, as `mdc export` writes it")
+    manifests = sorted((folder / "mdc").rglob("run.json"))
+    if len(manifests) == 1:
+        return manifests[0].parent
+    if manifests or not (folder / "open_clip_config.json").is_file():
+        raise UserError(f"{folder}: holds {len(manifests)} runs; needed: one, as `mdc export` writes it")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""A captioner as a model of lm-evaluation-harness: what its tasks with an image ask, answered by ``mdc.load`` (docs/scoring.md).
+"""A captioner as a model of lm-evaluation-harness, for its tasks with an image (docs/scoring.md).
 
 ``python -m mdc.app.lm_eval_model`` is the harness's own command line, which knows ``--model mdc`` then.
 """
@@ -17,13 +17,13 @@ from mdc.app.model import load
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
-_PLACEHOLDER = "<image>"  # how tasks say where the image stands
+_PLACEHOLDER = "<image>"  # the place of the image in a prompt
 
 
 @register_model("mdc")
 class Captioner(LM):
     """``run``: as ``mdc.load`` takes it, of ``scale``; ``samples``: masks of an estimator that draws. A captioner reads an image
-    and no prompt: a task whose prompt says more than where the image stands is refused, unless ``ignore_prompts``.
+    and no prompt: a task with a prompt besides the image's placeholder is refused, unless ``ignore_prompts``.
 
     UserError for a run that gives no log-likelihood, as a CLIP.
     """
@@ -48,52 +48,52 @@ class Captioner(LM):
             raise UserError(f"{self.model.name}: gives captions no log-likelihood, which the harness asks for")
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
-        """log p(continuation | image) in nats, with that it ends there; all continuations of an image by the same masks.
+        """log p(continuation | image) in nats, including EOT; all continuations of an image share masks.
 
-        Whether greedy decoding would write it is not asked: always False.
+        The greedy flag is not computed: always False.
         """
-        asked = [self._asked(request) for request in requests]
-        found: list[tuple[float, bool]] = []
-        for _, group in groupby(asked, key=lambda one: id(one[0])):
-            some = list(group)
-            captions = [text.strip() for _, text in some]
-            scores = self.model.score(some[0][0], captions, samples=self.samples)
-            found += [(one.score, False) for one in scores]
-        for request, answer in zip(requests, found, strict=True):
+        inputs = [self._image_and_argument(request) for request in requests]
+        results: list[tuple[float, bool]] = []
+        for _, group in groupby(inputs, key=lambda item: id(item[0])):
+            items = list(group)
+            captions = [text.strip() for _, text in items]
+            scores = self.model.score(items[0][0], captions, samples=self.samples)
+            results += [(item.score, False) for item in scores]
+        for request, answer in zip(requests, results, strict=True):
             self.cache_hook.add_partial("loglikelihood", request.args, answer)
-        return found
+        return results
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
-        """A caption of each image, up to the first of the task's ends. What else a task says of sampling decides nothing."""
-        found = []
+        """A caption of each image, up to the first stop string. Other sampling options are ignored."""
+        captions = []
         for request in requests:
-            image, how = self._asked(request)
+            image, options = self._image_and_argument(request)
             text = self.model.caption(image).text
-            ends = how.get("until") or []
+            ends = options.get("until") or []
             for end in [ends] if isinstance(ends, str) else ends:
                 text = text.split(end)[0] if end else text
-            found.append(text)
+            captions.append(text)
             self.cache_hook.add_partial("generate_until", request.args, text)
-        return found
+        return captions
 
     def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
         """Refused: text without an image has no likelihood here."""
-        raise UserError(f"{self.model.name}: scores captions of images; a task of text alone cannot be asked")
+        raise UserError(f"{self.model.name}: scores captions of images; tasks of text alone are not supported")
 
-    def _asked(self, request: Any) -> tuple[Any, Any]:
-        """The one image of a request, and what stands behind its prompt. UserError for a prompt, or another number of images."""
-        prompt, what, *more = request.args
-        images = more[0].get("visual") if more else None
+    def _image_and_argument(self, request: Any) -> tuple[Any, Any]:
+        """The image of a request, and the argument after its prompt. UserError for a prompt, or another number of images."""
+        prompt, argument, *extra = request.args
+        images = extra[0].get("visual") if extra else None
         images = images if isinstance(images, list | tuple) else [images]
         if len(images) != 1 or images[0] is None:
-            count = sum(one is not None for one in images)
+            count = sum(image is not None for image in images)
             raise UserError(f"{self.model.name}: a request with {count} images; a captioner reads one")
         if (words := prompt.replace(_PLACEHOLDER, " ").strip()) and not self.ignore_prompts:
             raise UserError(
                 f"{self.model.name}: a captioner reads no prompt, and the task's is {words[:60]!r}; allowed: doc_to_text: "
                 f"'{_PLACEHOLDER}', or ignore_prompts=True"
             )
-        return images[0], what
+        return images[0], argument
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""``mdc.load``: everything that a trained run can be asked, in one place (docs/api.md). The verbs of the command line, the demo
-and the exports are shells over it.
+"""``mdc.load``: the Python API of a trained run (docs/api.md), used by the command line, the demo and the exports.
 
-What a run cannot do is a :class:`mdc.UserError` with the reason.
+Unsupported operations raise :class:`mdc.UserError` with the reason.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from PIL import Image
 from torch import Tensor
 
 from mdc.app.answers import Caption, Classified, Classifying, Drawing, Encoded, Piece, Score, warn_of
+from mdc.app.caption_options import Options, template, unknown_in, way_of
 from mdc.app.export import open_clip_model
 from mdc.app.find_run import run_folder
-from mdc.app.given_images import Images, OneImage, batches, computed, is_one, several
 from mdc.app.scores import Scores, checked
-from mdc.app.ways import Options, template, unknown_in, way_of
+from mdc.app.user_images import Images, OneImage, batches, computed, is_one, several
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.score import RunScorer
-from mdc.evaluation.predictors.writing import Written
+from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
@@ -37,14 +36,14 @@ from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.training.device import choose_device
 
-#: of an image, what ``encode`` gives in one call, and ``mdc features`` one of
+#: features of an image: ``encode`` gives all, ``mdc features`` one
 FEATURES = ("probed", "cls", "patch_mean", "embedding")
 _BATCH, _CAPTIONED = 64, 32  # images that are encoded, and captioned, at a time
 _ALONE = "the folder holds the image encoder alone, which neither scores nor writes captions; export with --to hub"
 
 
 class _Once(RunModel):
-    """A run whose model is read once, whoever asks for it."""
+    """A run whose model is loaded once."""
 
     def __init__(self, run: RunModel) -> None:
         super().__init__(**vars(run))
@@ -53,8 +52,7 @@ class _Once(RunModel):
 
 class Model:
     """A trained run with its ``weights``: "last", or "best" on held-out pairs. ``name``: its id; ``scale``: the folder of its
-    scale, None of one that lies without it. With ``encoder_alone`` its decoder is not there, so it neither scores nor
-    writes."""
+    scale, None without one. With ``encoder_alone`` there is no decoder, so it neither scores nor captions."""
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class Model:
     ) -> None:
         self.run, self.name, self.weights, self.scale = _Once(run), name, weights, scale
         self.job, self.vocabulary, self.encoder_alone = run.job, run.vocabulary, encoder_alone
-        self.family = family_of(run.job.method.objective)  # as whose models it is scored and writes
+        self.family = family_of(run.job.method.objective)  # decides how it scores and decodes
         self.device = choose_device(device)
 
     @classmethod
@@ -111,34 +109,36 @@ class Model:
         if not len(several(images)):
             raise UserError("images: none; at least one is needed")
         _ = self._encoder  # loaded once, before there are threads
-        found = computed(images, self._crop, _BATCH, self.encode_pixels, self.device)
-        parts = {name: [getattr(one, name) for one in found] for name in Encoded.__annotations__}
-        whole: dict[str, Any] = {name: None if one[0] is None else torch.cat(one) for name, one in parts.items()}
-        return Encoded(**whole)
+        batches_encoded = computed(images, self._crop, _BATCH, self.encode_pixels, self.device)
+        parts = {name: [getattr(tensors, name) for tensors in batches_encoded] for name in Encoded.__annotations__}
+        features: dict[str, Any] = {
+            name: None if tensors[0] is None else torch.cat(tensors) for name, tensors in parts.items()
+        }
+        return Encoded(**features)
 
     def _crop(self, image: Image.Image) -> Tensor:
         return torch.from_numpy(center_resize(image, self.job.backbone.image_size)).permute(2, 0, 1)
 
     @torch.no_grad()
     def encode_pixels(self, images: Tensor) -> Encoded:
-        """``encode`` of images as the encoder is shown them, resized and cropped to the middle, (B, 3, S, S) uint8."""
+        """``encode`` of preprocessed images, resized and cropped to the middle, (B, 3, S, S) uint8."""
         prepared = self._encoder.encoder.prepared(images.to(self.device))
         cls, patches = self._encoder.encoder(prepared)
         mean = pool(cls, patches, "patch_mean")
         clip = self.job.method.objective == "contrastive"
         embedding = F.normalize(self._encoder.image_projection(cls).float(), dim=-1) if clip else None
-        told = (patches, mean, cls, cls if self.probed == "cls" else mean, embedding)
-        return Encoded(*(one if one is None else one.float().cpu() for one in told))  # type: ignore[arg-type]
+        features = (patches, mean, cls, cls if self.probed == "cls" else mean, embedding)
+        return Encoded(*(feature if feature is None else feature.float().cpu() for feature in features))  # type: ignore[arg-type]
 
     # --- scores -----------------------------------------------------------------------------------------------------------
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """How it can score a caption, the method's own way first; none if it cannot."""
+        """Its estimators of a caption's score, the method's own first; empty if it cannot score."""
         return () if self.encoder_alone else estimators_of(self.family, self.job.method.t_range)
 
     def scorer(self, samples: int = 256) -> RunScorer:
-        """What scores its captions, with so many masks of an estimator that draws; UserError if it cannot."""
+        """Its scorer, with so many masks of a sampled estimator; UserError if it cannot score."""
         if self.encoder_alone:
             raise UserError(f"{self.name}: {_ALONE}")
         if not self.estimators:
@@ -158,7 +158,7 @@ class Model:
     ) -> list[list[Score]]: ...
 
     def score(self, images: Any, captions: Any, estimator: str | None = None, **drawing: Unpack[Drawing]) -> Any:
-        """How well captions fit an image, a score of each. Of several images each has captions of its own, in a list.
+        """Scores of captions with an image. With several images, each has its own list of captions.
 
         ``estimator``: one of ``estimators``; ``drawing``: see :class:`Drawing`. A token outside the vocabulary is left out, with
         one warning for all; the result names it. A caption of such tokens alone has the score NaN.
@@ -167,22 +167,22 @@ class Model:
         -7.31
         """
         scores = self.scores(estimator, **drawing)
-        asked = [captions] if is_one(images) else list(captions)
-        if len(asked) != (count := len(several(images))):
+        by_image = [captions] if is_one(images) else list(captions)
+        if len(by_image) != (count := len(several(images))):
             raise UserError(
-                f"{count} images, but captions for {len(asked)}; each image needs its own, or a list of its own"
+                f"{count} images, but captions for {len(by_image)}; each image needs its own, or a list of its own"
             )
-        asked = [[own] if isinstance(own, str) else list(own or ()) for own in asked]
-        if wrong := [one for own in asked for one in own if not isinstance(one, str)]:
+        by_image = [[texts] if isinstance(texts, str) else list(texts or ()) for texts in by_image]
+        if wrong := [text for texts in by_image for text in texts if not isinstance(text, str)]:
             raise UserError(f"captions: {wrong[0]!r} is no text")
-        found: list[list[Score]] = []
+        scored: list[list[Score]] = []
         for pixels, names in batches(images, scores.scorer.picture, _BATCH):
-            found += scores.of(pixels, asked[len(found) : len(found) + len(names)])
-        warn_of(token for some in found for one in some for token in one.unknown)
-        return found[0] if is_one(images) else found
+            scored += scores.of(pixels, by_image[len(scored) : len(scored) + len(names)])
+        warn_of(token for group in scored for text in group for token in text.unknown)
+        return scored[0] if is_one(images) else scored
 
     def scores(self, estimator: str | None = None, **drawing: Unpack[Drawing]) -> Scores:
-        """What ``score`` asks, for whoever has many images; UserError for what the run or the estimator cannot."""
+        """The scorer behind ``score``, for many images; UserError for what the run or the estimator cannot do."""
         samples, seed, blind = checked(drawing)
         scorer, chosen = self.scorer(samples), estimator or self.estimators[0]
         if chosen not in self.estimators:
@@ -193,7 +193,7 @@ class Model:
 
     @property
     def corpus(self) -> Path:
-        """Where the corpus lies that it was trained on; UserError if the run lies without it."""
+        """The folder of its training corpus; UserError if the run has none beside it."""
         if self.scale is None:
             raise UserError(
                 f"{self.name}: lies without its corpus, whose held-out images a blind or debiased score needs"
@@ -242,19 +242,19 @@ class Model:
         """
         from mdc.app.classify import Classifier
 
-        found = Classifier(self, classes, templates, options).of(images)
-        return found[0] if is_one(images) else found
+        results = Classifier(self, classes, templates, options).of(images)
+        return results[0] if is_one(images) else results
 
     # --- captions ---------------------------------------------------------------------------------------------------------
 
     @property
     def writes(self) -> bool:
-        """Whether it can write captions."""
+        """Whether it can decode captions."""
         return self.family in DECODING_OF and not self.encoder_alone
 
     @cached_property
     def writer(self) -> RunWriter:
-        """What writes its captions; UserError if it cannot."""
+        """Its decoder of captions; UserError if it has none."""
         if self.encoder_alone:
             raise UserError(f"{self.name}: {_ALONE}")
         return RunWriter(self.run, precision="fp32", device=self.device)
@@ -266,7 +266,7 @@ class Model:
     def caption(self, images: Sequence[Any], **options: Unpack[Options]) -> list[Caption]: ...
 
     def caption(self, images: Any, **options: Unpack[Options]) -> Any:
-        """A caption of each image, as the paper writes them; ``options``: see :class:`mdc.app.ways.Options`.
+        """A caption of each image, decoded as in the paper; ``options``: see :class:`mdc.app.caption_options.Options`.
 
         >>> model.caption("photo.jpg").text
         'a red circle above a blue star'
@@ -274,46 +274,48 @@ class Model:
         return self._written(images, options)
 
     def fill(self, images: Any, text: str, **options: Unpack[Options]) -> Any:
-        """``text`` with a token in the place of each "?", for each image; masked methods alone can. A token outside the
+        """``text`` with each "?" replaced by a token, for each image; for masked methods alone. A token outside the
         vocabulary is left out, with one warning for all.
 
         >>> model.fill("photo.jpg", "a ? circle").text
         'a red circle'
         """
-        found = self._written(images, options, text)
+        filled = self._written(images, options, text)
         warn_of(unknown_in(text, self.vocabulary))
-        return found
+        return filled
 
     def _written(self, images: Any, options: Options, fill: str | None = None) -> Any:
         parts = batches(images, self.writer.picture, _CAPTIONED)
-        found = [one for pixels, names in parts for one in self.caption_pixels(pixels, names, options, fill)]
-        return found[0] if is_one(images) else found
+        captions = [caption for pixels, names in parts for caption in self.caption_pixels(pixels, names, options, fill)]
+        return captions[0] if is_one(images) else captions
 
     def writer_pixels(self, images: Sequence[Image.Image]) -> Tensor:
-        """RGB images as the captioner is shown them, (B, 3, S, S) uint8."""
+        """RGB images preprocessed for the captioner, (B, 3, S, S) uint8."""
         return torch.stack([self.writer.picture(image) for image in images])
 
     def caption_pixels(
         self, images: Tensor, names: Sequence[str], options: Options, fill: str | None = None
     ) -> list[Caption]:
-        """``caption``, or ``fill``, of what ``writer_pixels`` gives; what is drawn follows from an image's name and the seed."""
-        return [self.as_caption(one) for one in self.written(self.writer.look(images), names, options, fill)]
+        """``caption``, or ``fill``, of ``writer_pixels``; sampling depends on an image's name and the seed."""
+        return [self.as_caption(caption) for caption in self.decoded(self.writer.look(images), names, options, fill)]
 
-    def written(self, seen: Any, names: Sequence[str], options: Options, fill: str | None = None) -> list[Written]:
-        """The same of images that ``writer`` has looked at, as tokens."""
-        way = way_of(self.job, options, filling=fill is not None)
+    def decoded(
+        self, visual: Any, names: Sequence[str], options: Options, fill: str | None = None
+    ) -> list[DecodedCaption]:
+        """The same as tokens, of images encoded by ``writer.look``."""
+        policy = way_of(self.job, options, filling=fill is not None)
         if fill is None:
-            return self.writer.write(seen, way, names)
-        return self.writer.fill(seen, [template(fill, self.vocabulary)] * len(names), way, names)  # type: ignore[arg-type]
+            return self.writer.write(visual, policy, names)
+        return self.writer.fill(visual, [template(fill, self.vocabulary)] * len(names), policy, names)  # type: ignore[arg-type]
 
-    def as_caption(self, written: Written) -> Caption:
+    def as_caption(self, caption: DecodedCaption) -> Caption:
         """Tokens as text."""
-        # what was not written at any step has no probability: a word that was given, or one of a diffusion's random start
+        # tokens of step 0 have no probability: they were given, or are of a diffusion's random start
         pieces = [
             Piece(self.writer.piece(piece), step, math.exp(min(confidence, 0.0)) if step else None)
-            for piece, step, confidence in zip(written.pieces, written.step, written.confidence, strict=True)
+            for piece, step, confidence in zip(caption.pieces, caption.step, caption.confidence, strict=True)
         ]
-        return Caption(self.writer.text(written), written.log_prob, pieces)
+        return Caption(self.writer.text(caption), caption.log_prob, pieces)
 
 
 def load(run: str | Path, weights: str | None = None, *, scale: str | None = None, device: str = "auto") -> Model:
@@ -331,13 +333,13 @@ def load(run: str | Path, weights: str | None = None, *, scale: str | None = Non
     folder = run_folder(str(run), scale=scale)
     if (folder / "run.json").is_file():
         return Model.of_run(folder, weights, device)
-    exported, told = open_clip_model.read(folder)
-    if weights not in (None, told["weights"]):
-        raise UserError(f"weights {weights}: {folder} holds the {told['weights']} ones")
-    alone = told["text_tower"] == open_clip_model.NONE
-    return Model(exported, told["run"], told["weights"], device=device, encoder_alone=alone)
+    exported, record = open_clip_model.read(folder)
+    if weights not in (None, record["weights"]):
+        raise UserError(f"weights {weights}: {folder} holds the {record['weights']} ones")
+    alone = record["text_tower"] == open_clip_model.NONE
+    return Model(exported, record["run"], record["weights"], device=device, encoder_alone=alone)
 
 
-def load_asked(args: argparse.Namespace) -> Model:
-    """The run that a command line asks for. ``args``: run, weights, params, scale."""
+def load_from_args(args: argparse.Namespace) -> Model:
+    """The run of a command line. ``args``: run, weights, params, scale."""
     return load(run_folder(args.run, args.params, args.scale), args.weights)

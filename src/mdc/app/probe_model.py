@@ -1,6 +1,6 @@
-"""The verb ``mdc probe MODEL --probes …``: any encoder on probes of the scale, by the jobs that the tables are made with.
+"""The verb ``mdc probe MODEL --probes …``: any encoder on probes of the scale, by the jobs of the tables.
 
-What they write is removed; features stay in the cache that the scale's own jobs have.
+Their outputs are removed; features stay in the cache of the scale's jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 
 from mdc.app.commands.parameters import plan_of
-from mdc.app.probed_model import ASKED, Probed, probed
+from mdc.app.probed_model import ENCODER_NAME, Probed, probed
 from mdc.evaluation import probe
 from mdc.plan.config.scale import Attentive, Probing
 from mdc.plan.jobs.call import Call
@@ -37,18 +37,20 @@ INSTALLED = Path(sys.prefix) / "share/mdc/params.yaml"
 
 @dataclass(frozen=True)
 class Cell:
-    """A probe by a head, in per cent. ``told``: what the probe's record says of it; of the mean over probes, nothing."""
+    """A probe by a head, in per cent. ``record``: that of the probe; empty for the mean over probes."""
 
     probe: str
     head: str
-    found: Estimate
-    told: Mapping[str, Any]
+    estimate: Estimate
+    record: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        found = self.found
-        interval = {"value": found.value, "low": found.low, "high": found.high, "interval": found.kind, "n": found.n}
-        kept = {key: self.told[key] for key in ("metric", "chance", "classes", "train", "skipped") if key in self.told}
-        return {"probe": self.probe, "head": self.head, **interval, **kept}
+        r = self.estimate
+        interval = {"value": r.value, "low": r.low, "high": r.high, "interval": r.kind, "n": r.n}
+        facts = {
+            key: self.record[key] for key in ("metric", "chance", "classes", "train", "skipped") if key in self.record
+        }
+        return {"probe": self.probe, "head": self.head, **interval, **facts}
 
 
 def main(args: argparse.Namespace) -> None:
@@ -63,9 +65,9 @@ def main(args: argparse.Namespace) -> None:
     heads = _listed("--heads", args.heads, plan.scale.probe.every)
     results = Path(args.folder) if args.folder else Path("results") / plan.params.scale
     for name in probes:
-        made = results / "data" / "probes" / name / "index.json"
-        if not made.is_file():
-            raise UserError(f"{made}: no such file; `snakemake {made}` makes the probe's images")
+        index = results / "data" / "probes" / name / "index.json"
+        if not index.is_file():
+            raise UserError(f"{index}: no such file; `snakemake {index}` makes the probe's images")
     cache = Path(args.cache) if args.cache else Path(".state") / plan.params.scale / "features"
     with TemporaryDirectory(prefix="mdc-probe-") as place:
         folder = ScaleFolder(Path(place))
@@ -79,16 +81,16 @@ def main(args: argparse.Namespace) -> None:
             cells += _measured(plan, models[attentive], head, probes, folder, cache)
     (model, *_) = models.values()
     if args.json:
-        told = {"model": model.label, "image_size": model.image_size, "scale": plan.params.scale}
+        metadata = {"model": model.label, "image_size": model.image_size, "scale": plan.params.scale}
         level = plan.params.protocol.statistics.level
-        print(json.dumps({**told, "level": level, "results": [one.as_json() for one in cells]}, indent=1))
+        print(json.dumps({**metadata, "level": level, "results": [cell.as_json() for cell in cells]}, indent=1))
     else:
         print("\n".join(_text(plan, model, cells, heads)))
 
 
 def _listed(option: str, text: str, allowed: Mapping[str, Any]) -> list[str]:
     """Names with commas between them, each once; UserError for one that is not ``allowed``."""
-    names = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
+    names = list(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if wrong := [name for name in names if name not in allowed]:
         raise UserError(f"{option}: the scale has no {wrong[0]}; allowed: {', '.join(allowed) or 'there is none'}")
     if not names:
@@ -97,53 +99,53 @@ def _listed(option: str, text: str, allowed: Mapping[str, Any]) -> list[str]:
 
 
 def _measured(plan: Plan, model: Probed, head: str, probes: list[str], folder: ScaleFolder, cache: Path) -> list[Cell]:
-    """The jobs of one head, done in ``folder``, and what their items say."""
-    how, statistics = plan.scale.probe, plan.params.protocol.statistics
-    assert isinstance(how, Probing)
+    """Run the jobs of one head in ``folder``; their results."""
+    probing, statistics = plan.scale.probe, plan.params.protocol.statistics
+    assert isinstance(probing, Probing)
     runtime = folder.root / "runtime.json"
-    write_json(runtime, how.runtime.model_dump())
+    write_json(runtime, probing.runtime.model_dump())
     if model.importing is not None:
         import_encoder.main(Call(model.importing, folder, folder.job(model.importing.job)))
-    elif model.folder is not None and not folder.job(f"runs/{ASKED}").exists():
+    elif model.folder is not None and not folder.job(f"runs/{ENCODER_NAME}").exists():
         (folder.root / "runs").mkdir()
-        folder.job(f"runs/{ASKED}").symlink_to(model.folder.resolve())
-    job = plan.probe_job(ASKED, head, probes, dict(model.values))
+        folder.job(f"runs/{ENCODER_NAME}").symlink_to(model.folder.resolve())
+    job = plan.probe_job(ENCODER_NAME, head, probes, dict(model.values))
     out = folder.job(job.job)
     probe.main(Call(job, folder, out, runtime=runtime, cache=cache))
     table = parquet.ParquetFile(out / "items.parquet").read()
     items = items_of({name: table.column(name).to_pylist() for name in table.column_names})
-    made = resampled({name: [one] for name, one in items.items()}, statistics.bootstrap)
-    points = {name: made[name].times(100) for name in probes}
-    told = read_json(out / "probe.json")["probes"]
-    cells = [Cell(name, head, estimate(points[name], statistics.level), told[name]) for name in probes]
+    replicates = resampled({name: [values] for name, values in items.items()}, statistics.bootstrap)
+    points = {name: replicates[name].times(100) for name in probes}
+    records = read_json(out / "probe.json")["probes"]
+    cells = [Cell(name, head, estimate(points[name], statistics.level), records[name]) for name in probes]
     if len(probes) > 1:
         cells.append(Cell(AVERAGE, head, estimate(mean(list(points.values())), statistics.level), {}))
     return cells
 
 
 def _text(plan: Plan, model: Probed, cells: Sequence[Cell], heads: Sequence[str]) -> list[str]:
-    """A row a probe, one column per head, and beside them what guessing reaches."""
+    """A row per probe, a column per head, and chance."""
     size, level = model.image_size, plan.params.protocol.statistics.level
-    by = {(one.probe, one.head): one for one in cells}
+    by = {(cell.probe, cell.head): cell for cell in cells}
     rows = [["probe", *heads, "chance", "test items"]]
-    for name in dict.fromkeys(one.probe for one in cells):
-        told, found = by[name, heads[0]].told, by[name, heads[0]].found
-        label = plan.scale.data.probes[name].label if told else name
-        metric = f" ({METRICS.get(told['metric'], told['metric'])})" if told else ""
-        chance = f"{told['chance']:.1f}" if told else ""
-        rows.append([label + metric, *(_shown(by[name, head].found) for head in heads), chance, f"{found.n}"])
+    for name in dict.fromkeys(cell.probe for cell in cells):
+        record, result = by[name, heads[0]].record, by[name, heads[0]].estimate
+        label = plan.scale.data.probes[name].label if record else name
+        metric = f" ({METRICS.get(record['metric'], record['metric'])})" if record else ""
+        chance = f"{record['chance']:.1f}" if record else ""
+        rows.append([label + metric, *(_shown(by[name, head].estimate) for head in heads), chance, f"{result.n}"])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    said = [
+    lines = [
         f"{model.label}, images of {size} × {size} pixels, probes of scale {plan.params.scale}",
         f"per cent; in brackets the {100 * level:g} % interval over test items",
         "",
     ]
-    return said + [
+    return lines + [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
 
 
-def _shown(found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.value:.1f}"
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]"
+def _shown(result: Estimate) -> str:
+    if result.low is None or result.high is None:
+        return f"{result.value:.1f}"
+    return f"{result.value:.1f} [{result.low:.1f}, {result.high:.1f}]"

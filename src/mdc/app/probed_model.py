@@ -1,6 +1,6 @@
-"""Which encoder somebody names to probe: one of timm, open_clip or torchvision, a folder, an entry of the scale, or a run.
+"""Find the encoder to probe by name: of timm, open_clip or torchvision, a folder, an entry of the scale, or a run.
 
-UserError says what is not there, and what is allowed.
+UserError for an unknown one, with what is allowed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mdc.plan.records import UserError
 
 #: libraries by whose names a model is named, as ``timm:NAME``
 LIBRARIES = ("timm", "open_clip", "torchvision")
-ASKED = "asked"  # what it is called among the scale's own
+ENCODER_NAME = "asked"  # its name in the plan
 _LITE0 = "efficientnet_lite0"
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What the jobs of a probe take: the ``values`` of the encoder (see ``Plan.probe_job``); ``importing`` of others the job
-    that brings it, of a run of ours None and its ``folder``. ``label``: as a table calls it."""
+    """Inputs of probe jobs: the ``values`` of the encoder (see ``Plan.probe_job``); its ``importing`` job, or for a run of ours
+    its ``folder``. ``label``: in tables."""
 
     label: str
     values: dict[str, Any]
@@ -47,8 +47,8 @@ class Probed:
 
 
 def probed(name: str, params: Params, image_size: int | None, attentive: bool, params_file: str) -> Probed:
-    """The encoder that ``name`` is, shown images of ``image_size`` pixels (None: those that it was made for). ``attentive``:
-    with a feature as wide as its tokens. ``params``: of the scale, whose own encoders have names too."""
+    """The encoder ``name`` for images of ``image_size`` pixels (None: its native size). ``attentive``: with a feature as wide as
+    its tokens. ``params``: of the scale, whose encoders are known by name."""
     entry = _entry(name, params.encoders, image_size)
     if entry is None:
         try:
@@ -62,9 +62,9 @@ def probed(name: str, params: Params, image_size: int | None, attentive: bool, p
     plan = _with(params, entry)
     return Probed(
         shown_label(entry) or name,
-        plan.frozen_values(Frozen(ASKED)),
+        plan.frozen_values(Frozen(ENCODER_NAME)),
         entry.image_size,
-        encoder_jobs.encoder(plan, ASKED),
+        encoder_jobs.encoder(plan, ENCODER_NAME),
     )
 
 
@@ -98,8 +98,8 @@ def _entry(name: str, encoders: Mapping[str, EncoderEntry], image_size: int | No
 
 def _of_library(kind: str, model: str) -> dict[str, Any]:
     """``NAME``, ``NAME/WEIGHTS``, ``local-dir:FOLDER`` or ``hf-hub:OWNER/NAME`` as values of an entry."""
-    own = model.startswith(("local-dir:", "hf-hub:"))
-    name, _, weights = (model, "", "") if own else model.partition("/")
+    located = model.startswith(("local-dir:", "hf-hub:"))
+    name, _, weights = (model, "", "") if located else model.partition("/")
     values: dict[str, Any] = {"kind": kind, "model": name}
     if weights:
         values["weights"] = str(Path(weights).resolve()) if Path(weights).is_file() else weights
@@ -115,13 +115,13 @@ def _native_size(values: Mapping[str, Any]) -> int:
 
 def _with(params: Params, entry: EncoderEntry) -> Plan:
     """The plan of the scale with one encoder more."""
-    return Plan(params.model_copy(update={"encoders": {**params.encoders, ASKED: entry}}))
+    return Plan(params.model_copy(update={"encoders": {**params.encoders, ENCODER_NAME: entry}}))
 
 
 def _measured(name: str, entry: EncoderEntry, params: Params, attentive: bool) -> EncoderEntry:
     """``entry`` with the number and width of its tokens."""
     size = entry.image_size
-    tower: Tower = load(TOWERS, entry.kind).build(encoder_jobs.encoder(_with(params, entry), ASKED)).eval()
+    tower: Tower = load(TOWERS, entry.kind).build(encoder_jobs.encoder(_with(params, entry), ENCODER_NAME)).eval()
     feature, count, width = shape_of(tower, size, name, "; choose with --image-size")
     if attentive and count < 2:
         raise UserError(f"{name}: gives no patch tokens of {size} × {size} pixels, which an attentive probe attends to")
@@ -144,13 +144,13 @@ def _run(name: str, folder: Path, image_size: int | None) -> Probed:
     if image_size not in (None, backbone.image_size):
         raise UserError(f"--image-size {image_size}: {name} was trained on images of {backbone.image_size} pixels")
     values = {
-        "behind": [f"runs/{ASKED}"],
+        "behind": [f"runs/{ENCODER_NAME}"],
         "modules": [],
         "backbone_name": job.backbone_name,
         "backbone": backbone,
         "seed": job.seed,
         "pooling": "cls" if job.method.objective == "contrastive" else "patch_mean",
-        "run": f"runs/{ASKED}",
+        "run": f"runs/{ENCODER_NAME}",
         "run_config_sha256": manifest["config_sha256"],
     }
     return Probed(job.job.removeprefix("runs/"), values, backbone.image_size, folder=folder)

@@ -1,4 +1,4 @@
-"""The verb ``mdc score``: what one run says of captions for an image, for a person to read, or of a whole table of them."""
+"""The verb ``mdc score``: a run's scores of captions for an image, or of a whole table of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mdc.app import score_file
 from mdc.app.answers import Score
-from mdc.app.model import Model, load_asked
+from mdc.app.model import Model, load_from_args
 from mdc.app.scores import ranked
 from mdc.data.sources.named_table import kind_of
 from mdc.plan.estimators import ESTIMATORS
@@ -18,55 +18,53 @@ from mdc.plan.records import UserError
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale; of a table, behind which no
-    captions stand, also out, tokens and processes."""
+    """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale; for a table, without
+    captions, also out, tokens and processes."""
     if not args.captions:
         if args.json:
             raise UserError("--json: goes with an image and its captions; a table's --out may end in .jsonl")
         return score_file.main(args)
     if kind_of(Path(args.image)) is not None:
-        raise UserError(
-            f"{args.image}: a table of images and captions, behind which no caption stands; allowed: its --out"
-        )
+        raise UserError(f"{args.image}: a table of images and captions takes no CAPTION; allowed: its --out")
     if args.out or args.tokens or args.processes:
-        raise UserError(
-            "--out, --tokens, --processes: go with a table of images and captions, behind which no captions stand"
-        )
-    model = load_asked(args)
+        raise UserError("--out, --tokens, --processes: for a table of images and captions alone, without CAPTION")
+    model = load_from_args(args)
     warnings.showwarning = lambda message, *_: print(f"mdc score: {message}", file=sys.stderr)
     scores = model.score(
         args.image, args.captions, args.estimator, samples=args.samples, seed=args.seed, blind=args.blind
     )
     estimator = scores[0].estimator
-    told = {"run": model.name, "weights": model.weights, "image": str(args.image), "estimator": estimator}
+    metadata = {"run": model.name, "weights": model.weights, "image": str(args.image), "estimator": estimator}
     if args.json:
         samples = args.samples if ESTIMATORS[estimator].sampled else None
-        listed = [{key: value for key, value in one.plain().items() if key != "estimator"} for one in scores]
-        print(json.dumps({**told, "samples": samples, "captions": listed}, indent=1))
+        listed = [{key: value for key, value in score.plain().items() if key != "estimator"} for score in scores]
+        print(json.dumps({**metadata, "samples": samples, "captions": listed}, indent=1))
     else:
         print("\n".join(_text(model, scores, args)))
 
 
 def _text(model: Model, scores: list[Score], args: argparse.Namespace) -> list[str]:
-    """A table, the best caption first, and below it what each token adds."""
+    """A table, the best caption first, and below it each token's contribution."""
     name = scores[0].estimator
     estimator = ESTIMATORS[name]
-    drawn = f", {args.samples} masks" if estimator.sampled else ""
-    said = [f"{model.name} ({model.weights} weights), {args.image}", f"{name}: {estimator.text}{drawn}", ""]
+    masks = f", {args.samples} masks" if estimator.sampled else ""
+    lines = [f"{model.name} ({model.weights} weights), {args.image}", f"{name}: {estimator.text}{masks}", ""]
     heads = ["score", "± s.e.", *(["blind", "± s.e.", "gain"] if args.blind else []), "per token", "caption"]
     rows = []
     best_first = ranked(scores)
-    for one in best_first:
-        error, blind_error = (f"{e:.3f}" if estimator.sampled else "" for e in (one.error, one.blind_error or 0.0))
-        blind = [f"{one.blind:.2f}", blind_error, f"{one.score - one.blind:+.2f}"] if one.blind is not None else []
-        each = f"{one.score / len(one.tokens):.3f}" if one.tokens else ""
-        without = f" (without {', '.join(one.unknown)})" if one.unknown else ""
-        cells = [f"{one.score:.3f}", error, *blind, each]
-        rows.append([*("–" if cell.strip("+") == "nan" else cell for cell in cells), one.caption + without])
+    for score in best_first:
+        error, blind_error = (f"{e:.3f}" if estimator.sampled else "" for e in (score.error, score.blind_error or 0.0))
+        blind = (
+            [f"{score.blind:.2f}", blind_error, f"{score.score - score.blind:+.2f}"] if score.blind is not None else []
+        )
+        each = f"{score.score / len(score.tokens):.3f}" if score.tokens else ""
+        without = f" (without {', '.join(score.unknown)})" if score.unknown else ""
+        cells = [f"{score.score:.3f}", error, *blind, each]
+        rows.append([*("–" if cell.strip("+") == "nan" else cell for cell in cells), score.caption + without])
     widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
     for row in [heads, *rows]:
-        said.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
-    for one in best_first:
-        if one.tokens:
-            said += ["", one.caption, "  " + "  ".join(f"{word} {value:.2f}" for word, value in one.tokens)]
-    return said
+        lines.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
+    for score in best_first:
+        if score.tokens:
+            lines += ["", score.caption, "  " + "  ".join(f"{word} {value:.2f}" for word, value in score.tokens)]
+    return lines

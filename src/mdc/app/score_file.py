@@ -1,6 +1,6 @@
-"""``mdc score FILE``: every caption of a table scored, with its image, into a table.
+"""``mdc score FILE``: scores of all captions of a table, written as a table.
 
-An interrupted call resumes (:mod:`mdc.app.kept_parts`). An image is read and encoded once for all its captions.
+An interrupted call resumes (:mod:`mdc.app.resumable`). An image is read and encoded once for all its captions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 from mdc.app.answers import Score, left_out
 from mdc.app.export.features import Pixels, pixels_of
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
-from mdc.app.kept_parts import computed, fill, kept, parts_beside, processes_of
-from mdc.app.model import load_asked
+from mdc.app.model import load_from_args
+from mdc.app.resumable import computed, fill, kept, parts_beside, processes_of
 from mdc.app.scores import Scores
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.samples import texts_of
@@ -29,14 +29,14 @@ from mdc.data.sources.named_table import RIGHT, TAKEN, WRONG, NamedTable, kind_o
 from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json, write_text
 from mdc.report.statistics.estimate import exact
 
-_IMAGES = 8  # of a part, so that little is lost when a call is interrupted
+_IMAGES = 8  # per part
 _NO_WORD = "no word that the run's vocabulary has"
 
 Row = dict[str, Any]
 #: row, column and text of a caption
-Asked = tuple[int, str, str]
+CaptionCell = tuple[int, str, str]
 #: an image's key → its captions
-Captions = Mapping[str, Sequence[Asked]]
+Captions = Mapping[str, Sequence[CaptionCell]]
 
 
 @dataclass(frozen=True)
@@ -52,35 +52,35 @@ class Part:
 
 @dataclass(frozen=True)
 class Scorer:
-    """``size``: pixels of a side that the model takes; ``columns``: of a row of the output."""
+    """``size``: pixels per side of the model's input; ``columns``: of the output."""
 
     scores: Scores
     size: int
     columns: Sequence[str]
 
     def decoded(self, part: Part) -> tuple[Pixels, Captions]:
-        """What ``scored`` takes."""
+        """The input of ``scored``."""
         return pixels_of(part.images, self.size), part.captions
 
     def scored(self, decoded: tuple[Pixels, Captions]) -> list[Row]:
         """A row for each caption."""
         pixels, captions = decoded
-        rows = [self.row(key, one, why) for key, why in pixels.bad for one in captions.get(key, ())]
-        asked: dict[bytes, list[tuple[str, Asked]]] = {}  # by image: what looks the same is encoded once
+        rows = [self.row(key, caption, reason) for key, reason in pixels.bad for caption in captions.get(key, ())]
+        by_image: dict[bytes, list[tuple[str, CaptionCell]]] = {}  # by image: equal ones are encoded once
         first: dict[bytes, int] = {}
         for number, (key, image) in enumerate(zip(pixels.keys, pixels.images, strict=True)):
-            for one in captions.get(key, ()):
-                if problem := self._problem(one[-1]):
-                    rows.append(self.row(key, one, problem))
+            for caption in captions.get(key, ()):
+                if problem := self._problem(caption[-1]):
+                    rows.append(self.row(key, caption, problem))
                 else:
-                    seen = image.numpy().tobytes()
-                    first.setdefault(seen, number)
-                    asked.setdefault(seen, []).append((key, one))
-        if asked:
-            texts = [[one[-1] for _, one in some] for some in asked.values()]
-            found = self.scores.of(pixels.images[list(first.values())], texts)
-            pairs = zip(chain(*asked.values()), chain(*found), strict=True)
-            rows += [self.row(*of, _NO_WORD if score.score != score.score else "", score) for of, score in pairs]
+                    content = image.numpy().tobytes()
+                    first.setdefault(content, number)
+                    by_image.setdefault(content, []).append((key, caption))
+        if by_image:
+            texts = [[caption[-1] for _, caption in group] for group in by_image.values()]
+            scores = self.scores.of(pixels.images[list(first.values())], texts)
+            pairs = zip(chain(*by_image.values()), chain(*scores), strict=True)
+            rows += [self.row(*pair, _NO_WORD if score.score != score.score else "", score) for pair, score in pairs]
         return rows
 
     def _problem(self, caption: str) -> str:
@@ -90,37 +90,37 @@ class Scorer:
             return str(error)
         return ""
 
-    def row(self, image: str, asked: Asked, problem: str, score: Score | None = None) -> Row:
-        """``image`` as the table has it; ``problem``: why there is no score, "" if there is one."""
-        told = score.plain() if score is not None else {"tokens": []}
-        told["tokens"] = [{"token": token, "value": value} for token, value in told["tokens"]]
-        number, column, caption = asked
-        told |= {"row": number, "image": image, "column": column, "caption": caption, "problem": problem or None}
-        return {name: told.get(name) for name in self.columns}
+    def row(self, image: str, caption: CaptionCell, problem: str, score: Score | None = None) -> Row:
+        """A row of the output. ``image`` as in the table; ``problem``: why there is no score, or ""."""
+        values = score.plain() if score is not None else {"tokens": []}
+        values["tokens"] = [{"token": token, "value": value} for token, value in values["tokens"]]
+        number, column, text = caption
+        values |= {"row": number, "image": image, "column": column, "caption": text, "problem": problem or None}
+        return {name: values.get(name) for name in self.columns}
 
 
 def main(args: argparse.Namespace) -> None:
     """``args``: image (the table), out, run, estimator, weights, samples, seed, blind, tokens, processes, params, scale.
 
-    UserError, after all others were scored, if a row has no score.
+    UserError at the end if a row has no score.
     """
     path, out = Path(args.image), Path(args.out or "")
     if kind_of(path) is None:
-        raise UserError(f"{path}: no caption stands behind it; allowed: an image and captions, or a table ({TAKEN})")
+        raise UserError(f"{path}: no CAPTION follows it; allowed: an image and captions, or a table ({TAKEN})")
     if out.suffix not in _WRITERS:
-        given = f" {args.out}" if args.out else " is missing"
-        raise UserError(f"--out{given}: needed: a file to write, whose name ends in {', '.join(_WRITERS)}")
+        problem = f" {args.out}" if args.out else " is missing"
+        raise UserError(f"--out{problem}: needed: a file to write, whose name ends in {', '.join(_WRITERS)}")
     if out.exists():
         raise UserError(f"--out {out}: already exists; choose another file, or delete it")
     processes = processes_of(args.processes)
-    model = load_asked(args)
+    model = load_from_args(args)
     drawing = {"samples": args.samples, "seed": args.seed, "blind": args.blind}
     scores = model.scores(args.estimator, **drawing)
     columns = ["row", "image", "column", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
     columns += [*["blind", "blind_error"] * args.blind, "unknown", "problem"]
     scorer = Scorer(scores, model.job.backbone.image_size, columns)
     parts, rows, right = _parts(path, scorer)
-    asked = {
+    request = {
         "table": sha256_file(path),
         "images": sha256_json([_seal(file) for part in parts for file in part.images.files()]),
         "checkpoint": sha256_file(model.run.checkpoint),
@@ -128,7 +128,7 @@ def main(args: argparse.Namespace) -> None:
         "options": {**drawing, "estimator": scores.estimator, "columns": columns},
     }
     args.interrupted = partial(kept, out, ".json")
-    with parts_beside(out, asked, ".json", "is scoring this table") as folder:
+    with parts_beside(out, request, ".json", "is scoring this table") as folder:
         compute = partial(
             computed, decode=scorer.decoded, compute=scorer.scored, device=model.device, processes=processes
         )
@@ -153,32 +153,32 @@ def _won(rows: Sequence[Row], right: str) -> str:
     for row in rows:
         by.setdefault(row["row"], []).append(row)
     values = list[bool]()
-    for some in by.values():
-        own = [row["score"] for row in some if row["column"] == right]
-        others = [row["score"] for row in some if row["column"] != right]
-        if len(own) == 1 and others and None not in (*own, *others):
-            values.append(own[0] > max(others))
+    for group in by.values():
+        right_scores = [row["score"] for row in group if row["column"] == right]
+        wrong_scores = [row["score"] for row in group if row["column"] != right]
+        if len(right_scores) == 1 and wrong_scores and None not in (*right_scores, *wrong_scores):
+            values.append(right_scores[0] > max(wrong_scores))
     if not values:
         return "no row has a right caption and a wrong one with scores"
-    found = exact(sum(values), len(values))
-    assert found.low is not None and found.high is not None
+    accuracy = exact(sum(values), len(values))
+    assert accuracy.low is not None and accuracy.high is not None
     return (
-        f"the right caption ({right}) scores highest in {sum(values)} of {len(values)} rows: {100 * found.value:.1f} %, "
-        f"95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}"
+        f"the right caption ({right}) scores highest in {sum(values)} of {len(values)} rows: {100 * accuracy.value:.1f} %, "
+        f"95 % interval {100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
     )
 
 
 def _complain(out: Path, rows: Sequence[Row]) -> None:
-    """On stderr, a line for each reason and image, and for all unknown tokens; UserError counts what has no score."""
-    if told := left_out(token for row in rows for token in row["unknown"] or ()):
-        print(f"mdc score: {told}", file=sys.stderr)
+    """Print problems by image and unknown tokens to stderr; UserError if rows have no score."""
+    if warning := left_out(token for row in rows for token in row["unknown"] or ()):
+        print(f"mdc score: {warning}", file=sys.stderr)
     bad: dict[tuple[str, str], dict[int, None]] = {}
     for row in rows:
         if row["problem"]:
             bad.setdefault((row["image"], row["problem"]), {})[row["row"]] = None
     for (image, problem), numbers in bad.items():
-        shown = ", ".join(map(str, list(numbers)[:8])) + ", …" * (len(numbers) > 8)
-        print(f"row {shown}: {f'{image}: ' * bool(image)}{problem}", file=sys.stderr)
+        listed = ", ".join(map(str, list(numbers)[:8])) + ", …" * (len(numbers) > 8)
+        print(f"row {listed}: {f'{image}: ' * bool(image)}{problem}", file=sys.stderr)
     if bad:
         count = sum(bool(row["problem"]) for row in rows)
         raise UserError(
@@ -190,8 +190,8 @@ def _complain(out: Path, rows: Sequence[Row]) -> None:
 
 
 def _parts(path: Path, scorer: Scorer) -> tuple[list[Part], list[Row], str | None]:
-    """The table's images with their captions, in the order of their first rows; rows of the output for those that name none or
-    have no caption; and the column of right captions, if others hold wrong ones."""
+    """The table's images with their captions, in the order of their first rows; rows of the output for those without an image
+    or a caption; and the column of right captions, if others hold wrong ones."""
     table = NamedTable(path)
     image, right, wrong = table.image_column(), None, table.called(WRONG)
     if wrong:
@@ -199,7 +199,7 @@ def _parts(path: Path, scorer: Scorer) -> tuple[list[Part], list[Row], str | Non
     else:
         captions = table.columns("captions", caption_name)
     stored = table.holds_bytes(image)
-    asked: dict[str, list[Asked]] = {}
+    by_image: dict[str, list[CaptionCell]] = {}
     bad = []
     for number, row, complaint in table.rows(captions if stored else [image, *captions]):
         name = str(number) if stored else _text(image_name(str(row.get(image) or "").strip() or "."))
@@ -207,25 +207,25 @@ def _parts(path: Path, scorer: Scorer) -> tuple[list[Part], list[Row], str | Non
         if problem := complaint or ("row names no image" if name == "." else "" if texts else "no caption"):
             bad.append(scorer.row("" if name == "." else name, (number, "", ""), problem))
         else:
-            asked.setdefault(name, []).extend((number, *text) for text in texts)
-    if not asked:
-        why = f"; row {bad[0]['row']}: {bad[0]['problem']}" if bad else ""
-        raise UserError(f"{path}: no row has an image and a caption{why}")
+            by_image.setdefault(name, []).extend((number, *text) for text in texts)
+    if not by_image:
+        reason = f"; row {bad[0]['row']}: {bad[0]['problem']}" if bad else ""
+        raise UserError(f"{path}: no row has an image and a caption{reason}")
     if not stored:
-        names = iter(asked)
-        some = iter(lambda: tuple(islice(names, _IMAGES)), ())
-        return [Part(Files(path.parent, part), {name: asked[name] for name in part}) for part in some], bad, right
+        names = iter(by_image)
+        groups = iter(lambda: tuple(islice(names, _IMAGES)), ())
+        return [Part(Files(path.parent, part), {name: by_image[name] for name in part}) for part in groups], bad, right
     parts = []
     for rows in (piece for piece in pieces_of(path, image, None) if isinstance(piece, Rows)):
         for start in range(0, len(rows), _IMAGES):
             piece = replace(rows, key=None, first=rows.first + start, count=min(_IMAGES, len(rows) - start))
             keys = [str(rows.before + piece.first + n) for n in range(len(piece))]
-            parts.append(Part(piece, {key: asked[key] for key in keys if key in asked}))
+            parts.append(Part(piece, {key: by_image[key] for key in keys if key in by_image}))
     return parts, bad, right
 
 
 def _text(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can hold and no file."""
+    """Without lone surrogates, which JSON allows and UTF-8 does not."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -248,12 +248,12 @@ def _write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None
 
 def _csv(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        written = csv.DictWriter(file, columns, lineterminator="\n")
-        written.writeheader()
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
         for row in rows:
             lists = {name: row[name] for name in ("tokens", "unknown") if name in row}
             coded = {name: json.dumps(listed, ensure_ascii=False) if listed else "" for name, listed in lists.items()}
-            written.writerow(row | coded)
+            writer.writerow(row | coded)
 
 
 def _jsonl(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""A run's scores of captions that a person gives, of several images at a time."""
+"""A run's scores of a user's captions, for several images at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERS = 8  # mismatched held-out images of a blind score
 
 
 class Scores:
-    """``scorer`` asked by one ``estimator``; ``corpus``: where the images of a blind score lie, None: it is not asked for."""
+    """Scores by one ``estimator``; ``corpus``: with images for the mismatched-image control, None: without it."""
 
     def __init__(self, run: RunModel, scorer: RunScorer, estimator: str, samples: int, seed: int, corpus: Path | None):
         self.scorer, self.estimator, self.corpus = scorer, estimator, corpus
@@ -34,7 +34,7 @@ class Scores:
         self.draws = [Draws("asked", seed, samples, run.context_length)]
 
     def tokens(self, caption: str) -> list[int]:
-        """By which a caption is scored: [SOT, pieces…, EOT] without those that the vocabulary does not have; [] if it has none.
+        """[SOT, tokens…, EOT] of a caption without those outside the vocabulary; [] if none is left.
         UserError for a caption without a word, or one that is longer than the context."""
         pieces = clip_pieces(caption)
         if pieces and not self.vocabulary.known(pieces):
@@ -43,40 +43,40 @@ class Scores:
 
     def of(self, pixels: Tensor, captions: Sequence[Sequence[str]]) -> list[list[Score]]:
         """``pixels`` (B, 3, S, S) uint8 as ``scorer.picture`` gives them, each with its own captions. Errors as ``tokens``."""
-        asked = [(image, caption, self.tokens(caption)) for image, own in enumerate(captions) for caption in own]
-        others = [other_places(self._held_out, one) for one in pixels] if self.corpus else [[] for _ in pixels]
-        seen = self.scorer.look(torch.cat([pixels, self._held_out]) if self.corpus else pixels)
-        shown = [[image, *(len(pixels) + place for place in places)] for image, places in enumerate(others)]
-        pairs = [Pair(place, ids) for image, _, ids in asked if ids for place in shown[image]]
-        scored = iter(self.scorer.score(self.estimator, seen, pairs, self.draws) if pairs else ())
-        found: list[list[Score]] = [[] for _ in captions]
-        for image, caption, ids in asked:
-            found[image].append(self._score(caption, [next(scored) for _ in shown[image]] if ids else []))
-        return found
+        items = [(image, caption, self.tokens(caption)) for image, texts in enumerate(captions) for caption in texts]
+        mismatched = [other_places(self._held_out, x) for x in pixels] if self.corpus else [[] for _ in pixels]
+        visual = self.scorer.look(torch.cat([pixels, self._held_out]) if self.corpus else pixels)
+        images = [[image, *(len(pixels) + place for place in places)] for image, places in enumerate(mismatched)]
+        pairs = [Pair(place, ids) for image, _, ids in items if ids for place in images[image]]
+        scored = iter(self.scorer.score(self.estimator, visual, pairs, self.draws) if pairs else ())
+        scores: list[list[Score]] = [[] for _ in captions]
+        for image, caption, ids in items:
+            scores[image].append(self._score(caption, [next(scored) for _ in images[image]] if ids else []))
+        return scores
 
     def _score(self, caption: str, scores: Sequence[Scored]) -> Score:
         unknown = self.vocabulary.unknown(caption)
         if not scores:
             blind = math.nan if self.corpus else None
             return Score(caption, math.nan, math.nan, [], blind, blind, unknown, self.estimator)
-        own, *others = scores
+        score, *mismatched = scores
         nats = ESTIMATORS[self.estimator].nats
-        mean = (log_mean_probability if nats else mean_score)(own, others) if others else None
+        mean = (log_mean_probability if nats else mean_score)(score, mismatched) if mismatched else None
         pieces = [clip_text([piece]) for piece in self.vocabulary.known(clip_pieces(caption))]
-        each = list(zip([*pieces, "<end>"], own.tokens.tolist(), strict=True)) if nats else []
+        each = list(zip([*pieces, "<end>"], score.tokens.tolist(), strict=True)) if nats else []
         value, error = (None, None) if mean is None else (mean.value, mean.error)
-        return Score(caption, own.value, own.error, each, value, error, unknown, self.estimator)
+        return Score(caption, score.value, score.error, each, value, error, unknown, self.estimator)
 
     @cached_property
     def _held_out(self) -> Tensor:
-        """Held-out images of the corpus as the model sees them, twice as many as one needs."""
+        """Preprocessed held-out images of the corpus, twice as many as needed."""
         assert self.corpus is not None
         images = HeldOut.of(self.corpus, 2 * _OTHERS, self.context_length).images
         return torch.stack([self.scorer.picture(image) for image in images])
 
 
 def checked(drawing: Drawing) -> tuple[int, int, bool]:
-    """(samples, seed, blind); UserError for what cannot be."""
+    """(samples, seed, blind); UserError for invalid values."""
     samples, seed = drawing.get("samples", 256), drawing.get("seed", 0)
     if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
         raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
@@ -85,19 +85,19 @@ def checked(drawing: Drawing) -> tuple[int, int, bool]:
     return samples, seed, drawing.get("blind", False)
 
 
-def other_places(held_out: Tensor, own: Tensor) -> list[int]:
-    """The first eight of ``held_out`` (N, 3, S, S) in place of ``own`` (3, S, S): none that is ``own`` itself.
+def other_places(held_out: Tensor, image: Tensor) -> list[int]:
+    """The first eight of ``held_out`` (N, 3, S, S) that differ from ``image`` (3, S, S).
 
     UserError if there are fewer than two of them.
     """
-    found = [place for place, one in enumerate(held_out) if not torch.equal(one, own)]
-    if len(found) < 2:
+    places = [place for place, candidate in enumerate(held_out) if not torch.equal(candidate, image)]
+    if len(places) < 2:
         raise UserError(
-            f"a blind score needs two held-out images that are not the image itself, {len(found)} are there"
+            f"a blind score needs two held-out images that are not the image itself, {len(places)} are there"
         )
-    return found[:_OTHERS]
+    return places[:_OTHERS]
 
 
 def ranked(scores: Iterable[Score]) -> list[Score]:
     """The best first, those without a number last."""
-    return sorted(scores, key=lambda one: (math.isnan(one.score), -one.score))
+    return sorted(scores, key=lambda score: (math.isnan(score.score), -score.score))

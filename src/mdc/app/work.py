@@ -1,4 +1,4 @@
-"""Doing one job: the devices it takes, the processes it starts, its verb's own module, and how long it took."""
+"""Run one job: devices, processes, its verb's module, and timing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdc.training import launch
 
 
 def do(verb: str, call: Call) -> None:
-    """Do the job of ``call``, then write beside its record how it was called and how long it took.
+    """Run the job of ``call``, then write its command line and duration beside its record.
 
     Raises UserError for what a user can put right; see :mod:`mdc.training.launch` for what else can end it.
     """

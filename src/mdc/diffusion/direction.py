@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def right_to_left(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """[SOT, pieces…, EOT, padding] (B, T) with each caption's pieces in reverse; all else stays where it is (VirTex).
+    """[SOT, pieces…, EOT, padding] (B, T) with each caption's tokens reversed; SOT, EOT and padding stay in place (VirTex).
 
     ``lengths`` (B,) count SOT to EOT. Applied twice it changes nothing.
     """

@@ -1,9 +1,9 @@
-"""Unmasking with a guide: at each step the piece that is shown is the one that is likely and that the guide likes.
+"""Unmasking with a guide: each step reveals the token with the best sum of log probability and guide similarity.
 
-Of the likeliest pairs of a masked place and a piece, over all masked places together, the one is shown that has the highest
-log probability plus ``weight`` times the guide's similarity of the image and the caption so far with that piece in it. With a
-weight of 0 this is the paper's own decoding (:func:`mdc.diffusion.sampling.unmask` by the most confident place). Nothing here
-knows a model or a guide: a caller proposes and likens. What is tested with it is a blog post's claim (docs/findings/guidance.md).
+Candidates are the likeliest pairs of a masked place and a token, over all masked places. Each step reveals the one with the
+highest log probability plus ``weight`` times the guide's similarity of the image and the caption with that token. With a weight
+of 0 this is the paper's decoding (:func:`mdc.diffusion.sampling.unmask` by the most confident place). The caller supplies
+proposals and similarities. It tests a blog post's claim (docs/findings/guidance.md).
 
 N captions of L places, C candidates.
 """
@@ -21,7 +21,7 @@ from mdc.diffusion.sampling import Unmasked
 
 @dataclass(frozen=True)
 class Candidates:
-    """Of each of N captions the likeliest pairs, the likeliest first: ``places`` and ``pieces`` (N, C) int64, ``log_probs``
+    """For each of N captions the likeliest pairs, in descending order: ``places`` and ``pieces`` (N, C) int64, ``log_probs``
     (N, C) float32, −inf where there are fewer."""
 
     places: Tensor
@@ -37,7 +37,7 @@ Liken = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def likeliest(log_probs: Tensor, where: Tensor, count: int) -> Candidates:
     """The ``count`` likeliest pairs of each caption. ``log_probs`` (M, V) float32 of the M masked places in the order of
-    ``where`` (N, L) bool; of equally likely pairs the first place's stands first."""
+    ``where`` (N, L) bool; of equally likely pairs the first place comes first."""
     count = min(count, log_probs.shape[1])
     best = log_probs.topk(count, dim=-1)
     shape = (*where.shape, count)
@@ -52,28 +52,28 @@ def likeliest(log_probs: Tensor, where: Tensor, count: int) -> Candidates:
 def unmask_guided(propose: Propose, liken: Liken, tokens: Tensor, where: Tensor, weight: float) -> Unmasked:
     """Fill the masked places of ``tokens`` (N, L) int64, which are ``where`` (N, L) bool, one at each step.
 
-    A caption that is done is proposed for no more, so each is what it would be alone. The confidence that is told of a place
-    is the log probability of its piece, without the guide.
+    A finished caption gets no more proposals, so the batch does not change it. The confidence of a place is the log probability
+    of its token, without the guide.
     """
     tokens, where = tokens.clone(), where.clone()
     steps, confidences = torch.zeros_like(tokens), torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
     step = 0
     while len(rows := where.any(dim=1).nonzero().squeeze(1)):
         step += 1
-        found = propose(tokens[rows], where[rows], rows)
-        captions, candidates = (found.log_probs > -torch.inf).nonzero(as_tuple=True)
-        places, pieces = found.places[captions, candidates], found.pieces[captions, candidates]
+        proposed = propose(tokens[rows], where[rows], rows)
+        captions, candidates = (proposed.log_probs > -torch.inf).nonzero(as_tuple=True)
+        places, pieces = proposed.places[captions, candidates], proposed.pieces[captions, candidates]
         each = torch.arange(len(captions), device=tokens.device)
         tried, masked = tokens[rows][captions], where[rows][captions]
         tried[each, places], masked[each, places] = pieces, False
-        value = torch.full_like(found.log_probs, -torch.inf)
-        value[captions, candidates] = found.log_probs[captions, candidates] + weight * liken(
+        value = torch.full_like(proposed.log_probs, -torch.inf)
+        value[captions, candidates] = proposed.log_probs[captions, candidates] + weight * liken(
             tried, masked, rows[captions]
         )
         best = value.argmax(dim=1, keepdim=True)
-        place = found.places.gather(1, best).squeeze(1)
-        tokens[rows, place] = found.pieces.gather(1, best).squeeze(1)
-        confidences[rows, place] = found.log_probs.gather(1, best).squeeze(1).double()
+        place = proposed.places.gather(1, best).squeeze(1)
+        tokens[rows, place] = proposed.pieces.gather(1, best).squeeze(1)
+        confidences[rows, place] = proposed.log_probs.gather(1, best).squeeze(1).double()
         steps[rows, place] = step
         where[rows, place] = False
     return Unmasked(tokens, steps, confidences)

@@ -5,9 +5,9 @@ probability of the true token at place i, given the tokens that are not in S. Eq
 
     log p(c) ≥ Σ_{l=1..L} E_{|S|=l} (1/l) Σ_{i∈S} log p_i  =  E_{l ~ U{1..L}} E_{|S|=l} (L/l) Σ_{i∈S} log p_i.
 
-Here is what is drawn (l and S), how draws become a score, and masks that are not drawn. Nothing here knows a
-model: a caller gives log probabilities. G groups of m samples each are shifted independently, so that the groups' spread
-tells the standard error whatever is stratified within them (docs/scoring.md).
+This module draws l and S, turns draws into a score, and has the masks that are not drawn. The caller supplies log
+probabilities. G groups of m samples each are shifted independently, so the spread of the groups gives the standard error
+although samples are stratified within a group (docs/scoring.md).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch import Tensor
 def radical_inverse(count: int, base: int) -> Tensor:
     """Van der Corput's points 0…count − 1 in [0, 1), (count,) float64: the first baseᵏ of them are the multiples of base⁻ᵏ."""
     numbers = torch.arange(count)
-    found, scale = torch.zeros(count, dtype=torch.float64), 1.0
+    points, scale = torch.zeros(count, dtype=torch.float64), 1.0
     while bool(numbers.any()):
         scale /= base
-        found += scale * (numbers % base)
+        points += scale * (numbers % base)
         numbers = numbers // base
-    return found
+    return points
 
 
 def shifted(offsets: Tensor, count: int, base: int) -> Tensor:
@@ -74,7 +74,7 @@ def masked_places(counts: Tensor, keys: Tensor) -> Tensor:
 
 
 def token_terms(log_probs: Tensor, where: Tensor) -> Tensor:
-    """What each masked token adds to a sample of the bound: (L/l)·log p_i, (…, L), 0 where no mask is.
+    """Contribution of each masked token to a sample of the bound: (L/l)·log p_i, (…, L), 0 where no mask is.
 
     ``log_probs`` (…, L) float; ``where`` (…, L) bool, with at least one mask in each sample.
     """
@@ -96,15 +96,15 @@ def controlled_terms(log_probs: Tensor, where: Tensor) -> Tensor:
     they are independent.
     """
     groups, samples, length = where.shape[-3:]
-    found = torch.empty(where.shape, dtype=torch.float64)
+    terms = torch.empty(where.shape, dtype=torch.float64)
     halves = slice(0, groups // 2), slice(groups // 2, groups)
     degree = 1 if (groups // 2) * samples >= _ENOUGH else 0
     for own, other in (halves, halves[::-1]):
         masked = where[..., own, :, :]
         share = masked.sum(dim=-1, keepdim=True) / length
         control = _expected(log_probs[..., other, :, :], where[..., other, :, :], share, degree)
-        found[..., own, :, :] = token_terms(log_probs[..., own, :, :].double() - control, masked) + control
-    return found
+        terms[..., own, :, :] = token_terms(log_probs[..., own, :, :].double() - control, masked) + control
+    return terms
 
 
 #: from so many samples on a control is linear in the share of masked tokens; strength of its pull to the common line

@@ -1,15 +1,14 @@
-"""Diffusion by mask and replace: a token stays, becomes another one, or becomes [MASK], which absorbs (MC-Diffusion).
+"""Mask-and-replace diffusion: a token stays, is replaced, or becomes [MASK], which is absorbing (MC-Diffusion).
 
 K classes, T steps. q(x_t | x_0) keeps a token with ᾱ_t + β̄_t, gives any other class with β̄_t each, and masks with γ̄_t, where
-ᾱ_t + K·β̄_t + γ̄_t = 1. ᾱ_t = 1 − t/T falls evenly, and what it loses goes to [MASK] and to the classes in fixed shares. Without
-replacement (``replaced`` 0) this is absorbing diffusion, as MDC has it at t/T.
+ᾱ_t + K·β̄_t + γ̄_t = 1. ᾱ_t = 1 − t/T falls linearly, and what it loses goes to [MASK] and to the classes in fixed shares.
+Without replacement (``replaced`` 0) this is absorbing diffusion, as MDC has it at t/T.
 
 All transitions from t to any s < t are exact and cost O(K): the matrices Q are never built. Shapes: B captions, L places.
 
 By Bayes' rule p(x_s | x_t) = Σ_k q(x_s | x_t, x_0 = k) p_k, with p_k = p(x_0 = k | x_t), is for x_t = [MASK]: a class k has
-(γ/γ̄_t)(ᾱ_s p_k + β̄_s), [MASK] has γ̄_s/γ̄_t. For x_t = j it is no [MASK], and with w_k = p_k / (ᾱ_t[k = j] + β̄_t) a class k has
-(α[k = j] + β)(ᾱ_s w_k + β̄_s Σw). Without replacement a visible token stays.
-"""
+(γ/γ̄_t)(ᾱ_s p_k + β̄_s), [MASK] has γ̄_s/γ̄_t. For x_t = j it is no [MASK], and with w_k = p_k / (ᾱ_t[k = j] + β̄_t) a class k
+has (α[k = j] + β)(ᾱ_s w_k + β̄_s Σw). Without replacement a visible token stays."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-#: number of a stride, from 0 → uniform numbers for what becomes of a place, and which class it becomes
+#: number of a stride, from 0 → uniform numbers that decide the fate of each place, and its class
 Numbers = Callable[[int], tuple[Tensor, Tensor]]
 
 
@@ -43,7 +42,7 @@ class Stride:
 
 @dataclass(frozen=True)
 class ReplaceSchedule:
-    """``masked`` and ``replaced``: the shares of tokens that are [MASK], or drawn anew from all classes, at time T."""
+    """``masked`` and ``replaced``: the shares of tokens that are [MASK], or replaced by a random class, at time T."""
 
     classes: int
     steps: int
@@ -58,7 +57,7 @@ class ReplaceSchedule:
 
     @property
     def mask_id(self) -> int:
-        """[MASK]: the first number that is no class."""
+        """The id of [MASK]: the number of classes."""
         return self.classes
 
     def alpha_bar(self, t: Tensor) -> Tensor:
@@ -80,9 +79,9 @@ class ReplaceSchedule:
         alpha_s, gamma_s = self.alpha_bar(s), self.gamma_bar(s)
         alpha_t, gamma_t = self.alpha_bar(t), self.gamma_bar(t)
         # ᾱ_s is 0 at s = T only, which is no start; 1 − γ̄_s is 0 there at most
-        alpha, kept = alpha_t / alpha_s, (1 - gamma_t) / (1 - gamma_s)
-        beta = ((kept - alpha) / self.classes).clamp(min=0) if self.replaced else torch.zeros_like(alpha)
-        return Stride(alpha, beta, 1 - kept, alpha_s, self.beta_bar(s), gamma_s, alpha_t, self.beta_bar(t), gamma_t)
+        alpha, unmasked = alpha_t / alpha_s, (1 - gamma_t) / (1 - gamma_s)
+        beta = ((unmasked - alpha) / self.classes).clamp(min=0) if self.replaced else torch.zeros_like(alpha)
+        return Stride(alpha, beta, 1 - unmasked, alpha_s, self.beta_bar(s), gamma_s, alpha_t, self.beta_bar(t), gamma_t)
 
     def between(self, s: int, t: int, device: torch.device | None = None) -> Stride:
         """The stride from ``s`` to ``t`` for all captions alike."""
@@ -95,25 +94,25 @@ class ReplaceSchedule:
         return (1 + (share * self.steps).floor().long()).clamp(max=self.steps)
 
 
-def corrupt(tokens: Tensor, t: Tensor, schedule: ReplaceSchedule, what: Tensor, which: Tensor) -> Tensor:
+def corrupt(tokens: Tensor, t: Tensor, schedule: ReplaceSchedule, fate: Tensor, class_draw: Tensor) -> Tensor:
     """A draw of q(x_t | x_0): tokens (B, L) int64 of classes, t (B,) → (B, L).
 
-    ``what`` (B, L) in [0, 1) decides between [MASK], another class and none; ``which`` (B, L) in [0, 1) is the class. They are
-    two numbers, because β̄ of a single class is smaller than the steps of a float32.
+    ``fate`` (B, L) in [0, 1) decides between [MASK], another class and no change; ``class_draw`` (B, L) in [0, 1) chooses the
+    class. They are two numbers because β̄ of a single class is smaller than the steps of a float32.
     """
     masked = schedule.gamma_bar(t)[:, None]
     replaced = masked + schedule.classes * schedule.beta_bar(t)[:, None]
-    drawn = (which.double() * schedule.classes).floor().long().clamp(max=schedule.classes - 1)
-    found = torch.where(what < replaced, drawn, tokens)
-    return torch.where(what < masked, schedule.mask_id, found)
+    random_classes = (class_draw.double() * schedule.classes).floor().long().clamp(max=schedule.classes - 1)
+    replaced_tokens = torch.where(fate < replaced, random_classes, tokens)
+    return torch.where(fate < masked, schedule.mask_id, replaced_tokens)
 
 
 @dataclass(frozen=True)
 class BoundWeights:
-    """What weighs how much in a place's part of the bound, (B, L) float32 each; see :mod:`mdc.diffusion.bound_gradient`.
+    """Weights of the terms of the bound at each place, (B, L) float32 each; see :mod:`mdc.diffusion.bound_gradient`.
 
-    ``j``: the class that a place shows (int64; any, where it is [MASK]), ``own``: whether it is x_0's, ``shown``: 1 where a class
-    is shown and counts as such. ``inverse_j`` and ``inverse``: the 1 / (ᾱ_t + β̄_t) and 1 / β̄_t of the w_k, 1 of a [MASK].
+    ``j``: the visible class (int64; arbitrary at [MASK]), ``own``: whether it is x_0's, ``shown``: 1 where a visible class
+    counts. ``inverse_j`` and ``inverse``: the 1 / (ᾱ_t + β̄_t) and 1 / β̄_t of the w_k, 1 of a [MASK].
     """
 
     j: Tensor
@@ -139,21 +138,21 @@ class BoundWeights:
 
 def bound_weights(x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> BoundWeights:
     """Of the stride from t (B,) down to s (B,); x0, x_t (B, L) int64."""
-    one = {name: value[:, None] for name, value in vars(schedule.stride(s, t)).items()}
+    q = {name: value[:, None] for name, value in vars(schedule.stride(s, t)).items()}
     masked, own, last = x_t == schedule.mask_id, x0 == x_t, (s == 0)[:, None]
     # to s = 0 nothing but the surprise is used; a β̄ above 0 keeps the rest finite
-    alpha_s, beta_s = one["alpha_s"], torch.where(last, one["beta_t"], one["beta_s"])
-    c = one["gamma"] / one["gamma_t"]
+    alpha_s, beta_s = q["alpha_s"], torch.where(last, q["beta_t"], q["beta_s"])
+    c = q["gamma"] / q["gamma_t"]
     if schedule.replaced:
         surprise, diverges = last.double().expand(x0.shape), (~last).double().expand(x0.shape)
-        r, own_alpha = alpha_s / beta_s, torch.where(own, one["alpha"], 0.0)
-        v = 1 / (torch.where(own, one["alpha_t"], 0.0) + one["beta_t"])
-        q_0 = (own_alpha + one["beta"]) * (alpha_s + beta_s) * v
+        r, own_alpha = alpha_s / beta_s, torch.where(own, q["alpha"], 0.0)
+        v = 1 / (torch.where(own, q["alpha_t"], 0.0) + q["beta_t"])
+        q_0 = (own_alpha + q["beta"]) * (alpha_s + beta_s) * v
         certain = torch.where(masked, c * (alpha_s + beta_s) * r.log1p(), v.log() + q_0 * r.log1p())
-        each = torch.where(masked, c * beta_s, v * one["beta"] * beta_s)
-        at_x0 = torch.where(masked, c * alpha_s, v * one["beta"] * alpha_s)
-        at_j = torch.where(masked, 0.0, v * one["alpha"] * (beta_s + torch.where(own, alpha_s, 0.0)))
-        inverse_j, inverse = 1 / (one["alpha_t"] + one["beta_t"]), 1 / one["beta_t"]
+        each = torch.where(masked, c * beta_s, v * q["beta"] * beta_s)
+        at_x0 = torch.where(masked, c * alpha_s, v * q["beta"] * alpha_s)
+        at_j = torch.where(masked, 0.0, v * q["alpha"] * (beta_s + torch.where(own, alpha_s, 0.0)))
+        inverse_j, inverse = 1 / (q["alpha_t"] + q["beta_t"]), 1 / q["beta_t"]
     else:  # a place that shows its token keeps it
         surprise = torch.where(last, 1.0, torch.where(masked, c * alpha_s, 0.0))
         diverges = certain = each = at_x0 = at_j = torch.zeros_like(surprise)
@@ -198,65 +197,64 @@ def ancestral(
     confidence = torch.zeros(start.shape, dtype=torch.float64, device=start.device)
     for number, (t, s) in enumerate(itertools.pairwise(moments)):
         log_x0 = predict(tokens, t)
-        found = draw(log_x0, tokens, schedule.between(s, t, tokens.device), *numbers(number))
-        changed = found != tokens
-        sure = log_x0.gather(-1, found.clamp(max=schedule.classes - 1)[..., None]).squeeze(-1).double()
-        step, confidence = torch.where(changed, number + 1, step), torch.where(changed, sure, confidence)
-        tokens = found
+        sampled = draw(log_x0, tokens, schedule.between(s, t, tokens.device), *numbers(number))
+        changed = sampled != tokens
+        log_prob = log_x0.gather(-1, sampled.clamp(max=schedule.classes - 1)[..., None]).squeeze(-1).double()
+        step, confidence = torch.where(changed, number + 1, step), torch.where(changed, log_prob, confidence)
+        tokens = sampled
     return Drawn(tokens, step, confidence)
 
 
-def draw(log_x0: Tensor, x_t: Tensor, stride: Stride, what: Tensor, which: Tensor) -> Tensor:
+def draw(log_x0: Tensor, x_t: Tensor, stride: Stride, fate: Tensor, class_draw: Tensor) -> Tensor:
     """A draw of p(x_s | x_t), (N, L) int64, without building it.
 
-    A place that is [MASK] stays so with γ̄_s/γ̄_t. Otherwise its class is one of p with ᾱ_s : K·β̄_s, or any. A place that shows j
-    keeps it with (α + β)(ᾱ_s w_j + β̄_s Σw); otherwise it gets another class k, of those with weights p_k, or any, with
-    ᾱ_s Σ_{k≠j} w_k : (K − 1) β̄_s Σw. So one number in [0, 1) decides what becomes of a place, ``what``, and one which class it
-    gets, ``which``, both (N, L) float64; probabilities of all classes are summed only where one is needed.
-    """
-    number = log_x0.shape[-1]
-    one = {name: value.double()[:, None] for name, value in vars(stride).items()}
-    masked = x_t == number
-    j = x_t.clamp(max=number - 1)
+    A place that is [MASK] stays so with γ̄_s/γ̄_t. Otherwise its class is one of p with ᾱ_s : K·β̄_s, or any. A place that shows
+    j keeps it with (α + β)(ᾱ_s w_j + β̄_s Σw); otherwise it gets another class k, of those with weights p_k, or any, with ᾱ_s
+    Σ_{k≠j} w_k : (K − 1) β̄_s Σw. ``fate`` (N, L) float64 in [0, 1) decides whether a place changes, ``class_draw`` (N, L)
+    float64 which class it gets. Probabilities of all classes are summed only where one is drawn."""
+    classes = log_x0.shape[-1]
+    q = {name: value.double()[:, None] for name, value in vars(stride).items()}
+    masked = x_t == classes
+    j = x_t.clamp(max=classes - 1)
     p_j = log_x0.gather(-1, j[..., None]).squeeze(-1).double().exp()
     rest = (1 - p_j).clamp(min=0)
 
-    stays_masked = one["gamma_s"] / one["gamma_t"]
-    any_class = number * one["beta_s"]
+    stays_masked = q["gamma_s"] / q["gamma_t"]
+    any_class = classes * q["beta_s"]
     # what a place that shows a class may become; without replacement it stays
-    w_j, w_rest = p_j / (one["alpha_t"] + one["beta_t"]), rest / one["beta_t"].clamp(min=1e-300)
-    other = one["beta"] * (one["alpha_s"] * w_rest + (number - 1) * one["beta_s"] * (w_j + w_rest))
-    own = (one["alpha"] + one["beta"]) * (one["alpha_s"] * w_j + one["beta_s"] * (w_j + w_rest))
-    keeps = torch.where(one["beta_t"] > 0, own / (own + other), torch.ones_like(own))
-    of_p = torch.where(masked, one["alpha_s"], one["alpha_s"] * w_rest)
-    of_any = torch.where(masked, any_class, (number - 1) * one["beta_s"] * (w_j + w_rest))
+    w_j, w_rest = p_j / (q["alpha_t"] + q["beta_t"]), rest / q["beta_t"].clamp(min=1e-300)
+    other = q["beta"] * (q["alpha_s"] * w_rest + (classes - 1) * q["beta_s"] * (w_j + w_rest))
+    own = (q["alpha"] + q["beta"]) * (q["alpha_s"] * w_j + q["beta_s"] * (w_j + w_rest))
+    keeps = torch.where(q["beta_t"] > 0, own / (own + other), torch.ones_like(own))
+    of_p = torch.where(masked, q["alpha_s"], q["alpha_s"] * w_rest)
+    of_any = torch.where(masked, any_class, (classes - 1) * q["beta_s"] * (w_j + w_rest))
 
     stays = torch.where(masked, stays_masked, keeps)
-    found, moves = x_t.clone(), what.double() >= stays
-    # what is left of ``what`` is uniform on [0, 1) again
-    left = ((what.double() - stays) / (1 - stays).clamp(min=1e-300)).clamp(0, 1)
+    sampled, moves = x_t.clone(), fate.double() >= stays
+    # the remainder of ``fate`` is uniform on [0, 1) again
+    left = ((fate.double() - stays) / (1 - stays).clamp(min=1e-300)).clamp(0, 1)
     by_model = moves & (left < of_p / (of_p + of_any).clamp(min=1e-300))
     uniform = moves & ~by_model
     # any class, but not the one that is shown
-    count = torch.where(masked, number, number - 1)
-    free = (which.double() * count).floor().long().minimum(count - 1)
+    count = torch.where(masked, classes, classes - 1)
+    free = (class_draw.double() * count).floor().long().minimum(count - 1)
     free = torch.where(~masked & (free >= j), free + 1, free)
-    found = torch.where(uniform, free, found)
+    sampled = torch.where(uniform, free, sampled)
     if bool(by_model.any()):
         shares = log_x0[by_model].double().exp()
         shown = ~masked[by_model]
         shares[shown.nonzero().squeeze(-1), j[by_model][shown]] = 0.0
         shares = shares.cumsum(dim=-1)
-        aim = (which[by_model].double() * shares[:, -1])[:, None]
-        chosen = torch.searchsorted(shares, aim, right=True).squeeze(-1).clamp(max=number - 1)
-        found = found.masked_scatter(by_model, chosen)
-    return found
+        aim = (class_draw[by_model].double() * shares[:, -1])[:, None]
+        chosen = torch.searchsorted(shares, aim, right=True).squeeze(-1).clamp(max=classes - 1)
+        sampled = sampled.masked_scatter(by_model, chosen)
+    return sampled
 
 
-def stationary(schedule: ReplaceSchedule, what: Tensor, which: Tensor) -> Tensor:
-    """Places at time T, where nothing of the caption is left: [MASK] or a class; ``what``, ``which`` as in :func:`corrupt`."""
-    drawn = (which.double() * schedule.classes).floor().long().clamp(max=schedule.classes - 1)
-    return torch.where(what < schedule.masked, schedule.mask_id, drawn)
+def stationary(schedule: ReplaceSchedule, fate: Tensor, class_draw: Tensor) -> Tensor:
+    """Tokens at time T, independent of the caption: [MASK] or a class; ``fate``, ``class_draw`` as in :func:`corrupt`."""
+    random_classes = (class_draw.double() * schedule.classes).floor().long().clamp(max=schedule.classes - 1)
+    return torch.where(fate < schedule.masked, schedule.mask_id, random_classes)
 
 
 def times(steps: int, count: int) -> list[int]:

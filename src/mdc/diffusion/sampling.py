@@ -1,10 +1,9 @@
-"""How a masked diffusion model writes: which masked places are shown at a step (paper, section 3.2, equation 6).
+"""Decoding of a masked diffusion model: which places are unmasked at a step (paper, section 3.2, equation 6).
 
-At each step the model proposes a token for every masked place. A policy chooses the places whose proposals are shown; they
-stay as they are from then on. It chooses by the confidence, the greatest log probability at a place, and never by what was
-proposed there: a drawn token that is shown because it is a likely one no longer follows the model's distribution. The paper's
-policy shows the single most confident place, so L places take L steps. MDLM's ancestral sampler shows each place at a time
-that nothing decides but chance (:func:`ancestral_turns`). Nothing here knows a model: a caller proposes.
+At each step the model proposes a token for every masked place. A policy chooses which proposals to accept; they are final.
+It chooses by the confidence, the greatest log probability at a place, never by the proposed token: selecting sampled tokens by
+their likelihood would change the distribution. The paper's policy accepts the single most confident place, so L places take L
+steps. MDLM's ancestral sampler unmasks each place at a random step (:func:`ancestral_turns`). The caller supplies proposals.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ class Unmasked:
 def unmask(propose: Propose, tokens: Tensor, where: Tensor, policy: Policy, turns: Tensor | None = None) -> Unmasked:
     """Fill the masked places of ``tokens`` (N, L) int64, which are ``where`` (N, L) bool, until none is left.
 
-    ``turns`` (N, L) int64: at a step a row proposes for, and shows, only masked places of its earliest turn. A turn that has
-    none takes no step. A row that is done is proposed for no more, so each row is what it would be alone, and its last step
-    is how often it was proposed for.
+    ``turns`` (N, L) int64: a step unmasks only places of a row's earliest turn. A turn without places takes no step. A finished
+    row gets no more proposals, so rows do not influence each other, and a row's last step counts its model calls.
     """
     tokens, where = tokens.clone(), where.clone()
     steps, confidences = torch.zeros_like(tokens), torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
@@ -89,9 +87,8 @@ def ancestral_turns(uniforms: Tensor, steps: int) -> Tensor:
     """The step at which MDLM's ancestral sampler of ``steps`` steps shows each place, from 0, of ``uniforms`` in [0, 1); int64.
 
     From t to s = t − 1/steps a masked place is shown with probability (t − s)/t, whatever the model says (Sahoo et al., 2024,
-    equation 6, with α_t = 1 − t; the paper's equation 3). Over the steps that is a uniform draw of one of them, independent
-    for each place. So it may be drawn beforehand, and a step that shows nothing, at which a model that is not told t would
-    say the same again, needs no model.
+    equation 6, with α_t = 1 − t; the paper's equation 3). So each place's step is uniform and independent. It can be
+    drawn beforehand, and a step that unmasks nothing needs no call of a model that does not depend on t.
     """
     return (uniforms * steps).long().clamp(max=steps - 1)
 

@@ -44,7 +44,7 @@ class MaskSchedule:
         return -self.alpha_derivative(t) / self.masked(t)
 
     def draw(self, jitter: Tensor, place: Tensor, batch: int) -> Tensor:
-        """Times (B,) float32 for the samples that stand at ``place`` (B,) int64 in a global batch of ``batch`` samples.
+        """Times (B,) float32 for the samples at ``place`` (B,) int64 in a global batch of ``batch`` samples.
 
         ``jitter`` (B,) is uniform on [0, 1). Stratified (MDLM, MD4): the sample at place i draws from the i-th of ``batch``
         equal strata, so the global batch covers the range evenly. Since places are random, each single t is still uniform.

@@ -1,1 +1,1 @@
-"""What a trained model is asked: features, probes, scores, captions and their metrics."""
+"""Evaluation of trained models: features, probes, scores, captions and their metrics."""

@@ -1,13 +1,13 @@
 """The attentive probe: one learnt query attends over an encoder's frozen tokens, then a linear layer.
 
 As the MAP heads of CapPa and AIM: LayerNorm of the tokens ([CLS] and patches), multi-head attention of one query with the
-encoder's number of heads, a linear layer. AdamW with a cosine schedule. Several learning rates are tried on what is left when a
-share of the training items is held out; with the best, a probe is fitted on all.
+encoder's number of heads, a linear layer. AdamW with a cosine schedule. The learning rate is chosen on a held-out share of the
+training items; the final probe is fitted on all of them.
 
-The same function is computed with less. The query is the same for all images, so a head's scores are one product of the
-normalised tokens with its query, brought into their space; and a head's weights add up to one, so values are made of its mean
-token and not of every token. The keys' bias moves all scores of a head alike and decides nothing: there is none. Probes of
-several learning rates see the same batches, so they are trained at once, along a leading dimension F.
+The same function is computed at less cost. The query is the same for all images, so a head's scores are one product of the
+normalised tokens with its query, projected by the key weights. A head's weights sum to one, so values are computed of its mean
+token, not of every token. A bias of the keys shifts all scores of a head alike, so there is none. Probes of all learning rates
+see the same batches and are trained together, along a leading dimension F.
 """
 
 from __future__ import annotations
@@ -45,33 +45,36 @@ class Fitting:
 def fit(
     job: ProbeJob, train: Tensor, targets: Tensor, classes: int, test: Tensor, device: torch.device
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Logits (N, K) float32 on the CPU of ``test`` (N, 1 + M, D); and to tell, the learning rate that was chosen, ``lr``, and
-    ``held_out``: what each of them reached, in per cent."""
+    """Logits (N, K) float32 on the CPU of ``test`` (N, 1 + M, D); and notes: the chosen learning rate ``lr``, and the accuracy of
+    each on ``held_out`` items, in per cent."""
     head, seed = job.head, job.recipe.seed
     assert isinstance(head, Attentive)
-    how = Fitting(classes, heads_of(job), head.epochs, head.batch_size, job.protocol.weight_decay, seed)
+    config = Fitting(classes, heads_of(job), head.epochs, head.batch_size, job.protocol.weight_decay, seed)
     tokens, labels = train.to(device), targets.to(device)
     if not torch.isfinite(tokens.sum(dtype=torch.float64)):
         raise UserError("probe tokens: a value is not finite in half precision")
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed))
-    away = math.ceil(head.held_out * len(tokens))
-    if away >= len(tokens):
+    held_out = math.ceil(head.held_out * len(tokens))
+    if held_out >= len(tokens):
         raise UserError(
-            f"{len(tokens)} training items: with {away} held out none is left to train an attentive probe on"
+            f"{len(tokens)} training items: with {held_out} held out none is left to train an attentive probe on"
         )
-    tried = trained(tokens, labels, order[away:], head.lr, how)
-    reached = [_right(scores, targets[order[:away]]) for scores in predict(tried, tokens[order[:away].to(device)], how)]
-    best = head.lr[max(range(len(reached)), key=reached.__getitem__)]
-    final = trained(tokens, labels, torch.arange(len(tokens)), [best], how)
-    return predict(final, test.to(device), how)[0], {"lr": best, "held_out": [100 * one for one in reached]}
+    probes = trained(tokens, labels, order[held_out:], head.lr, config)
+    accuracies = [
+        _accuracy(scores, targets[order[:held_out]])
+        for scores in predict(probes, tokens[order[:held_out].to(device)], config)
+    ]
+    best = head.lr[max(range(len(accuracies)), key=accuracies.__getitem__)]
+    final = trained(tokens, labels, torch.arange(len(tokens)), [best], config)
+    return predict(final, test.to(device), config)[0], {"lr": best, "held_out": [100 * score for score in accuracies]}
 
 
-def _right(scores: Tensor, targets: Tensor) -> float:
+def _accuracy(scores: Tensor, targets: Tensor) -> float:
     """Top-1 accuracy or mean average precision, 0 where no class has a positive."""
     if targets.ndim == 1:
         return float(per_item_top1(scores, targets).mean())
-    found = float(mean_average_precision(scores, targets))
-    return found if math.isfinite(found) else 0.0
+    precision = float(mean_average_precision(scores, targets))
+    return precision if math.isfinite(precision) else 0.0
 
 
 def heads_of(job: ProbeJob) -> int:
@@ -83,7 +86,7 @@ def heads_of(job: ProbeJob) -> int:
 
 
 def shapes(width: int, classes: int) -> dict[str, tuple[int, ...]]:
-    """What a probe learns. Weights have the outputs first, as PyTorch's layers."""
+    """Shapes of a probe's parameters. Weights have the outputs first, as PyTorch's layers."""
     square, vector = (width, width), (width,)
     return {
         **{"gain": vector, "shift": vector, "query": vector},
@@ -94,14 +97,14 @@ def shapes(width: int, classes: int) -> dict[str, tuple[int, ...]]:
 
 def initial(width: int, classes: int, draws: torch.Generator) -> dict[str, Tensor]:
     """Initial values, as ``torch.nn``'s LayerNorm, MultiheadAttention and Linear have them; the query from N(0, 0.02²)."""
-    found = {name: torch.zeros(shape) for name, shape in shapes(width, classes).items()}
-    found["gain"].fill_(1.0)
-    found["query"].normal_(0.0, 0.02, generator=draws)
+    values = {name: torch.zeros(shape) for name, shape in shapes(width, classes).items()}
+    values["gain"].fill_(1.0)
+    values["query"].normal_(0.0, 0.02, generator=draws)
     for name in ("w_query", "w_key", "w_value"):  # Xavier's bound of the three as one matrix
-        found[name].uniform_(-math.sqrt(1.5 / width), math.sqrt(1.5 / width), generator=draws)
+        values[name].uniform_(-math.sqrt(1.5 / width), math.sqrt(1.5 / width), generator=draws)
     for name in ("w_out", "weight", "bias"):
-        found[name].uniform_(-1 / math.sqrt(width), 1 / math.sqrt(width), generator=draws)
-    return found
+        values[name].uniform_(-1 / math.sqrt(width), 1 / math.sqrt(width), generator=draws)
+    return values
 
 
 def _views(flat: Tensor, width: int, classes: int) -> dict[str, Tensor]:
@@ -116,10 +119,10 @@ def logits(p: dict[str, Tensor], tokens: Tensor, heads: int) -> Tensor:
     (batch, count, width), probes = tokens.shape, len(p["query"])
     x = F.layer_norm(tokens.to(p["query"].dtype), (width,))
     query = torch.baddbmm(p["b_query"][:, :, None], p["w_query"], p["query"][:, :, None])
-    # (F, H, 1, D / H) @ (F, H, D / H, D): a head's query where the tokens are
+    # (F, H, 1, D / H) @ (F, H, D / H, D): a head's query in the space of the tokens
     by_head = query.view(probes, heads, 1, -1) @ p["w_key"].view(probes, heads, -1, width)
-    asked = by_head[:, :, 0] * (p["gain"] * math.sqrt(heads / width))[:, None]
-    scores = (x.reshape(batch * count, width) @ asked.reshape(-1, width).t()).view(batch, count, -1)
+    scaled = by_head[:, :, 0] * (p["gain"] * math.sqrt(heads / width))[:, None]
+    scores = (x.reshape(batch * count, width) @ scaled.reshape(-1, width).t()).view(batch, count, -1)
     attention = torch.softmax(scores, dim=1)
     means = (attention.transpose(1, 2) @ x).view(batch, probes, heads, width).permute(1, 2, 0, 3)
     means = means * p["gain"][:, None, None] + p["shift"][:, None, None]
@@ -130,25 +133,25 @@ def logits(p: dict[str, Tensor], tokens: Tensor, heads: int) -> Tensor:
 
 
 def trained(
-    tokens: Tensor, targets: Tensor, rows: Tensor, lrs: list[float], how: Fitting, dtype: torch.dtype = torch.float32
+    tokens: Tensor, targets: Tensor, rows: Tensor, lrs: list[float], config: Fitting, dtype: torch.dtype = torch.float32
 ) -> dict[str, Tensor]:
     """A probe for each of ``lrs`` on ``rows`` of ``tokens`` (N, T, D) and ``targets``, (N,) int64 or (N, K) of zeros and ones.
 
-    Mean cross-entropy; of several labels binary cross-entropy, summed over classes. All draws are of one generator of the seed.
+    Mean cross-entropy; of several labels binary cross-entropy, summed over classes. One generator draws everything.
     """
-    draws = torch.Generator().manual_seed(how.seed)
+    draws = torch.Generator().manual_seed(config.seed)
     width = tokens.shape[-1]
-    start = torch.cat([value.flatten() for value in initial(width, how.classes, draws).values()])
+    start = torch.cat([value.flatten() for value in initial(width, config.classes, draws).values()])
     flat = start.to(tokens.device, dtype).repeat(len(lrs), 1).requires_grad_()
     p = list(flat.detach())  # a probe each, as AdamW changes them
     first, second = (list(torch.zeros_like(flat)) for _ in range(2))
     counts = [torch.zeros((), device=tokens.device) for _ in lrs]
-    steps, step = how.epochs * -(-len(rows) // how.batch_size), 0
-    for _ in range(how.epochs):
+    steps, step = config.epochs * -(-len(rows) // config.batch_size), 0
+    for _ in range(config.epochs):
         order = rows[torch.randperm(len(rows), generator=draws)].to(tokens.device)
-        for batch in order.split(how.batch_size):
-            found = logits(_views(flat, width, how.classes), tokens[batch], how.heads)
-            (gradient,) = torch.autograd.grad(_loss(found, targets[batch]), flat)
+        for batch in order.split(config.batch_size):
+            outputs = logits(_views(flat, width, config.classes), tokens[batch], config.heads)
+            (gradient,) = torch.autograd.grad(_loss(outputs, targets[batch]), flat)
             share = 0.5 * (1 + math.cos(math.pi * step / steps))
             step += 1
             for n, lr in enumerate(lrs):
@@ -162,24 +165,24 @@ def trained(
                     lr=lr * share,
                     beta1=0.9,
                     beta2=0.999,
-                    weight_decay=how.weight_decay,
+                    weight_decay=config.weight_decay,
                     eps=1e-8,
                     amsgrad=False,
                     maximize=False,
                 )
-    return _views(flat.detach(), width, how.classes)
+    return _views(flat.detach(), width, config.classes)
 
 
-def _loss(found: Tensor, targets: Tensor) -> Tensor:
-    """Of F probes, added up: none has a part in another's gradient."""
-    probes, batch, classes = found.shape
+def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The sum over F probes, whose gradients are independent."""
+    probes, batch, classes = outputs.shape
     if targets.ndim == 1:
-        return F.cross_entropy(found.reshape(-1, classes), targets.repeat(probes), reduction="sum") / batch
-    wanted = targets.to(found.dtype).expand(probes, -1, -1)
-    return F.binary_cross_entropy_with_logits(found, wanted, reduction="sum") / batch
+        return F.cross_entropy(outputs.reshape(-1, classes), targets.repeat(probes), reduction="sum") / batch
+    labels = targets.to(outputs.dtype).expand(probes, -1, -1)
+    return F.binary_cross_entropy_with_logits(outputs, labels, reduction="sum") / batch
 
 
 @torch.no_grad()
-def predict(p: dict[str, Tensor], tokens: Tensor, how: Fitting, batch_size: int = 1024) -> Tensor:
+def predict(p: dict[str, Tensor], tokens: Tensor, config: Fitting, batch_size: int = 1024) -> Tensor:
     """Logits (F, N, K) float32 on the CPU."""
-    return torch.cat([logits(p, part, how.heads).float().cpu() for part in tokens.split(batch_size)], dim=1)
+    return torch.cat([logits(p, part, config.heads).float().cpu() for part in tokens.split(batch_size)], dim=1)

@@ -1,5 +1,5 @@
-"""The verb ``mdc metrics``: anybody's captions against references, as the COCO caption challenge measures them, and against
-their images, by any CLIP of open_clip."""
+"""The verb ``mdc metrics``: captions against references, as in the COCO caption challenge, and against their images, by any
+CLIP of open_clip."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(
             f"{args.references}: {len(missing)} of {len(captions)} captioned images have no reference, the first is {missing[0]}"
         )
-    clip, by = _clip_scores(args, model, captions, references) if model is not None else ({}, None)
+    clip, clip_model = _clip_scores(args, model, captions, references) if model is not None else ({}, None)
     program = java()
-    given = tokens(program, {"": captions}, references)
-    found = measure_all(given, program)[""]
-    values = {name: one.value for name, one in found.items()}
-    notes = {name: one.note for name, one in found.items() if one.note}
-    values |= {name: sum(some) / len(some) for name, some in clip.items()}
-    if given is not None:
-        ours = [text for (text,) in given.systems[""].values()]
-        recall = [content_recall(text, given.references[image]) for image, (text,) in given.systems[""].items()]
+    tokenized = tokens(program, {"": captions}, references)
+    measured = measure_all(tokenized, program)[""]
+    values = {name: metric.value for name, metric in measured.items()}
+    notes = {name: metric.note for name, metric in measured.items() if metric.note}
+    values |= {name: sum(scores) / len(scores) for name, scores in clip.items()}
+    if tokenized is not None:
+        ours = [text for (text,) in tokenized.systems[""].values()]
+        recall = [content_recall(text, tokenized.references[image]) for image, (text,) in tokenized.systems[""].items()]
         values |= {
             "content recall": 100 * sum(recall) / len(recall),
             "distinct-1": 100 * distinct(ours, 1),
@@ -56,33 +56,33 @@ def main(args: argparse.Namespace) -> None:
             "self-BLEU": 100 * self_bleu(ours),
         }
     more = len(references.keys() - captions.keys())
-    told = {"captions": len(captions), "without_caption": more, "metrics": values}
-    told |= {"clip": by} if by is not None else {}
+    metadata = {"captions": len(captions), "without_caption": more, "metrics": values}
+    metadata |= {"clip": clip_model} if clip_model is not None else {}
     if args.out:
         images = [
             {"image_id": ids[image], "caption": captions[image]}
-            | {name: None if one.images is None else one.images[n] for name, one in found.items()}
-            | {name: some[n] for name, some in clip.items()}
+            | {name: None if metric.images is None else metric.images[n] for name, metric in measured.items()}
+            | {name: scores[n] for name, scores in clip.items()}
             for n, image in enumerate(captions)
         ]
-        write_text(Path(args.out), json_text({**told, "notes": notes, "images": images}))
+        write_text(Path(args.out), json_text({**metadata, "notes": notes, "images": images}))
     if args.json:
-        print(json.dumps({**told, "notes": notes}, indent=1))
+        print(json.dumps({**metadata, "notes": notes}, indent=1))
         return
     unused = f"; {more} more {'images have' if more > 1 else 'image has'} references and no caption" if more else ""
-    print(f"{told['captions']} captions{unused}; all × 100")
+    print(f"{metadata['captions']} captions{unused}; all × 100")
     for name, value in values.items():
         print(f"{name:<15}" + (f"{value:8.2f}" if value is not None else f"       –  {notes.get(name, '')}"))
-    if by is not None:
-        counts = [f"{by[key]} {said}" for key, said in CLIP_COUNTS.items() if by[key]]
-        print("; ".join([f"CLIPScore by {by['model']}", *counts]))
+    if clip_model is not None:
+        counts = [f"{clip_model[key]} {label}" for key, label in CLIP_COUNTS.items() if clip_model[key]]
+        print("; ".join([f"CLIPScore by {clip_model['model']}", *counts]))
 
 
 # --- CLIPScore ------------------------------------------------------------------------------------------------------------
 
 
 def _model(args: argparse.Namespace) -> OpenClip | None:
-    """The CLIP that is asked for; None without images. UserError for one that cannot be."""
+    """The CLIP of the options; None without images. UserError for one that does not exist."""
     if args.images is None:
         if args.clip is not None or args.clip_weights is not None:
             raise UserError("--clip, --clip-weights: CLIPScore looks at images; say with --images where they lie")
@@ -101,9 +101,9 @@ def _model(args: argparse.Namespace) -> OpenClip | None:
 def _clip_scores(
     args: argparse.Namespace, model: OpenClip, captions: Mapping[str, str], references: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """CLIPScore and RefCLIPScore of each caption, and what is told of the model."""
-    from mdc.evaluation.asked_models import open_clip_scorer
+    """CLIPScore and RefCLIPScore of each caption, and metadata of the model."""
     from mdc.evaluation.clip_score import ClipScore  # torch takes seconds to import
+    from mdc.evaluation.job_models import open_clip_scorer
     from mdc.training.device import choose_device
 
     files = _files(args, list(captions))
@@ -116,8 +116,8 @@ def _clip_scores(
     )
     scorer, weights = open_clip_scorer(model.model, model.weights, "fp32", choose_device("auto"))
     score = ClipScore(scorer, images, model.prefix, {"model": model.label, "weights": weights})
-    found = score.of(list(captions.values()), [None] * len(captions))
-    return dict(zip(_CLIP_SCORES, map(list, zip(*found, strict=True)), strict=True)), score.told
+    pairs = score.of(list(captions.values()), [None] * len(captions))
+    return dict(zip(_CLIP_SCORES, map(list, zip(*pairs, strict=True)), strict=True)), score.metadata
 
 
 def _files(args: argparse.Namespace, images: Sequence[str]) -> list[Path]:
@@ -125,18 +125,18 @@ def _files(args: argparse.Namespace, images: Sequence[str]) -> list[Path]:
     folder = Path(args.images)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; --images says where the captioned images lie")
-    there = sorted(path for path in folder.iterdir() if path.is_file())
-    known = {str(image): path for image, path in zip(image_ids(there), there, strict=True)}
+    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    by_image = {str(image): path for image, path in zip(image_ids(paths), paths, strict=True)}
     named = read_file_names(Path(args.references))
-    # a name that leads out of the folder is none
+    # names that lead out of the folder are ignored
     inside = {image: Path(name) for image, name in named.items() if ".." not in Path(name).parts}
-    known |= {image: folder / name for image, name in inside.items() if not name.is_absolute()}
-    missing = [image for image in images if image not in known or not known[image].is_file()]
+    by_image |= {image: folder / name for image, name in inside.items() if not name.is_absolute()}
+    missing = [image for image in images if image not in by_image or not by_image[image].is_file()]
     if missing:
         raise UserError(
             f"{folder}: has no file of {len(missing)} of {len(images)} captioned images, the first is {missing[0]}"
         )
-    return [known[image] for image in images]
+    return [by_image[image] for image in images]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The job ``mdc measure-captions``: captions held against references, against their images, and against the truth.
+"""The job ``mdc measure-captions``: captions against references, images and the truth.
 
-Writes ``metrics.parquet``, a row a system and image, and last ``metrics.json`` with what is of a whole set of captions, and
-why a metric is not there if one is not.
+Writes ``metrics.parquet``, a row per system and image, and last ``metrics.json`` with metrics of whole sets of captions, and
+why a metric is missing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import torch
 from mdc.data.scenes.oracle import COUNTS, KINDS, judge, true_words
 from mdc.data.scenes.world import Scene
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.asked_models import clip_scorer, open_clip_scorer, trained_run
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
-from mdc.evaluation.metrics.each import EACH, Written
+from mdc.evaluation.job_models import clip_scorer, open_clip_scorer, trained_run
+from mdc.evaluation.metrics.each import EACH, MeasuredCaption
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import METRICS, Measured, Tokenized, measure_all, tokens
 from mdc.evaluation.metrics.words import distinct, self_bleu
 from mdc.evaluation.objects import Objects, objects
 from mdc.evaluation.row_files import Columns, Row, write_results
-from mdc.evaluation.written import written
+from mdc.evaluation.system_captions import read_systems
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionMetricsJob
 from mdc.training.device import choose_device
@@ -37,28 +37,32 @@ def main(call: Call) -> None:
     job: CaptionMetricsJob = call.job
     torch.set_num_threads(job.captioning.threads)
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
-    found = written(call, job.captions, images)
-    captions: Captions = {name: one.captions for name, one in found.items()}
+    systems = read_systems(call, job.captions, images)
+    captions: Captions = {name: captioned.captions for name, captioned in systems.items()}
     program = java()
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
     measured = measure_all(split, program, job.skip_metrics)
     clip = _clip(call, job, images)
-    # without Java nothing is tokenised as the challenge does, and words are counted as they stand
+    # without Java there is no tokeniser of the challenge; words are counted in lower case
     words = split or _in_lower_case(captions, images)
-    there = objects(job.instances, images, words.references)
+    present = objects(job.instances, images, words.references)
     repeated = _training_captions(call, job)
     rows: list[Row] = []
-    systems: dict[str, Any] = {}
+    by_system: dict[str, Any] = {}
     for name, some in captions.items():
         scores: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(some)
         if clip is not None:
-            scores = clip.of(list(some.values()), list(found[name].clip_ids.values()))
-        rows += _rows(name, some, found[name].calls, images, measured[name], words, scores, repeated, there)
-        systems[name] = _of_all(measured[name], split, name) | found[name].told
-    more = {"systems": systems, "images": len(images), "references": sum(map(len, images.references)) / len(images)}
-    more |= {"clip": clip.told if clip is not None else None, "truth": images.truths[0] is not None}
-    more |= {"objects": there.told}
-    write_results(call, "metrics", {"metrics.parquet": (rows, _columns())}, more)
+            scores = clip.of(list(some.values()), list(systems[name].clip_ids.values()))
+        rows += _rows(name, some, systems[name].calls, images, measured[name], words, scores, repeated, present)
+        by_system[name] = _of_all(measured[name], split, name) | systems[name].metadata
+    metadata = {
+        "systems": by_system,
+        "images": len(images),
+        "references": sum(map(len, images.references)) / len(images),
+    }
+    metadata |= {"clip": clip.metadata if clip is not None else None, "truth": images.truths[0] is not None}
+    metadata |= {"objects": present.metadata}
+    write_results(call, "metrics", {"metrics.parquet": (rows, _columns())}, metadata)
 
 
 def _clip(call: Call, job: CaptionMetricsJob, images: Captioned) -> ClipScore | None:
@@ -81,13 +85,13 @@ def _training_captions(call: Call, job: CaptionMetricsJob) -> frozenset[str]:
 
 
 def _in_lower_case(captions: Captions, images: Captioned) -> Tokenized:
-    systems = {name: {image: [one.lower()] for image, one in some.items()} for name, some in captions.items()}
+    systems = {name: {image: [caption.lower()] for image, caption in texts.items()} for name, texts in captions.items()}
     references = zip(images.keys, images.references, strict=True)
-    return Tokenized(systems, {image: [one.lower() for one in some] for image, some in references})
+    return Tokenized(systems, {image: [caption.lower() for caption in texts] for image, texts in references})
 
 
 def _plain(caption: str) -> str:
-    """What two captions are compared by: letters and digits in lower case."""
+    """Letters and digits in lower case, by which captions are compared."""
     return "".join(letter for letter in caption.lower() if letter.isalnum())
 
 
@@ -100,19 +104,19 @@ def _rows(
     words: Tokenized,
     scores: Sequence[tuple[float | None, float | None]],
     repeated: frozenset[str],
-    there: Objects,
+    present: Objects,
 ) -> list[Row]:
     rows = []
     for place, (image, caption) in enumerate(captions.items()):
         (ours,), theirs = words.systems[system][image], words.references[image]
-        written = Written(caption, ours, theirs, _plain(caption) in repeated, calls[image])
+        measurable = MeasuredCaption(caption, ours, theirs, _plain(caption) in repeated, calls[image])
         row: Row = {"system": system, "image": image, "CLIPScore": scores[place][0], "RefCLIPScore": scores[place][1]}
         row |= {name: _at(measured[name].images, place) for name in METRICS}
         row |= {
             "bleu_counts": _at(measured["BLEU-4"].counts, place),
             "meteor_counts": _at(measured["METEOR"].counts, place),
-            **{name: metric(written) for name, metric in EACH.items()},
-            "objects": there.of(place, ours),
+            **{name: metric(measurable) for name, metric in EACH.items()},
+            "objects": present.of(place, ours),
         }
         rows.append(row | _truth(images.truths[place], caption))
     return rows
@@ -135,15 +139,15 @@ def _truth(truth: Mapping[str, Any] | None, caption: str) -> Row:
 
 
 def _of_all(measured: Mapping[str, Measured], split: Tokenized | None, system: str) -> dict[str, Any]:
-    """What is told of a whole set of captions."""
-    values = {name: one.value for name, one in measured.items()}
-    notes = {name: one.note for name, one in measured.items() if one.note}
-    found: dict[str, Any] = {"values": values, "notes": notes}
+    """Metrics of a whole set of captions."""
+    values = {name: measure.value for name, measure in measured.items()}
+    notes = {name: measure.note for name, measure in measured.items() if measure.note}
+    metadata: dict[str, Any] = {"values": values, "notes": notes}
     if split is not None:
         ours = [text for (text,) in split.systems[system].values()]
-        found |= {"distinct_1": distinct(ours, 1), "distinct_2": distinct(ours, 2), "self_bleu": self_bleu(ours)}
-        found |= {"vocabulary": len({word for text in ours for word in text.split()})}
-    return found
+        metadata |= {"distinct_1": distinct(ours, 1), "distinct_2": distinct(ours, 2), "self_bleu": self_bleu(ours)}
+        metadata |= {"vocabulary": len({word for text in ours for word in text.split()})}
+    return metadata
 
 
 def _columns() -> Columns:

@@ -1,4 +1,4 @@
-"""Images to be captioned, with what is known of them: references, and in the built-in world the truth."""
+"""Images to be captioned, with their references and, for rendered scenes, the truth."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ class Captioned:
         if split not in index["splits"]:
             raise UserError(f"{path}: has no split {split} to caption; it has {', '.join(index['splits'])}")
         reader = ShardReader(path, split)
-        # keys and records alone: thousands of images would fill the memory
-        found = [(key, record) for n in range(min(count, len(reader))) for key, _, record in [reader.read(n)]]
-        if len(found) < 2:
-            raise UserError(f"{path}: {len(found)} images in {split}; at least two are needed")
+        # keys and records alone: the images would fill the memory
+        samples = [(key, record) for n in range(min(count, len(reader))) for key, _, record in [reader.read(n)]]
+        if len(samples) < 2:
+            raise UserError(f"{path}: {len(samples)} images in {split}; at least two are needed")
         shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
-        references = [list(record["captions"]) for _, record in found]
-        return cls(reader, [key for key, _ in found], references, [record.get("truth") for _, record in found], shards)
+        references = [list(record["captions"]) for _, record in samples]
+        return cls(
+            reader, [key for key, _ in samples], references, [record.get("truth") for _, record in samples], shards
+        )
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -48,6 +50,6 @@ class Captioned:
         return decode_named(data, f"image {key}")
 
     def other(self, number: int, seed: int) -> int:
-        """Another image to stand in for it, each for one: so many places further, round the end."""
+        """The mismatched image of image ``number``: a fixed shift round the end, so each image is used once."""
         step = 1 + int(np.random.default_rng([seed, 3]).integers(len(self) - 1))
         return (number + step) % len(self)

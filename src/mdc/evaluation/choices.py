@@ -1,9 +1,8 @@
 """The job ``mdc score-choices``: every option of choice sets under every estimator of one model (paper, section 4.2).
 
-Writes ``scores.parquet``, a row an option and estimator: its score against its own image, against other images of the set
-and against an image of the mean colour, each with its standard error; the errors of the blind scores that Table 2 takes of
-the other images, and the covariance of the main one's with the score's own (:mod:`mdc.evaluation.predictors.blind`); and last
-``scores.json``.
+Writes ``scores.parquet``, a row per option and estimator: its scores with its own image, with mismatched images of the set
+and with an image of the mean colour, each with its standard error; the errors of Table 2's mismatched-image controls, and the
+covariance of the main one with the score (:mod:`mdc.evaluation.predictors.blind`); and last ``scores.json``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from mdc.data.shards.index import read_index
-from mdc.evaluation.asked_models import open_clip_scorer, scored_run
+from mdc.evaluation.job_models import open_clip_scorer, scored_run
 from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.row_files import Row, write_results
@@ -30,23 +29,23 @@ def main(call: Call) -> None:
     job: ChoicesJob = call.job
     scoring = job.scoring
     device = device_of(scoring)
-    told: dict[str, Any]
+    metadata: dict[str, Any]
     trained: frozenset[int] | None = None
     if job.open_clip is not None:
         scorer, weights = open_clip_scorer(job.open_clip.model, job.open_clip.weights, scoring.precision, device)
         context_length = job.context_length
-        told = {"training": None, "weights": weights}
+        metadata = {"training": None, "weights": weights}
     else:
         run = scored_run(call, device)
         scorer, weights, context_length = run.scorer, run.weights, run.job.protocol.data.context_length
         corpus = read_index(call.input(f"data/corpora/{run.job.corpus}"), kind="corpus")
         trained = frozenset(corpus["train_pieces"])
-        told = {"training": run.training, "weights": weights, "weights_step": run.weights_step}
-    told["estimators"] = list(scorer.estimators)
+        metadata = {"training": run.training, "weights": weights, "weights_step": run.weights_step}
+    metadata["estimators"] = list(scorer.estimators)
     identity = identity_of(job.fingerprint, weights, scoring, device)
     pieces = sha256_json(sorted(trained or ()))
     rows: list[Row] = []
-    told["sets"] = {}
+    metadata["sets"] = {}
     with process_group(scoring.processes, device) as group:
         for name in job.sets:
             path = call.input(f"data/choices/{name}")
@@ -63,12 +62,12 @@ def main(call: Call) -> None:
             shards = [shard["sha256"] for shard in index["splits"]["test"]["shards"]]
             of_set = {**identity, "set": name, "shards": shards, "trained": pieces}
             parts = ranges(len(questions.images), _PART)
-            found = sharded(call, group, parts, partial(_part, scorer, questions), of_set, name)
-            rows += [row for part in found for row in part["rows"]]
-            told["sets"][name] = _told(index, found)
+            results = sharded(call, group, parts, partial(_part, scorer, questions), of_set, name)
+            rows += [row for part in results for row in part["rows"]]
+            metadata["sets"][name] = _set_metadata(index, results)
     if global_rank():
         return
-    write_results(call, "scores", {"scores.parquet": (rows, COLUMNS)}, told)
+    write_results(call, "scores", {"scores.parquet": (rows, COLUMNS)}, metadata)
 
 
 def _part(scorer: Any, questions: Questions, numbers: Sequence[int]) -> dict[str, Any]:
@@ -76,12 +75,12 @@ def _part(scorer: Any, questions: Questions, numbers: Sequence[int]) -> dict[str
     return {"rows": table_rows(questions.name, options), "too_long": too_long}
 
 
-def _told(index: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a table says of a set: how it was made and what was left out."""
-    too_long = [key for part in found for key in part["too_long"]]
-    told = {key: index[key] for key in ("tagger", "perturbed", "shortcuts") if key in index}
+def _set_metadata(index: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Metadata of a set: how it was made and what was left out."""
+    too_long = [key for part in results for key in part["too_long"]]
+    metadata = {key: index[key] for key in ("tagger", "perturbed", "shortcuts") if key in index}
     return {
-        **told,
+        **metadata,
         "items": index["splits"]["test"]["samples"] - len(too_long),
         "too_long": len(too_long),
         "skipped": index["skipped"],

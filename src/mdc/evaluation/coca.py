@@ -1,4 +1,4 @@
-"""Captions by open_clip's CoCa, which writes in an environment of its own (:mod:`mdc.evaluation.others.coca`)."""
+"""Captions by open_clip's CoCa, which runs in an environment of its own (:mod:`mdc.evaluation.others.coca`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdc.training.device import choose_device
 
 #: the environment's folder, unless MDC_COCA names another
 FOLDER = ".coca"
-#: what is not known of a caption that is not ours
+#: columns that captions by other models lack
 NOTHING: Mapping[str, Any] = {
     **{"clip_ids": None, "pieces": [], "step": [], "confidence": []},
     **{"log_prob": None, "calls": None},
@@ -27,9 +27,9 @@ NOTHING: Mapping[str, Any] = {
 
 
 def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, Any]]:
-    """A caption of each image; those that are there are kept in ``call.cache``, so a killed job goes on.
+    """A caption of each image; finished ones are kept in ``call.cache``, so a killed job resumes.
 
-    UserError if the environment is not there, if the model cannot be loaded in it, or if it left captions out.
+    UserError if the environment is missing, if the model cannot be loaded in it, or if captions are missing.
     """
     job: CaptionsJob = call.job
     python = Path(os.environ.get("MDC_COCA", FOLDER)) / "bin/python"
@@ -56,8 +56,8 @@ def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, A
         command = [str(python), str(script.__file__), str(listed), str(out), *words, "--device", device.type]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
-        raise UserError(f"{job.job}: {said[0]}")
+        message = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
+        raise UserError(f"{job.job}: {message[0]}")
     captions = _read(out)
     missing = [key for key in images.keys if key not in captions]
     if missing:
@@ -69,12 +69,12 @@ def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, A
 
 def _files(images: Captioned, folder: Path) -> dict[str, str]:
     """The images as files, under numbers: a name may hold anything."""
-    found = {}
+    paths = {}
     for number, key in enumerate(images.keys):
         path = folder / f"{number:06d}"
         path.write_bytes(images.reader.read(number)[1])
-        found[key] = str(path)
-    return found
+        paths[key] = str(path)
+    return paths
 
 
 def _read(path: Path) -> dict[str, str]:

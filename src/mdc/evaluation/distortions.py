@@ -1,4 +1,4 @@
-"""Images made worse, to see how fast captions of them do (docs/findings/noise.md).
+"""Distorted images, to measure how fast captions degrade (docs/findings/noise.md).
 
 A distortion is a pure function of the image, its key and the seed: the same noise for every captioner, on any machine.
 """
@@ -13,26 +13,26 @@ from PIL import Image, ImageFilter
 
 from mdc.plan.config.distortion import AtLevel
 
-_FULL = 224  # the shorter side in pixels that blur is told for
+_FULL = 224  # the shorter side in pixels to which the level of blur refers
 _GREY = 128
 
 
-def distort(image: Image.Image, how: AtLevel, key: str, seed: int) -> Image.Image:
-    """An RGB image with ``how`` done to it, of the same size. What is drawn follows from its name ``key`` and the ``seed``."""
-    match how.kind:
+def distort(image: Image.Image, distortion: AtLevel, key: str, seed: int) -> Image.Image:
+    """A distorted RGB image of the same size. The noise depends only on its name ``key`` and the ``seed``."""
+    match distortion.kind:
         case "noise":
-            return _noise(image, how.level, _generator(how, key, seed))
+            return _noise(image, distortion.level, _generator(distortion, key, seed))
         case "blur":
-            return image.filter(ImageFilter.GaussianBlur(how.level * min(image.size) / _FULL))
+            return image.filter(ImageFilter.GaussianBlur(distortion.level * min(image.size) / _FULL))
         case "jpeg":
-            return _jpeg(image, int(how.level))
+            return _jpeg(image, int(distortion.level))
         case "cutout":
-            return _cutout(image, how.level, _generator(how, key, seed))
+            return _cutout(image, distortion.level, _generator(distortion, key, seed))
 
 
-def _generator(how: AtLevel, key: str, seed: int) -> np.random.Generator:
-    """One stream an image and kind: a stronger noise is the same noise times more."""
-    name = hashlib.blake2b(f"{how.kind}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def _generator(distortion: AtLevel, key: str, seed: int) -> np.random.Generator:
+    """One stream per image and kind: a stronger noise is the same noise, scaled."""
+    name = hashlib.blake2b(f"{distortion.kind}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.random.default_rng([seed, int.from_bytes(name)])
 
 

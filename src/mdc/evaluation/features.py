@@ -23,11 +23,11 @@ from mdc.plan.records import atomic_path
 
 
 class FeatureCache:
-    """Features of one encoder, kept in ``store``, and beside them the crops that other encoders of this image size can use.
+    """Features of one encoder, kept in ``store``, and the crops, for other encoders of this image size.
 
-    ``identity`` names the encoder's weights and whatever else decides a feature; the shards' hashes and the
-    preprocessing are added here. ``pixels`` names what decides a crop besides these. ``workers`` processes read and decode
-    images while the encoder computes; they decide nothing.
+    ``identity`` names the encoder's weights and all else that a feature depends on, except the shards' hashes and the
+    preprocessing, which are added here. ``pixels``: what a crop depends on besides these. ``workers`` processes decode images;
+    they do not change features.
     """
 
     def __init__(
@@ -49,18 +49,22 @@ class FeatureCache:
     def features(self, manifest: Path, index: Mapping[str, Any], split: str) -> tuple[Tensor, Tensor, list[str]]:
         """Features (N, D) float32, targets (N,) int64 or (N, K) float32, and keys, in the order of the shards.
 
-        ``index`` is what stands in ``manifest``, a labelled set's index.json.
+        ``index`` is the content of ``manifest``, a labelled set's index.json.
         """
         shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
         path = self.store.path({**self.identity, "shards": shards})
-        found = _read(path) if self.store.used(path) else None
-        if found is not None:
-            return found
+        cached = _read(path) if self.store.used(path) else None
+        if cached is not None:
+            return cached
         features, targets, keys = [], [], []
-        how: dict[str, Any] = {"image_size": self.image_size, "batch_size": self.batch_size, "workers": self.workers}
+        options: dict[str, Any] = {
+            "image_size": self.image_size,
+            "batch_size": self.batch_size,
+            "workers": self.workers,
+        }
         count = index["splits"][split].get("samples")
         bar = progress(total=count, desc=f"{manifest.parent.name} {split}", unit="image", leave=False)
-        for batch in labelled_batches(manifest, split, **how, kept=self.crops):
+        for batch in labelled_batches(manifest, split, **options, kept=self.crops):
             features.append(self.encoder.encode(batch.images))
             targets.append(batch.labels)
             keys.extend(batch.keys)
@@ -74,7 +78,7 @@ class FeatureCache:
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor, list[str]] | None:
-    """The cached features, or None if the file is gone or damaged (they are then made again)."""
+    """The cached features, or None if the file is missing or damaged (they are then recomputed)."""
     try:
         with safe_open(str(path), framework="pt") as file:
             keys = json.loads(file.metadata()["keys"])

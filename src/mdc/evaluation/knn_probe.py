@@ -16,15 +16,15 @@ from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 
 TOKENS = False
-#: cosines that are held at once, of some test items with all training items: 64 MiB
+#: cosines in memory at once, of some test items with all training items: 64 MiB
 _COSINES = 2**24
-_ROWS = 1024  # test items at once, at most: what is held of their neighbours' labels stays small
+_ROWS = 1024  # test items at once, at most: limits the memory of their neighbours' labels
 
 
 def fit(
     job: ProbeJob, train: Tensor, targets: Tensor, classes: int, test: Tensor, device: torch.device
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Shares of the votes, and nothing more to tell; see :func:`votes`."""
+    """Shares of the votes, and no notes; see :func:`votes`."""
     head = job.head
     assert isinstance(head, Neighbours)
     return votes(train.to(device), targets, test.to(device), classes, head.k, head.temperature), {}
@@ -38,16 +38,16 @@ def votes(train: Tensor, targets: Tensor, test: Tensor, classes: int, k: int, te
     UserError if there are fewer than ``k`` training items.
     """
     if len(train) < k:
-        raise UserError(f"{len(train)} training items, and k = {k} neighbours are asked for")
+        raise UserError(f"{len(train)} training items, fewer than k = {k} neighbours")
     bank = F.normalize(train, dim=1).t()
-    found = torch.zeros(len(test), classes)
+    shares = torch.zeros(len(test), classes)
     rows = min(_ROWS, max(1, _COSINES // len(train)))
-    for chunk, out in zip(test.split(rows), found.split(rows), strict=True):
+    for chunk, out in zip(test.split(rows), shares.split(rows), strict=True):
         nearest = (F.normalize(chunk, dim=1) @ bank).topk(k, dim=1)
-        # of a row all divided by the same: neither order nor shares change, and nothing overflows
+        # softmax divides a row by a constant: shares do not change, and nothing overflows
         weights, labels = torch.softmax(nearest.values / temperature, dim=1).cpu(), targets[nearest.indices.cpu()]
         if targets.ndim == 2:
             out.copy_((weights[:, None] @ labels.float())[:, 0])
         else:
             out.scatter_add_(1, labels, weights)
-    return found
+    return shares

@@ -9,8 +9,7 @@ arithmetic is done on slices, so on the CPU the weights are equal to its weights
 What is replayed, all from generators seeded with ``seed`` (the global generator is never touched):
 
 1. ``evaluate()`` shuffles the training features once, ``torch.randperm(N)``, from the global generator as the command
-   line seeded it. (Its command line builds the encoder between seeding and shuffling; what that consumed is not part of
-   the recipe and not replayed.)
+   line seeded it. (Its command line builds the encoder between seeding and shuffling; those draws are not replayed.)
 2. ``train()`` seeds again, then ``torch.nn.Linear`` draws the weight and the bias.
 3. Each epoch the ``DataLoader`` draws one int64 (the workers' base seed, not used without workers), then one int64 that
    seeds the sampler's own generator, whose ``randperm(N)`` is the order. The last, short batch is kept.
@@ -67,18 +66,18 @@ class LinearProbe:
 def fit(
     job: ProbeJob, train: Tensor, targets: Tensor, classes: int, test: Tensor, device: torch.device
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Logits of ``test`` (N, D), and nothing more to tell; see :func:`train_linear_probe`."""
-    asked = job.recipe
-    assert isinstance(asked, Probe)
+    """Logits of ``test`` (N, D), and no notes; see :func:`train_linear_probe`."""
+    config = job.recipe
+    assert isinstance(config, Probe)
     recipe = ProbeRecipe(
-        lr=asked.lr,
-        epochs=asked.epochs,
-        batch_size=asked.batch_size,
+        lr=config.lr,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
         weight_decay=job.protocol.weight_decay,
         normalize=job.protocol.normalise,
-        fused=asked.fused,
+        fused=config.fused,
     )
-    return predict(train_linear_probe(train, targets, classes, recipe, seed=asked.seed, device=device), test), {}
+    return predict(train_linear_probe(train, targets, classes, recipe, seed=config.seed, device=device), test), {}
 
 
 def train_linear_probe(

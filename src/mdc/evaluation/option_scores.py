@@ -1,7 +1,7 @@
-"""Scores of a few items of a choice set: each option against its own image, other images and one of the mean colour.
+"""Scores of some items of a choice set: each option with its own image, mismatched images and one of the mean colour.
 
-An item's equal options are scored once. The other images are the same for all options, estimators and methods: they
-depend on the set, the item and the seed alone.
+Equal options of an item are scored once. Mismatched images are the same for all options, estimators and methods: they
+depend only on the set, the item and the seed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SPLIT = "test"
 
 @dataclass(frozen=True)
 class Option:
-    """One option of an item under one estimator. ``same_as`` is the first option that is the same caption to the model.
+    """One option of an item under one estimator. ``same_as`` is the first option with the same tokens.
 
-    ``own``, ``constant``, ``others``: its scores against the item's image, the one of the mean colour, and each other image;
-    ``mismatched``, ``mismatched_mean``: what the table takes of the last (docs/scoring.md). ``pieces``: its BPE tokens;
-    ``unseen``: those of them that no training caption had.
+    ``own``, ``constant``, ``others``: its scores with the item's image, the one of the mean colour, and each mismatched image;
+    ``mismatched``, ``mismatched_mean``: the table's controls (docs/scoring.md). ``pieces``: count of its BPE tokens;
+    ``unseen``: count of those that are in no training caption.
     """
 
     item: str
@@ -65,9 +65,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Questions:
-    """A choice set as a scorer meets it. ``trained``: the CLIP pieces that the model's training captions had, None: all.
+    """A choice set for a scorer. ``trained``: the CLIP tokens of the model's training captions, None: all.
 
-    ``pairs``: of a set of items with two images (:mod:`mdc.data.sources.choices.two_images`) each sample's item.
+    ``pairs``: the item of each sample, in a set of items with two images (:mod:`mdc.data.sources.choices.two_images`).
     """
 
     name: str
@@ -89,26 +89,26 @@ class Questions:
         return cls(name, reader, [record["image"] for record in records], **values, pairs=pairs)
 
     def of_pair(self, number: int) -> list[int]:
-        """The items that share masks and other images with item ``number``: of a paired set its two images, else itself alone."""
+        """The samples that share masks and mismatched images with sample ``number``: both of a pair, else itself alone."""
         if self.pairs is None:
             return [number]
         return [n for n in range(max(number - 1, 0), number + 2) if self.pairs[n : n + 1] == [self.pairs[number]]]
 
     def other_items(self, number: int) -> list[int]:
-        """Items whose images stand in for that of item ``number``: of other images than its own, no image twice."""
-        shown = self.of_pair(number)
-        own = {self.images[place] for place in shown}
-        digest = hashlib.blake2b(f"{self.seed} others {self.name} {shown[0]}".encode(), digest_size=16).digest()
+        """Items with the mismatched images of item ``number``: distinct, and none its own."""
+        pair = self.of_pair(number)
+        own_images = {self.images[place] for place in pair}
+        digest = hashlib.blake2b(f"{self.seed} others {self.name} {pair[0]}".encode(), digest_size=16).digest()
         rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
-        found: dict[str, int] = {}
+        items: dict[str, int] = {}
         for place in rng.permutation(len(self.images)).tolist():
-            if self.images[place] not in own:
-                found.setdefault(self.images[place], place)
-            if len(found) == self.others:
-                return list(found.values())
+            if self.images[place] not in own_images:
+                items.setdefault(self.images[place], place)
+            if len(items) == self.others:
+                return list(items.values())
         raise UserError(
-            f"choice set {self.name}: has {len(found)} images besides that of item {number}, and {self.others} are asked for "
-            "(score.mismatched); ask for fewer"
+            f"choice set {self.name}: has {len(items)} images besides that of item {number}; "
+            f"score.mismatched needs {self.others}; choose fewer"
         )
 
     def draws(self, number: int) -> Draws:
@@ -117,10 +117,10 @@ class Questions:
 
 
 def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Option], list[str]]:
-    """All options of the items ``numbers`` under all of the scorer's estimators, and the items left out for their length."""
+    """All options of the items ``numbers`` under all of the scorer's estimators, and the items left out as too long."""
     pictures = _Pictures(scorer, questions)
     pairs: list[Pair] = []
-    asked: list[tuple[str, dict[str, Any], list[list[int]], list[int]]] = []
+    entries: list[tuple[str, dict[str, Any], list[list[int]], list[int]]] = []
     too_long: list[str] = []
     draws: list[Draws] = []
     for number in numbers:
@@ -132,24 +132,24 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
             continue
         except UserError as error:
             raise UserError(f"choice set {questions.name}, item {key}: {error}") from None
-        shown, *blind = (pictures.place(one) for one in (number, *questions.other_items(number)))
+        shown, *blind = (pictures.place(n) for n in (number, *questions.other_items(number)))
         images = [shown, pictures.mean_colour, *blind]
         for tokens in _distinct(options):
             pairs += [Pair(image, tokens, len(draws)) for image in images]
-        asked.append((key, record, options, images))
+        entries.append((key, record, options, images))
         draws.append(questions.draws(number))
-    if not asked:
+    if not entries:
         return [], too_long
     seen_images = scorer.look(torch.stack(pictures.pictures))
-    found: list[Option] = []
+    scored: list[Option] = []
     for estimator in scorer.estimators:
         scores = iter(scorer.score(estimator, seen_images, pairs, draws))
-        for key, record, options, images in asked:
+        for key, record, options, images in entries:
             by_tokens = {tokens: list(islice(scores, len(images))) for tokens in _distinct(options)}
             for number, ids in enumerate(options):
                 own, constant, *others = by_tokens[tuple(ids)]
                 pieces = clip_pieces(record["options"][number])
-                found.append(
+                scored.append(
                     Option(
                         key,
                         record["image"],
@@ -164,7 +164,7 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
                         tuple(others),
                     )
                 )
-    return found, too_long
+    return scored, too_long
 
 
 def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
@@ -172,7 +172,7 @@ def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
 
 
 class _Pictures:
-    """The pictures that some items are scored with, each once however many items show it."""
+    """The distinct pictures of some items."""
 
     mean_colour = 0  # its place
 
@@ -225,17 +225,17 @@ def table_rows(name: str, options: Sequence[Option]) -> list[Row]:
     return [
         {
             "set": name,
-            **{key: getattr(one, key) for key in _OF_OPTION},
-            "score": one.own.value,
-            "error": one.own.error,
-            "constant": one.constant.value,
-            "constant_error": one.constant.error,
-            "others": [other.value for other in one.others],
-            "others_error": [other.error for other in one.others],
+            **{key: getattr(option, key) for key in _OF_OPTION},
+            "score": option.own.value,
+            "error": option.own.error,
+            "constant": option.constant.value,
+            "constant_error": option.constant.error,
+            "others": [score.value for score in option.others],
+            "others_error": [score.error for score in option.others],
             "mismatched_error": blind.error,
             "mismatched_covariance": blind.covariance,
-            "mismatched_mean_error": one.mismatched_mean.error,
+            "mismatched_mean_error": option.mismatched_mean.error,
         }
-        for one in options
-        for blind in [one.mismatched]
+        for option in options
+        for blind in [option.mismatched]
     ]

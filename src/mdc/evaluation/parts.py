@@ -1,7 +1,7 @@
 """Long evaluations in parts: each part is kept as soon as it is done, and several processes share them.
 
-A part's file is named by a hash of all that decides it, so a killed job resumes with the parts that are missing, and a
-part of another model, other data or other code is never met.
+A part's file is named by a hash of all inputs, so a killed job resumes with the missing parts, and never reads a part of
+another model, other data or other code.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def sharded(
     parts: Sequence[Part],
     do: Callable[[Part], Any],
     identity: Mapping[str, Any],
-    what: str = "",
+    label: str = "",
 ) -> list[Any]:
     """``do`` of every part as JSON values, in order; every process of ``group`` does its share and gets all of them.
 
-    ``identity`` with the part's numbers decides its result. ``what`` is shown behind the job's name.
+    A result depends on ``identity`` and the part's numbers alone. ``label`` follows the job's name in the progress bar.
     """
     from mdc.plan.progress import progress
 
-    cache, title = call.cache, f"{call.job.job} {what}".strip()
-    keys = [sha256_json({**identity, "what": what, "part": list(part)}) for part in parts]
+    cache, title = call.cache, f"{call.job.job} {label}".strip()
+    keys = [sha256_json({**identity, "what": label, "part": list(part)}) for part in parts]
     files = [cache / key[:2] / f"{key}.json" for key in keys]
     own = range(group.rank, len(parts), group.world)
     for place in progress(own, desc=title, unit="part", disable=group.rank != 0, mininterval=1):
@@ -51,34 +51,34 @@ def sharded(
             files[place].parent.mkdir(parents=True, exist_ok=True)
             clear_leftovers(files[place].parent, files[place].name)
             write_text(files[place], json.dumps({"part": do(parts[place])}, allow_nan=True))
-    group.gather_objects(group.rank)  # all parts are there
-    found = [_read(file) for file in files]
-    if any(one is None for one in found):
+    group.gather_objects(group.rank)  # wait for all parts
+    results = [_read(file) for file in files]
+    if any(result is None for result in results):
         raise UserError(f"{cache}: a part of {title} is gone; was the folder emptied meanwhile? Start the job again")
-    return [one["part"] for one in found if one is not None]
+    return [result["part"] for result in results if result is not None]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A part that is complete, None otherwise."""
+    """The content of a complete part, else None."""
     try:
-        found = read_json(path) if path.is_file() else None
+        content = read_json(path) if path.is_file() else None
     except UserError:
         return None
-    return found if found is not None and "part" in found else None
+    return content if content is not None and "part" in content else None
 
 
-def device_of(how: Scoring | Captioning) -> torch.device:
-    """The device of this process, which computes with as many threads as ``how`` says."""
-    torch.set_num_threads(how.threads)
-    return choose_device(how.device, local_rank())
+def device_of(config: Scoring | Captioning) -> torch.device:
+    """The device of this process; sets the number of threads."""
+    torch.set_num_threads(config.threads)
+    return choose_device(config.device, local_rank())
 
 
-def identity_of(fingerprint: str, weights: Any, how: Scoring | Captioning, device: torch.device) -> dict[str, Any]:
-    """What decides every part of an evaluation besides its data, however many processes share them."""
+def identity_of(fingerprint: str, weights: Any, config: Scoring | Captioning, device: torch.device) -> dict[str, Any]:
+    """All that results depend on besides the data; not the number of processes."""
     return {
         "code": fingerprint,
         "weights": weights,
-        "scoring": how.model_dump(mode="json", exclude={"processes"}),
+        "scoring": config.model_dump(mode="json", exclude={"processes"}),
         "device": device.type,
         "torch": torch.__version__,
     }

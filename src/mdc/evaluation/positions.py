@@ -1,9 +1,9 @@
-"""The job ``mdc score-positions``: what the image tells about each token of held-out captions, by position.
+"""The job ``mdc score-positions``: information from the image about each token of held-out captions, by position.
 
-Writes ``tokens.parquet``, a row a token: its log probability with the caption's image and with other images, in the
-model's own contexts (:func:`token_values`) and in matched ones, those of a left-to-right model, or of a right-to-left one
-as a control; ``gradients.parquet``, a row a token and snapshot: the norm of its loss's gradient at the visual tokens; and
-last ``positions.json``.
+Writes ``tokens.parquet``, a row per token: its log probability with the caption's image and with mismatched images, in the
+model's own contexts (:func:`token_values`) and in those of a left-to-right model, or of a right-to-left one as a control;
+``gradients.parquet``, a row per token and snapshot: the norm of its loss's gradient at the visual tokens; and last
+``positions.json``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
-from mdc.evaluation.asked_models import ScoredRun, scored_run
+from mdc.evaluation.job_models import ScoredRun, scored_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
@@ -60,7 +60,7 @@ def main(call: Call) -> None:
     run = scored_run(call, device)
     path = call.input(f"data/corpora/{run.job.corpus}")
     index = read_index(path, verify="auto", kind="corpus")
-    known = index["source"]["kind"] == "scenes"
+    scenes = index["source"]["kind"] == "scenes"
     pairs = HeldOut.of(path, job.captions, run.job.protocol.data.context_length)
     tokens = [run.scorer.tokens(caption) for caption in pairs.captions]
     pictures = torch.stack([run.scorer.picture(image) for image in pairs.images])
@@ -70,36 +70,41 @@ def main(call: Call) -> None:
     identity |= {"shards": [shard["sha256"] for shard in index["splits"]["val"]["shards"]], "captions": job.captions}
     with process_group(job.scoring.processes, device) as group:
         scored = sharded(call, group, ranges(len(tokens), _PART), measured.part, identity, "tokens")
-        asked = [(stage, n) for stage in range(len(stages)) for n in range(min(job.gradient_captions, len(tokens)))]
+        requests = [(stage, n) for stage in range(len(stages)) for n in range(min(job.gradient_captions, len(tokens)))]
         norms = sharded(
-            call, group, asked, lambda one: measured.gradients(stages[one[0]][2], one[1]), identity, "gradients"
+            call,
+            group,
+            requests,
+            lambda request: measured.gradients(stages[request[0]][2], request[1]),
+            identity,
+            "gradients",
         )
     if global_rank():
         return
     rows = [row for part in scored for row in part]
     for row in rows:
-        row |= _about(pairs, row["caption"], row["place"], known)
+        row |= _about(pairs, row["caption"], row["place"], scenes)
     taught_rows = [
         {
             "step": stages[stage][1],
             "caption": n,
             "key": pairs.keys[n],
             "place": place,
-            "tokens": len(found),
+            "tokens": len(caption_norms),
             "norm": norm,
         }
-        for (stage, n), found in zip(asked, norms, strict=True)
-        for place, norm in enumerate(found, start=1)
+        for (stage, n), caption_norms in zip(requests, norms, strict=True)
+        for place, norm in enumerate(caption_norms, start=1)
     ]
     files = {"tokens.parquet": (rows, _TOKEN_COLUMNS), "gradients.parquet": (taught_rows, _GRADIENT_COLUMNS)}
-    told = {
+    metadata = {
         "training": run.training,
         "captions": len(tokens),
         "too_long": pairs.too_long,
         "steps": [step for _, step, _ in stages],
-        "kinds": known,
+        "kinds": scenes,
     }
-    write_results(call, "positions", files, told)
+    write_results(call, "positions", files, metadata)
 
 
 class _Captions:
@@ -115,32 +120,36 @@ class _Captions:
         ]
 
     def others(self, number: int) -> list[int]:
-        """Captions whose images stand in for that of caption ``number``, the same for every run."""
+        """Captions with the mismatched images of caption ``number``, the same for every run."""
         rng = np.random.Generator(np.random.Philox(key=self.job.scoring.seed, counter=[0, number, 0, 7]))
-        found = [n for n in rng.permutation(len(self.tokens)).tolist() if n != number]
-        return found[: self.job.scoring.mismatched]
+        others = [n for n in rng.permutation(len(self.tokens)).tolist() if n != number]
+        return others[: self.job.scoring.mismatched]
 
     def part(self, numbers: range) -> list[dict[str, Any]]:
-        """A row a token of these captions."""
-        shown = {n: [n, *self.others(n)] for n in numbers}
-        seen = list(dict.fromkeys(chain(*shown.values())))
-        memory = self.run.scorer.look(self.pictures[seen])
-        pairs = [Pair(seen.index(image), self.tokens[n], n) for n, images in shown.items() for image in images]
+        """A row per token of these captions."""
+        images_of = {n: [n, *self.others(n)] for n in numbers}
+        distinct = list(dict.fromkeys(chain(*images_of.values())))
+        memory = self.run.scorer.look(self.pictures[distinct])
+        pairs = [
+            Pair(distinct.index(image), self.tokens[n], n)
+            for n, image_places in images_of.items()
+            for image in image_places
+        ]
         captioner = self.run.scorer.captioner
         if self.masked:
             samples = self.job.scoring.samples
-            own = [one.tokens for one in captioner.monte_carlo(memory, pairs, self.draws, samples)]
+            own = [score.tokens for score in captioner.monte_carlo(memory, pairs, self.draws, samples)]
             matched = prefix_scores(captioner, memory, pairs)
         else:
             reverse = self.run.job.method.direction is not None
-            own = [one.tokens for one in captioner.autoregressive(memory, pairs, reverse=reverse)]
-            matched = own  # of a right-to-left model the suffix is what is shown
+            own = [score.tokens for score in captioner.autoregressive(memory, pairs, reverse=reverse)]
+            matched = own  # a right-to-left model sees the suffix
         rows: list[dict[str, Any]] = []
         ours, theirs = iter(own), iter(matched)
-        for n, images in shown.items():
-            values = token_values(list(islice(ours, len(images))), list(islice(theirs, len(images))))
-            told = {"caption": n, "tokens": len(self.tokens[n]) - 1}
-            rows += [{**told, "place": place, **one} for place, one in enumerate(values, start=1)]
+        for n, image_places in images_of.items():
+            values = token_values(list(islice(ours, len(image_places))), list(islice(theirs, len(image_places))))
+            caption = {"caption": n, "tokens": len(self.tokens[n]) - 1}
+            rows += [{**caption, "place": place, **score} for place, score in enumerate(values, start=1)]
         return rows
 
     def gradients(self, weights: Mapping[str, Tensor], number: int) -> list[float]:
@@ -149,7 +158,7 @@ class _Captions:
         model = build_for(self.run.job, scorer.vocabulary.size)
         model.load_state_dict(dict(weights))
         model = model.to(scorer.captioner.device).eval()
-        found = gradient_norms(
+        norms = gradient_norms(
             model,
             scorer.model.encoder.prepared(self.pictures[number][None].to(scorer.captioner.device))[0],
             self.tokens[number],
@@ -159,25 +168,24 @@ class _Captions:
             self.job.gradient_draws,
             torch.Generator().manual_seed(_SEED + number),
         )
-        return [float(norm) for norm in found]
+        return [float(norm) for norm in norms]
 
 
 def token_values(own: Sequence[Tensor], matched: Sequence[Tensor]) -> list[dict[str, float]]:
-    """What a row of ``tokens.parquet`` has of each of a caption's L tokens, in nats: its score with the caption's image and
-    its blind score, in both contexts.
+    """Columns of ``tokens.parquet`` for each of a caption's L tokens, in nats: its score with the caption's image and its
+    mismatched-image control, in both contexts.
 
-    ``own``, ``matched``: scores (L,) with the caption's image first, then with each other image. Blind in the model's own
-    contexts is the mean of the scores, whatever the method: a masked model's score is a mean over contexts already, of
-    which no log of a mean probability can be taken, and one that is taken of one method alone would by Jensen's inequality
-    add to the other's gain. In matched contexts a score is log p in one context, and blind is the log of the mean probability.
+    ``own``, ``matched``: scores (L,) with the caption's image first, then with each mismatched image. In the model's own
+    contexts the control is the mean of the scores for every method: a masked model's score is already a mean over contexts,
+    and a log of a mean probability for one method alone would, by Jensen's inequality, add to the other's gain. In matched
+    contexts a score is log p in one context, and the control is the log of the mean probability.
     """
     ours, same = torch.stack(list(own)).double(), torch.stack(list(matched)).double()
     own_blind = ours[1:].mean(dim=0)
     blind = same[1:].logsumexp(dim=0) - math.log(len(same) - 1)
     columns = {"own": ours[0], "own_blind": own_blind, "prefix": same[0], "prefix_blind": blind}
     return [
-        dict(zip(columns, one, strict=True))
-        for one in zip(*(values.tolist() for values in columns.values()), strict=True)
+        dict(zip(columns, row, strict=True)) for row in zip(*(row.tolist() for row in columns.values()), strict=True)
     ]
 
 
@@ -195,17 +203,17 @@ def _stages(call: Call, run: ScoredRun) -> list[tuple[str, int, Mapping[str, Ten
     return [*stages, (manifest["outputs"][last.name], manifest["steps"], load_weights(last))]
 
 
-def _about(pairs: HeldOut, caption: int, place: int, known: bool) -> dict[str, Any]:
-    """What a token is: its piece, whether the caption has it before or behind, its kind where the world's words are known."""
+def _about(pairs: HeldOut, caption: int, place: int, scenes: bool) -> dict[str, Any]:
+    """Facts of a token: whether it also occurs before or after its place, and the kind of its word, for rendered scenes."""
     words = [(word, piece) for word, pieces in pieces_by_word(pairs.captions[caption]) for piece in pieces]
     if place > len(words):
         return {"key": pairs.keys[caption], "eot": True, "before": False, "after": False, "kind": "end"}
     word, piece = words[place - 1]
-    listed = [other for _, other in words]
+    listed = [token for _, token in words]
     return {
         "key": pairs.keys[caption],
         "eot": False,
         "before": piece in listed[: place - 1],
         "after": piece in listed[place:],
-        "kind": kind_of_word(word) if known else "",
+        "kind": kind_of_word(word) if scenes else "",
     }

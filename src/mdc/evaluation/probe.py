@@ -1,8 +1,8 @@
 """The job ``mdc probe``: all probes of one encoder by one head: linear (paper, section 4.2 and appendix B), attentive or k-NN.
 
-Features are computed once per image set and encoder, a head (``parts.HEADS``) is fitted on the training split and tested on
-the test split. It has ``TOKENS``, whether it reads tokens and not the pooled feature, and ``fit``. Writes
-``items.parquet`` (what each test item got, so that methods can be compared on the same items) and last ``probe.json``.
+Features are computed once per image set and encoder; a head (``parts.HEADS``) is fitted on the training split and tested on
+the test split. A head has ``TOKENS``, whether it reads tokens instead of the pooled feature, and ``fit``. Writes
+``items.parquet``, the result of each test item, for paired comparisons of methods, and last ``probe.json``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mdc.report.statistics.metrics import mean_average_precision, mean_per_class
 from mdc.training.device import choose_device
 from mdc.training.kept import snapshot_steps
 
-#: of ``items.parquet``: what each test item got, 0…1, or of several labels its scores and targets
+#: of ``items.parquet``: the result of each test item, 0…1, or with several labels its scores and targets
 _COLUMNS: Columns = {
     **{"probe": "word", "item": "string"},
     **{"value": "float32", "scores": ["float32"], "targets": ["int8"]},
@@ -48,7 +48,7 @@ _COLUMNS: Columns = {
 
 def main(call: Call) -> None:
     """Run the job. ``call``: a :class:`mdc.plan.jobs.call.Call` with job, input, runtime, cache and out. Without a runtime
-    all is done in this process."""
+    no workers are started."""
     from mdc.plan.progress import progress
 
     job: ProbeJob = call.job
@@ -84,12 +84,14 @@ def main(call: Call) -> None:
     rows: list[Row] = []
     with store.in_use():
         for name in progress(job.probes, desc=job.job, unit="probe"):
-            results[name], found = _one(name, call.input(f"data/probes/{name}"), cache, job, head, device)
-            rows += found
-    # a run's record names its weights, and so does a frozen encoder's
-    told: dict[str, Any] = {"training": training, "probes": results}
-    told |= {"initial_weights_sha256": weights_sha256} if job.run is None and isinstance(job.backbone, Backbone) else {}
-    write_results(call, "probe", {"items.parquet": (rows, _COLUMNS)}, told)
+            results[name], items = _run_probe(name, call.input(f"data/probes/{name}"), cache, job, head, device)
+            rows += items
+    # runs and frozen encoders name their weights in their own records
+    metadata: dict[str, Any] = {"training": training, "probes": results}
+    metadata |= (
+        {"initial_weights_sha256": weights_sha256} if job.run is None and isinstance(job.backbone, Backbone) else {}
+    )
+    write_results(call, "probe", {"items.parquet": (rows, _COLUMNS)}, metadata)
 
 
 def _runtime(path: Path | None) -> ProbeRuntime:
@@ -97,7 +99,7 @@ def _runtime(path: Path | None) -> ProbeRuntime:
 
 
 def _encoder(call: Call, encoding: Any) -> tuple[PixelEncoder | Tower, str, dict[str, int] | None]:
-    """The encoder, the hash of its weights, and, if it was trained, what its run's manifest says of that."""
+    """The encoder, the hash of its weights, and, if it was trained, the facts of its training."""
     job: ProbeJob = call.job
     if isinstance(job.backbone, FrozenTokens):
         path = call.input(job.backbone.job)
@@ -117,17 +119,17 @@ def _encoder(call: Call, encoding: Any) -> tuple[PixelEncoder | Tower, str, dict
     return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][checkpoint.name], training
 
 
-def _one(
+def _run_probe(
     name: str, path: Path, cache: FeatureCache, job: ProbeJob, head: Any, device: torch.device
 ) -> tuple[dict[str, Any], list[Row]]:
-    """One probe: its result in per cent, and the test items."""
+    """Fit and test one probe: its result in per cent, and the test items."""
     index = read_index(path, verify="auto", kind="probe")
     stored = _token_bytes(name, job, index, cache.store.limit) if head.TOKENS else None
     train, train_targets, _ = cache.features(path, index, "train")
     test, test_targets, keys = cache.features(path, index, "test")
     classes = len(index["classes"])
     try:
-        scores, told = head.fit(job, train, train_targets, classes, test, device)
+        scores, notes = head.fit(job, train, train_targets, classes, test, device)
     except UserError as error:
         raise UserError(f"probe {name}: {error}") from None
     measured, items = _scored(name, index["task"], scores, test_targets)
@@ -140,23 +142,23 @@ def _one(
         "skipped": index["skipped"],
         **({"shortcuts": index["shortcuts"]} if "shortcuts" in index else {}),
     }
-    told |= {"token_bytes_per_image": stored} if stored else {}
+    notes |= {"token_bytes_per_image": stored} if stored else {}
     rows = [{"probe": name, "item": key, **item} for key, item in zip(keys, items, strict=True)]
-    return {**result, **measured, **told}, rows
+    return {**result, **measured, **notes}, rows
 
 
 def _token_bytes(name: str, job: ProbeJob, index: dict[str, Any], limit: int | None) -> int:
-    """What is stored of an image's tokens. UserError if there are none, or if a probe's do not fit the cache."""
+    """Bytes of an image's stored tokens. UserError if it has none, or if a probe's do not fit the cache."""
     backbone = job.backbone
     frozen = isinstance(backbone, FrozenTokens)
     count = backbone.tokens if frozen else (backbone.image_size // backbone.patch_size) ** 2  # type: ignore[union-attr]
     if count < 2:
         raise UserError(f"{job.job}: {job.backbone_name} gives no patch tokens, which an attentive probe attends to")
     size = 2 * (1 + count) * backbone.width
-    whole = size * sum(index["splits"][split]["samples"] for split in ("train", "test"))
-    if limit is not None and whole > limit:
+    total = size * sum(index["splits"][split]["samples"] for split in ("train", "test"))
+    if limit is not None and total > limit:
         raise UserError(
-            f"probe {name}: its tokens take {whole / 1e9:.1f} GB ({size:,} bytes an image), more than probe.runtime.cache_gb = "
+            f"probe {name}: its tokens take {total / 1e9:.1f} GB ({size:,} bytes an image), more than probe.runtime.cache_gb = "
             f"{limit / 1e9:g}; raise it, or probe this set by linear and knn alone"
         )
     return size
@@ -170,7 +172,7 @@ def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[
         if not math.isfinite(value):
             raise UserError(f"probe {name}: its test split has no image of any class, so there is no average precision")
         each = zip(scores.astype(np.float32), targets.astype(np.int8), strict=True)
-        items = [{"value": None, "scores": scored, "targets": wanted} for scored, wanted in each]
+        items = [{"value": None, "scores": scored, "targets": labelled} for scored, labelled in each]
         return {"metric": "map", "value": 100 * value, "mean_per_class": None}, items
     correct = per_item_top1(scores, targets)
     per_class = 100 * float(mean_per_class_accuracy(correct, targets))

@@ -1,4 +1,4 @@
-"""What evaluations leave: rows in parquet files, in columns of known types, and a record."""
+"""Output files of evaluations: rows in parquet files with typed columns, and a record."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import atomic_path, clear_leftovers, write_json
 
 Row = dict[str, Any]
-#: column → its type as pyarrow names it; "word": a text that many rows share; [type]: lists of it
+#: column → its type as pyarrow names it; "word": a string that many rows share; [type]: lists of it
 Columns = Mapping[str, str | list[str]]
 
 
 def write_results(
-    call: Call, kind: str, files: Mapping[str, tuple[Sequence[Row], Columns]], told: Mapping[str, Any]
+    call: Call, kind: str, files: Mapping[str, tuple[Sequence[Row], Columns]], metadata: Mapping[str, Any]
 ) -> None:
-    """The job's ``files``, each with its rows, which have all of its columns; and last its record, which tells the rest."""
+    """Write the job's ``files``, {name: (rows, columns)}, and last its record with ``metadata``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -31,4 +31,4 @@ def write_results(
         values = {column: [row[column] for row in rows] for column in columns}
         with atomic_path(call.out / file) as temporary:
             pq.write_table(pa.table(values, schema=schema), temporary, compression="zstd")
-    write_json(call.out / f"{kind}.json", record(call, kind, [call.out / file for file in files]) | dict(told))
+    write_json(call.out / f"{kind}.json", record(call, kind, [call.out / file for file in files]) | dict(metadata))

@@ -1,7 +1,7 @@
-"""What a caption's tokens owe to the image, place by place, and how strongly they teach the encoder.
+"""How much each token of a caption depends on the image, and the norm of its gradient at the visual tokens.
 
 The paper's abstract says that in autoregressive captioning the visual signal weakens with a token's position, and that in
-masked diffusion captioning it does not. Here are the two measurements of it, of one model on held-out captions.
+masked diffusion captioning it does not. This module has the two measurements, of one model on held-out captions.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from mdc.models.memory import Memory
 def prefix_scores(scorer: CaptionScorer, memory: Memory, pairs: Sequence[Pair]) -> list[Tensor]:
     """log p(c_i | c_<i, V) of a masked model, (L,) float64 each: the tokens before place i are shown, it and the rest masked.
 
-    The contexts are those of an autoregressive model, but for one thing: the number of masks tells the length.
+    The contexts are those of an autoregressive model, except that the number of masks reveals the length.
     """
-    found: list[tuple[int, Tensor]] = []
+    scores: list[tuple[int, Tensor]] = []
     for chosen, tokens in scorer.batches(pairs, lambda length: length):
         length = tokens.shape[1] - 1
         shape = (len(tokens), length, length)
         where, read = suffix_masks(length).expand(shape), single_masks(length).expand(shape)
         log_probs = scorer.masked(tokens, memory.of([pairs[p].image for p in chosen]), where, read)
-        found += zip(chosen, log_probs.diagonal(dim1=1, dim2=2).double().cpu(), strict=True)
-    return in_order(found)
+        scores += zip(chosen, log_probs.diagonal(dim1=1, dim2=2).double().cpu(), strict=True)
+    return in_order(scores)
 
 
 def gradient_norms(
@@ -59,8 +59,8 @@ def gradient_norms(
         visual = model.visual(image[None])
     ids = torch.tensor([list(tokens)], device=device)
     if schedule is None:
-        read = right_to_left(ids, torch.tensor([len(tokens)], device=device)) if reverse else ids
-        norms = _norms(model, visual, read.expand(length, -1), read[0, 1:], torch.arange(length, device=device))
+        inputs = right_to_left(ids, torch.tensor([len(tokens)], device=device)) if reverse else ids
+        norms = _norms(model, visual, inputs.expand(length, -1), inputs[0, 1:], torch.arange(length, device=device))
         return torch.cat([norms[:-1].flip(0), norms[-1:]]) if reverse else norms
     total = torch.zeros(length, dtype=torch.float64)
     for _ in range(draws):
@@ -70,8 +70,8 @@ def gradient_norms(
         hidden.fill_diagonal_(True)
         hidden = hidden.to(device)
         rows = ids.expand(length, -1)
-        inputs = torch.cat([rows[:, :1], rows[:, 1:].masked_fill(hidden, mask_id)], dim=1)
-        total += _norms(model, visual, inputs, ids[0, 1:], 1 + torch.arange(length, device=device))
+        masked = torch.cat([rows[:, :1], rows[:, 1:].masked_fill(hidden, mask_id)], dim=1)
+        total += _norms(model, visual, masked, ids[0, 1:], 1 + torch.arange(length, device=device))
     return total / draws
 
 

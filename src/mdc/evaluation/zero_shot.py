@@ -1,12 +1,11 @@
-"""The job ``mdc score-classes``: images of labelled sets, each scored with a caption of every class (zero-shot classification).
+"""The job ``mdc score-classes``: zero-shot classification of labelled images, each scored with a caption of every class.
 
-A class's caption is a template with its name. Cosines are averaged over templates as open_clip does it: a class is the mean of
-its captions' unit embeddings, made a unit again. Log probabilities are averaged as they are, so that every template counts
-alike; of a mean of probabilities the likeliest template, mostly the shortest, would decide alone.
+A class's caption is a template with its name. Cosines are averaged over templates as open_clip does it: a class is the
+normalised mean of its captions' unit embeddings. Log probabilities are averaged as they are, so that every template counts
+alike; a mean of probabilities would be dominated by the likeliest template, mostly the shortest.
 
-A caption's *debiased* score is its score less the log of its mean probability over ``PRIOR_IMAGES`` training images of the set,
-drawn at random: what the caption's words alone say is taken off. Writes ``items.parquet``, a row an image and estimator, and last
-``zero_shot.json``.
+A caption's *debiased* score is its score minus the log of its mean probability over ``PRIOR_IMAGES`` random training images of
+the set. Writes ``items.parquet``, a row per image and estimator, and last ``zero_shot.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from mdc.data.formats.images import decode_named
 from mdc.data.loader.shuffle import permuted
 from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.evaluation.asked_models import scored_run
+from mdc.evaluation.job_models import scored_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
@@ -60,23 +59,27 @@ def main(call: Call) -> None:
     results: dict[str, Any] = {}
     rows: list[Row] = []
     with process_group(job.scoring.processes, device) as group:
-        for name, how in job.probes.items():
+        for name, class_captions in job.probes.items():
             path = call.input(f"data/probes/{name}")
             index = read_index(path, verify="auto", kind="probe")
-            asked = Asked(name, run.scorer, Captions.of(name, index, how, run.scorer), job.scoring.seed)
+            probe = ScoredProbe(
+                name, run.scorer, Captions.of(name, index, class_captions, run.scorer), job.scoring.seed
+            )
             readers = {split: ShardReader(path, split) for split in ("train", "test")}
             shards = [shard["sha256"] for split in readers for shard in index["splits"][split]["shards"]]
-            told = {**identity, "set": name, "captions": asked.captions.texts, "shards": shards}
-            before = [drawn(len(readers["train"]), PRIOR_IMAGES)]
-            (prior,) = sharded(call, group, before, partial(asked.prior, readers["train"]), told, f"{name} train")
-            numbers = drawn(len(readers["test"]), job.images)
-            parts = [[numbers[n] for n in part] for part in ranges(len(numbers), asked.at_once)]
-            classified = partial(asked.classified, readers["test"], prior)
-            found = sharded(call, group, parts, classified, told, f"{name} test")
-            of_probe = [row for part in found for row in part]
+            metadata = {**identity, "set": name, "captions": probe.captions.texts, "shards": shards}
+            prior_parts = [sampled(len(readers["train"]), PRIOR_IMAGES)]
+            (prior,) = sharded(
+                call, group, prior_parts, partial(probe.prior, readers["train"]), metadata, f"{name} train"
+            )
+            numbers = sampled(len(readers["test"]), job.images)
+            parts = [[numbers[n] for n in part] for part in ranges(len(numbers), probe.at_once)]
+            classified = partial(probe.classified, readers["test"], prior)
+            part_rows = sharded(call, group, parts, classified, metadata, f"{name} test")
+            of_probe = [row for part in part_rows for row in part]
             results[name] = {
-                "templates": list(asked.captions.templates),
-                "first": asked.captions.texts[0][0],
+                "templates": list(probe.captions.templates),
+                "first": probe.captions.texts[0][0],
                 "classes": len(index["classes"]),
                 "skipped": index["skipped"],
                 **summary(of_probe, len(index["classes"])),
@@ -84,22 +87,22 @@ def main(call: Call) -> None:
             rows += of_probe
     if global_rank():
         return
-    told = {"estimators": job.estimators, "training": run.training, "weights_step": run.weights_step}
-    told |= {"prior_images": PRIOR_IMAGES, "probes": results}
+    metadata = {"estimators": job.estimators, "training": run.training, "weights_step": run.weights_step}
+    metadata |= {"prior_images": PRIOR_IMAGES, "probes": results}
     # an estimator of no probabilities has no debiased score
     rows = [dict.fromkeys(_COLUMNS) | row for row in rows]
-    write_results(call, "zero_shot", {"items.parquet": (rows, _COLUMNS)}, told)
+    write_results(call, "zero_shot", {"items.parquet": (rows, _COLUMNS)}, metadata)
 
 
-def drawn(count: int, most: int | None) -> list[int]:
-    """``most`` numbers below ``count``, ascending; all of them where there are no more.
+def sampled(count: int, limit: int | None) -> list[int]:
+    """``limit`` numbers below ``count``, ascending; all of them where there are no more.
 
-    Drawn at random, and the same ones in every call: of a set whose classes take turns, every n-th image would miss some of them.
+    Random, but the same in every call: where classes alternate, every n-th image would miss some of them.
     """
-    if most is None or count <= most:
+    if limit is None or count <= limit:
         return list(range(count))
     rng = np.random.Generator(np.random.Philox(key=0))
-    return sorted(permuted(np.arange(most), count, rng).tolist())
+    return sorted(permuted(np.arange(limit), count, rng).tolist())
 
 
 # --- captions ---------------------------------------------------------------------------------------------------------
@@ -107,20 +110,20 @@ def drawn(count: int, most: int | None) -> list[int]:
 
 @dataclass(frozen=True)
 class Captions:
-    """Of each class a caption for each of the ``templates``: ``texts`` (K, P), and their ``tokens``, class by class."""
+    """A caption for each class and each of the ``templates``: ``texts`` (K, P), and their ``tokens``, class by class."""
 
     templates: tuple[str, ...]
     texts: list[list[str]]
     tokens: list[list[int]]
 
     @classmethod
-    def of(cls, name: str, index: Mapping[str, Any], how: ClassCaptions, scorer: Scorer) -> Captions:
-        """Those of the probe ``name``. UserError for a probe of several labels an image, a class without words or outside the
-        model's vocabulary, and two classes that are one caption."""
+    def of(cls, name: str, index: Mapping[str, Any], class_captions: ClassCaptions, scorer: Scorer) -> Captions:
+        """The captions of the probe ``name``. UserError for a multi-label probe, a class outside the model's vocabulary, and two
+        classes with the same caption."""
         if index["task"] != "single":
             raise UserError(f"probe {name}: its images have several labels each; zero-shot classification needs one")
-        labels = class_names(name, index, how)
-        said, texts = class_texts(name, index["source"], labels, how)
+        labels = class_names(name, index, class_captions)
+        templates, texts = class_texts(name, index["source"], labels, class_captions)
         tokens: list[list[int]] = []
         first: dict[tuple[int, ...], str] = {}
         for label, captions in zip(labels, texts, strict=True):
@@ -136,13 +139,13 @@ class Captions:
                     f"tell them apart, so give one another name (data.probes.{name}.class_captions.names)"
                 )
             first[pieces] = label
-        return cls(said, texts, tokens)
+        return cls(templates, texts, tokens)
 
 
-def class_names(name: str, index: Mapping[str, Any], how: ClassCaptions) -> list[str]:
-    """What the classes of the probe ``name`` are called: as in the set, or as the scale says."""
+def class_names(name: str, index: Mapping[str, Any], class_captions: ClassCaptions) -> list[str]:
+    """The class names of the probe ``name``: those of the set, replaced by those of the scale."""
     labels = list(index["classes"])
-    for number, label in how.names.items():
+    for number, label in class_captions.names.items():
         if int(number) >= len(labels):
             raise UserError(
                 f"data.probes.{name}.class_captions.names: there is no class {number}; they are numbered 0 to {len(labels) - 1}"
@@ -152,11 +155,11 @@ def class_names(name: str, index: Mapping[str, Any], how: ClassCaptions) -> list
 
 
 def class_texts(
-    name: str, source: Mapping[str, Any], labels: Sequence[str], how: ClassCaptions
+    name: str, source: Mapping[str, Any], labels: Sequence[str], class_captions: ClassCaptions
 ) -> tuple[tuple[str, ...], list[list[str]]]:
     """The templates of a probe, and of each class its captions by them."""
     used: Sequence[str]
-    if how.templates is None and source["kind"] == "scenes":
+    if class_captions.templates is None and source["kind"] == "scenes":
         phrases = class_phrases(source["task"])
         if phrases is None:
             raise UserError(
@@ -164,17 +167,17 @@ def class_texts(
                 f"(data.probes.{name}.class_captions)"
             )
         return ("the grammar's own phrase",), [[phrase] for phrase in phrases]
-    if how.templates == "open_clip":
+    if class_captions.templates == "open_clip":
         from open_clip import OPENAI_IMAGENET_TEMPLATES
 
         used = [fill("{class}") for fill in OPENAI_IMAGENET_TEMPLATES]
     else:
-        used = how.templates or [_PHOTO]
-    return tuple(used), [[one.replace("{class}", _clean(label)) for one in used] for label in labels]
+        used = class_captions.templates or [_PHOTO]
+    return tuple(used), [[template.replace("{class}", _clean(label)) for template in used] for label in labels]
 
 
 def _clean(label: str) -> str:
-    """A class's name as a caption has it; in names of folders lines stand for spaces."""
+    """A class's name in a caption; underscores of folder names are spaces."""
     return " ".join(label.replace("_", " ").split())
 
 
@@ -182,8 +185,8 @@ def _clean(label: str) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A probe under one model. An image is read once for all captions, and all captions of a length are scored in batches."""
+class ScoredProbe:
+    """A probe under one model. An image is encoded once for all captions, and captions of equal length are scored in batches."""
 
     name: str
     scorer: Any
@@ -196,26 +199,26 @@ class Asked:
         return max(1, min(_IMAGES, _PAIRS // len(self.captions.tokens)))
 
     def prior(self, reader: ShardReader, numbers: Sequence[int]) -> dict[str, list[float]]:
-        """By estimator of log probabilities, of each caption the log of its mean probability over these images."""
+        """For each estimator of log probabilities, the log of each caption's mean probability over these images."""
         parts = [self._score(reader, numbers[n : n + self.at_once])[1] for n in range(0, len(numbers), self.at_once)]
-        scores = {name: torch.cat([one[name] for one in parts]) for name in parts[0] if ESTIMATORS[name].nats}
-        return {name: log_mean_probability(one).tolist() for name, one in scores.items()}
+        scores = {name: torch.cat([part[name] for part in parts]) for name in parts[0] if ESTIMATORS[name].nats}
+        return {name: log_mean_probability(part).tolist() for name, part in scores.items()}
 
     def classified(self, reader: ShardReader, prior: Mapping[str, list[float]], numbers: Sequence[int]) -> list[Row]:
         """A row of ``items.parquet`` for each of these images and each estimator: the class of the highest score, and whether
-        it is right (of k equal ones 1/k); the same by the debiased score, where there is a probability."""
+        it is right (1/k among k equal ones); the same by the debiased score, for probabilities."""
         samples, by = self._score(reader, numbers)
         labels = [label for _, label in samples]
-        found: list[Row] = []
+        rows: list[Row] = []
         for name, scores in by.items():
-            told = _chosen(self.of_classes(scores), labels, "best", "value")
+            columns = _chosen(self.of_classes(scores), labels, "best", "value")
             if name in prior:
-                less = scores - torch.tensor(prior[name], dtype=torch.float64)
-                told |= _chosen(self.of_classes(less), labels, "debiased_best", "debiased")
+                corrected = scores - torch.tensor(prior[name], dtype=torch.float64)
+                columns |= _chosen(self.of_classes(corrected), labels, "debiased_best", "debiased")
             for place, (key, label) in enumerate(samples):
                 head = {"probe": self.name, "estimator": name, "item": key, "label": label}
-                found.append({**head, **{column: values[place] for column, values in told.items()}})
-        return found
+                rows.append({**head, **{column: values[place] for column, values in columns.items()}})
+        return rows
 
     def of_classes(self, scores: Tensor) -> Tensor:
         """Scores of captions (or of classes) → the means over their templates, (I, K)."""
@@ -225,21 +228,21 @@ class Asked:
         """Keys and labels of images, and by estimator their scores with each caption (I, captions), of cosines with each class,
         (I, K). All captions of an image share its masks."""
         samples = [reader.read(number) for number in numbers]
-        seen = self.scorer.look(torch.stack([self._picture(key, data) for key, data, _ in samples]))
+        visual = self.scorer.look(torch.stack([self._picture(key, data) for key, data, _ in samples]))
         draws = [self._draws(f"{reader.split}/{number}") for number in numbers]
-        scores = {name: self.scores(name, seen, len(samples), draws) for name in self.scorer.estimators}
+        scores = {name: self.scores(name, visual, len(samples), draws) for name in self.scorer.estimators}
         return [(key, record["label"]) for key, _, record in samples], scores
 
-    def scores(self, estimator: str, seen: Any, count: int, draws: Sequence[Draws]) -> Tensor:
+    def scores(self, estimator: str, visual: Any, count: int, draws: Sequence[Draws]) -> Tensor:
         """Of ``count`` images that the scorer has looked at, scores with each caption (I, captions) float64, of cosines with each
         class, (I, K); ``draws``: of each image's masks."""
         captions = self.captions
         if not ESTIMATORS[estimator].nats:
             classes = self.scorer.read(captions.tokens).view(len(captions.texts), len(captions.templates), -1)
-            return torch.as_tensor(seen @ F.normalize(classes.mean(dim=1), dim=-1).T).double()
+            return torch.as_tensor(visual @ F.normalize(classes.mean(dim=1), dim=-1).T).double()
         pairs = [Pair(image, tokens, image) for image in range(count) for tokens in captions.tokens]
-        scores = self.scorer.score(estimator, seen, pairs, draws)
-        return torch.tensor([one.value for one in scores], dtype=torch.float64).view(count, -1)
+        scores = self.scorer.score(estimator, visual, pairs, draws)
+        return torch.tensor([score.value for score in scores], dtype=torch.float64).view(count, -1)
 
     def _picture(self, key: str, data: bytes) -> Tensor:
         return torch.as_tensor(self.scorer.picture(decode_named(data, f"probe {self.name}, image {key}:")))
@@ -258,19 +261,19 @@ def _chosen(scores: Tensor, labels: list[int], best: str, value: str) -> dict[st
 
 
 def summary(rows: list[Row], classes: int) -> dict[str, Any]:
-    """Of a probe's rows: n; in per cent what guessing and the most frequent class get, and by estimator top-1 of either score."""
+    """Of a probe's rows: n; in per cent chance, the most frequent class, and by estimator top-1 of either score."""
     by: dict[str, list[Row]] = {}
     for row in rows:
         by.setdefault(row["estimator"], []).append(row)
-    one = next(iter(by.values()))
-    commonest = Counter(row["label"] for row in one).most_common(1)[0][1]
+    items = next(iter(by.values()))
+    commonest = Counter(row["label"] for row in items).most_common(1)[0][1]
 
-    def top1(own: list[Row], key: str) -> float | None:
-        return 100 * sum(row[key] for row in own) / len(own) if key in own[0] else None
+    def top1(group: list[Row], key: str) -> float | None:
+        return 100 * sum(row[key] for row in group) / len(group) if key in group[0] else None
 
     return {
-        "n": len(one),
+        "n": len(items),
         "chance": 100 / classes,
-        "most_frequent": 100 * commonest / len(one),
-        "top1": {name: {key: top1(own, key) for key in ("value", "debiased")} for name, own in by.items()},
+        "most_frequent": 100 * commonest / len(items),
+        "top1": {name: {key: top1(group, key) for key in ("value", "debiased")} for name, group in by.items()},
     }

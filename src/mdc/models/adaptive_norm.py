@@ -1,8 +1,8 @@
-"""Layer norms that may be told the time t of a masked diffusion: adaptive layer norm (Peebles and Xie, 2023, DiT).
+"""Layer norms conditioned on the time t of a masked diffusion: adaptive layer norm (Peebles and Xie, 2023, DiT).
 
 t is any number in [0, 1], embedded by sinusoids; mask-and-replace diffusion has a table of its steps
-(:mod:`mdc.models.timed_decoder`). In the beginning the gain is 1 and the shift 0 at all times, so an untrained decoder that is
-told the time is the same as one that is not.
+(:mod:`mdc.models.timed_decoder`). Initially the gain is 1 and the shift 0 at all times, so an untrained
+conditioned decoder equals an unconditioned one.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class TimeEmbedding(nn.Module):
     def forward(self, t: Tensor) -> Tensor:
         """See the class."""
         first: nn.Linear = self.layers[0]  # type: ignore[assignment]
-        found: Tensor = self.layers(sinusoids(t, first.in_features).to(first.weight.dtype))
-        return found
+        out: Tensor = self.layers(sinusoids(t, first.in_features).to(first.weight.dtype))
+        return out
 
 
 class Norm(nn.LayerNorm):
-    """A layer norm that no time changes."""
+    """A layer norm that ignores the time."""
 
     def forward(self, x: Tensor, time: Time | None = None) -> Tensor:
         """x (…, W) → the same shape."""
@@ -56,7 +56,7 @@ class Norm(nn.LayerNorm):
 
 
 class AdaptiveNorm(nn.Module):
-    """A layer norm whose gain and shift follow from the time."""
+    """A layer norm whose gain and shift depend on the time."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -67,5 +67,5 @@ class AdaptiveNorm(nn.Module):
         """x (B, T, W), or (N, W) where ``time`` has rows → the same shape."""
         change = self.change(time.vectors)
         gain, shift = (change[:, None] if time.rows is None else change.index_select(0, time.rows)).chunk(2, dim=-1)
-        found: Tensor = self.norm(x) * (1 + gain) + shift
-        return found
+        out: Tensor = self.norm(x) * (1 + gain) + shift
+        return out

@@ -30,8 +30,8 @@ class Attention(nn.Module):
         causal: bool = False,
         packing: Packing | None = None,
     ) -> Tensor:
-        """memory: of cross-attention, or what ``remember`` makes of it; mask: broadcastable to (B, heads, T, keys), True where a
-        key may be seen. Returns what x is: (B, T, width), or, with a ``packing``, (N, width)."""
+        """memory: of cross-attention, or its keys and values from ``remember``; mask: broadcastable to (B, heads, T, keys), True
+        where a key may be seen. Returns what x is: (B, T, width), or, with a ``packing``, (N, width)."""
         if self.cross:
             assert memory is not None
             return self.attend(x, *(memory if isinstance(memory, tuple) else self.remember(memory)), packing)
@@ -45,13 +45,13 @@ class Attention(nn.Module):
         return self._heads(key), self._heads(value)
 
     def attend(self, x: Tensor, key: Tensor, value: Tensor, packing: Packing | None = None) -> Tensor:
-        """x (B, T, width) or (N, width) against what is remembered of a memory → the same. Of k versions of each caption, the
-        second ones after all first ones, the memory is there once."""
+        """x (B, T, width) or (N, width) against the keys and values of a memory → the same. With k versions of each caption, all
+        first ones before all second ones, the memory holds each image once."""
         query = self._heads(self.query(x) if packing is None else packing.pad(self.query(x)))
         images, versions = len(key), len(query) // len(key)
         if versions == 1:
             return self._attend(query, key, value, packing=packing)
-        # one long row of queries for each image, so that its keys and values are never copied
+        # one long row of queries per image, so that keys and values are not copied
         folded = query.unflatten(0, (versions, images)).permute(1, 2, 0, 3, 4).flatten(2, 3)
         mixed = F.scaled_dot_product_attention(folded, key, value)
         mixed = mixed.unflatten(2, (versions, -1)).permute(2, 0, 3, 1, 4).flatten(3).flatten(0, 1)

@@ -13,8 +13,8 @@ from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 
 
 class BiCaptioner(Captioner):
-    """``text`` and ``head`` are those of a captioner from left to right, by which it is scored and writes. ``text_backward`` has
-    layers of its own and shares embeddings and ``head``."""
+    """``text`` and ``head`` are those of a left-to-right captioner, used for scoring and decoding. ``text_backward`` has layers
+    of its own and shares embeddings and ``head``."""
 
     def __init__(
         self, backbone: Backbone | FrozenEncoderBackbone, vocabulary_size: int, context_length: int, seed: int
@@ -35,7 +35,7 @@ class BiCaptioner(Captioner):
         targets: Tensor,
         weights: Tensor,
         kept: Tensor | None = None,
-        **told: Tensor,
+        **options: Tensor,
     ) -> Tensor:
         """The mean of both directions' sums, each as :meth:`mdc.models.captioner.Captioner.forward` has it; ``targets`` are those
         from left to right, and every one of ``chosen`` has a token behind it."""
@@ -46,9 +46,9 @@ class BiCaptioner(Captioner):
         embedded = self.text.embedded(reverse, packing)
         backward = self.text_backward.layers(embedded, visual, None, True, packing)
         before = reverse.index_select(0, chosen + 1)
-        both = ((forward, targets), (backward, before))
+        directions = ((forward, targets), (backward, before))
         sums = [
-            weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, wanted, weights)
-            for hidden, wanted in both
+            weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, labels, weights)
+            for hidden, labels in directions
         ]
         return (sums[0] + sums[1]) / 2

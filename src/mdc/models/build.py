@@ -15,7 +15,7 @@ from mdc.plan.parts import OBJECTIVES, load
 
 @dataclass(frozen=True)
 class ModelSetup:
-    """What a model is made for. ``seed``: of its initial weights."""
+    """What a model is built from. ``seed``: of its initial weights."""
 
     method: Method
     backbone: Backbone | FrozenEncoderBackbone
@@ -26,8 +26,8 @@ class ModelSetup:
 
 
 def build(setup: ModelSetup) -> Any:
-    """An :class:`mdc.models.image_text.ImageText`; the global generator is left as it was."""
-    # PyTorch's layers draw weights of their own, which ours then replace
+    """An :class:`mdc.models.image_text.ImageText`; the global generator is not touched."""
+    # PyTorch's layers draw weights that ours then replace
     with seeded(setup.seed, "replaced"):
         return load(OBJECTIVES, setup.method.objective).build_model(setup)
 

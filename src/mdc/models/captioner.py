@@ -27,7 +27,7 @@ class Captioner(ImageCaptioner):
         seed: int,
         timed: bool = False,
     ) -> None:
-        """``timed``: the decoder is told which share of a caption is masked."""
+        """``timed``: the decoder is conditioned on the masked share of a caption."""
         super().__init__(backbone, seed)
         self.text = TextTransformer(
             backbone.decoder, vocabulary_size, context_length, causal, seed, self.encoder.width, timed
@@ -43,18 +43,18 @@ class Captioner(ImageCaptioner):
         targets: Tensor,
         weights: Tensor,
         kept: Tensor | None = None,
-        **told: Tensor,
+        **options: Tensor,
     ) -> Tensor:
         """The sum of weight · cross-entropy over ``chosen`` tokens, a scalar in nats; logits are computed for these alone.
 
-        images as the encoder's ``prepared`` gives them; inputs (N,) int64, the real tokens, which stand where ``packing`` says;
+        images as the encoder's ``prepared`` gives them; inputs (N,) int64, the real tokens, at the places of ``packing``;
         chosen (n,) int64, which of them; their targets (n,) int64 and weights (n,) float32. ``kept`` (B, k) int64: which visual
-        tokens are read, if not all; ``told``: as :meth:`mdc.models.decoder.TextTransformer.forward` has it.
+        tokens are read, if not all; ``options``: of :meth:`mdc.models.decoder.TextTransformer.forward`.
         """
         visual = self.visual(images)
         if kept is not None:
             visual = visual.gather(1, kept[..., None].expand(-1, -1, visual.shape[2]))
-        hidden = self.text(inputs, memory=visual, packing=packing, **told)
+        hidden = self.text(inputs, memory=visual, packing=packing, **options)
         return weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:

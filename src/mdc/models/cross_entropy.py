@@ -10,11 +10,11 @@ from torch import Tensor
 
 from mdc.models.logits import computed_in, sum_over_logits
 
-#: (logits (n, V), targets (n,), weights (n,), whether a gradient is asked for, in place of the logits) → losses (n,)
+#: (logits (n, V), targets (n,), weights (n,), whether the gradient replaces the logits) → losses (n,)
 Kernel = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
-#: whether the kernel may be used where it works; a training's recipe decides it
+#: whether the kernel may be used where it works; set by the recipe
 kernel_allowed = True
 
 
@@ -26,7 +26,7 @@ def weighted_cross_entropy_sum(
     hidden (N, W), weight (V, W), targets (N,) int64 below V, weights (N,) float. No row gives zero. Differentiable once, in
     hidden and weight; dtypes and ``chunk`` as :func:`mdc.models.logits.sum_over_logits` has them.
 
-    On CUDA each chunk passes :mod:`mdc.models.fused_cross_entropy`, if Triton is there and its kernel works.
+    On CUDA each chunk passes :mod:`mdc.models.fused_cross_entropy`, if Triton is installed and its kernel works.
     """
     kernel = kernel_for(hidden.device, computed_in(hidden))
 
@@ -50,7 +50,7 @@ def weighted_cross_entropy_sum(
 
 
 def kernel_for(device: torch.device, dtype: torch.dtype) -> Kernel | None:
-    """What computes the losses of a block of ``dtype`` on ``device`` in one launch; None if PyTorch's operations have to."""
+    """The kernel that computes a block of ``dtype`` on ``device`` in one launch; None: use PyTorch's operations."""
     if (
         not kernel_allowed
         or device.type != "cuda"
@@ -58,7 +58,7 @@ def kernel_for(device: torch.device, dtype: torch.dtype) -> Kernel | None:
         or find_spec("triton") is None
     ):
         return None
-    # where nothing computes on CUDA, Triton need not be there, and is not loaded
+    # without CUDA, Triton is not loaded and need not be installed
     from mdc.models.fused_cross_entropy import cross_entropy_, works
 
     return cross_entropy_ if works(device, dtype) else None

@@ -1,7 +1,7 @@
 """Text transformer: the captioners' decoder and, without cross-attention, CLIP's text encoder.
 
 Each layer is self-attention → cross-attention to the visual tokens → one MLP, pre-norm (paper, section 4.1; CapPa).
-Keys and values of the cross-attention are the encoder's tokens after its final norm. The decoder is not told the time
+Keys and values of the cross-attention are the encoder's tokens after its final norm. The decoder does not see the time
 step (paper, section 3.2: time-independent parameterisation), unless it is ``timed``.
 
 Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their width, V tokens that can be predicted.
@@ -23,7 +23,7 @@ from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class Block(nn.Module):
-    """``norm``: makes the norms before the two attentions, which take the time."""
+    """``norm``: builds the norms before the two attentions, which take the time."""
 
     def __init__(
         self, width: int, heads: int, memory_width: int | None, norm: Callable[[int], nn.Module] = Norm
@@ -78,10 +78,9 @@ class TextTransformer(nn.Module):
     """Token ids to hidden states after the final norm.
 
     ``vocabulary_size`` V counts the tokens that can be predicted. The embedding has V + 1 rows; the last is for [MASK].
-    Every method has that row, whether it uses it or not, so that all of them start from the same weights.
+    Every method has that row, so that all of them start from the same weights.
 
-    ``timed``: it is told the time t of the masks, or takes the share of tokens that is masked. ``name``: from which its initial
-    weights follow.
+    ``timed``: it is conditioned on the time t of the masks, by default the masked share. ``name`` seeds its initial weights.
     """
 
     def __init__(
@@ -122,11 +121,11 @@ class TextTransformer(nn.Module):
 
         The padding changes no hidden state of a real token. With a ``packing``: tokens (N,), those alone → (N, W).
 
-        ``parallel`` (B,) bool: the packed captions in which a causal decoder sees every token but the last one, behind which
-        nothing is predicted. ``times`` (B,): of a decoder that is timed, and packed.
+        ``parallel`` (B,) bool: the packed captions in which a causal decoder sees every token but the last one.
+        ``times`` (B,): of a timed decoder with a packing.
         """
         x = self.embedded(tokens, packing)
-        # The padding stands on the right, where causal attention never looks, so no mask is needed.
+        # The padding is on the right, where causal attention never looks, so no mask is needed.
         mask, causal = None, self.causal
         if parallel is not None:
             assert packing is not None
@@ -138,7 +137,7 @@ class TextTransformer(nn.Module):
         return self.layers(x, memory, mask, causal, packing, self.time(tokens, lengths, packing, times))
 
     def embedded(self, tokens: Tensor, packing: Packing | None = None) -> Tensor:
-        """What the first layer reads of tokens (B, T), or (N,) with a ``packing``; (…, W)."""
+        """Embeddings of tokens (B, T), or (N,) with a ``packing``: (…, W)."""
         if packing is None:
             return self.token_embedding(tokens) + self.positional_embedding[: tokens.shape[1]]
         return self.token_embedding(tokens) + F.embedding(packing.positions(), self.positional_embedding)
@@ -152,7 +151,7 @@ class TextTransformer(nn.Module):
         packing: Packing | None = None,
         time: Time | None = None,
     ) -> Tensor:
-        """All layers and the final norm on what the first one reads; the same shape."""
+        """All layers and the final norm on embeddings ``x``; the same shape."""
         for block in self.blocks:
             x = block(x, memory, mask, causal, packing, time)
         return self.norm(x)
@@ -164,8 +163,8 @@ class TextTransformer(nn.Module):
         packing: Packing | None = None,
         times: Tensor | None = None,
     ) -> Time | None:
-        """What norms are told of tokens as ``forward`` takes them; None of a decoder that is not timed. Without ``times`` t is
-        the share of a caption's L tokens that is [MASK]."""
+        """The time condition of the norms; None if the decoder is not timed. Without ``times`` t is the share of a caption's L
+        tokens that is [MASK]."""
         if self.time_embedding is None:
             return None
         if packing is not None:
@@ -178,8 +177,8 @@ class TextTransformer(nn.Module):
 
 
 def _causal_but(parallel: Tensor, packing: Packing) -> Tensor:
-    """Which places see which, (B, 1, T, T) bool: those of ``parallel`` (B,) captions all but the last token, those of others what
-    stands before them and themselves."""
+    """Which places see which, (B, 1, T, T) bool: in ``parallel`` (B,) captions all but the last token, in others the
+    place itself and those before it."""
     places = torch.arange(packing.length, device=parallel.device)
     before = (places[None, :] <= places[:, None]).expand(len(parallel), -1, -1)
     all_but_last = (places < packing.lengths[:, None] - 1)[:, None, :].expand_as(before)

@@ -1,8 +1,7 @@
 """Captioner of mask-and-replace diffusion: a condition made of the image, the timed decoder, and an output layer of K classes.
 
-The classes are a vocabulary's BPE tokens and EOT; SOT is none. They are numbered as the vocabulary does, and EOT comes where SOT
-stands there, so [MASK] is class K.
-"""
+The classes are a vocabulary's BPE tokens and EOT; SOT is none. They have the vocabulary's numbers, except that EOT takes SOT's,
+so [MASK] is class K."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from mdc.plan.config.pretrain import Method
 
 
 class DiffusionCaptioner(ImageCaptioner):
-    """``length``: how many places this model's captions have, which it learns from its corpus and keeps with its weights.
-    ``guidance``: how it is trained for it, if it is."""
+    """``length``: places of a caption, taken from the corpus and stored with the weights. ``guidance``: how it is trained for
+    guidance, or None."""
 
     length: Tensor
     text: TimedDecoder
@@ -43,7 +42,7 @@ class DiffusionCaptioner(ImageCaptioner):
         self.register_buffer("length", torch.tensor(places))
 
     def remember(self, vectors: Tensor) -> Memory:
-        """What the decoder reads of a condition, as the encoder's ``prepared`` gives it and :meth:`degraded` changes it."""
+        """Keys and values of a condition, as the encoder's ``prepared`` or :meth:`degraded` gives it."""
         return self.text.remember(self.visual(vectors))
 
     def degraded(self, vectors: Tensor, where: Tensor) -> Tensor:

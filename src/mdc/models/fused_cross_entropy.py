@@ -1,13 +1,13 @@
 """The weighted cross-entropy of a block of logits as one CUDA kernel, which turns the block into its own gradient.
 
 As PyTorch's operations each chunk of logits costs some eight passes of memory over a float32 copy. Here a program reads its row
-once for the sum of exponentials, and, if a gradient is asked for, once more to write it in place. All arithmetic is float32.
+once for the sum of exponentials, and once more to write a gradient in place. All arithmetic is float32.
 
-It is ours because no peer does just this. Liger's fused linear cross-entropy takes no weight for each token, and with reduction
+No existing kernel does just this. Liger's fused linear cross-entropy takes no weight for each token, and with reduction
 none its gradients were once silently wrong. Apple's cut-cross-entropy (25.1.1) does not run under the Triton that PyTorch brings,
-and drops small gradients unless it is told not to.
+and by default drops small gradients.
 
-Triton is imported with this file, so whoever computes on a CPU must not import it.
+This file imports Triton, so it must not be imported on a CPU-only machine.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TILE = 8192
 def weighted_rows(  # type: ignore[no-untyped-def]
     block, targets, weights, losses, columns, differentiate: tl.constexpr, tile: tl.constexpr
 ):
-    """A program a row. block (n, columns), targets (n,) int64, weights (n,) float32 → losses (n,) float32."""
+    """One program per row. block (n, columns), targets (n,) int64, weights (n,) float32 → losses (n,) float32."""
     row = tl.program_id(0).to(tl.int64)
     logits = block + row * columns
     target = tl.load(targets + row)
     weight = tl.load(weights + row)
     right = tl.load(logits + target).to(tl.float32)
-    # The target begins the maximum and stays out of the sum, so what its gradient is made of, the others' share, keeps its digits
-    # where the target's own is nearly 1.
+    # The target starts the maximum and stays out of the sum: its gradient, the others' share, keeps its digits where the
+    # target's own share is nearly 1.
     top = right
     others = 0.0
     for start in range(0, columns, tile):

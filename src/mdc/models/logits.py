@@ -11,8 +11,8 @@ from torch import Tensor
 #: logits that a CPU's cache holds (a fifth faster at 8,000 pieces), and rows that a GPU takes at a time
 _CACHED, _ROWS = 1 << 20, 1024
 
-#: (logits (n, V), which rows these are, whether a gradient is asked for) → values (k,) float32, each summed over the rows. If
-#: it is asked for, the logits have become the gradient of the first value in themselves.
+#: (logits (n, V), slice of rows, whether to differentiate) → values (k,) float32, each summed over the rows. If it
+#: differentiates, the logits are replaced by the gradient of the first value.
 OfRows = Callable[[Tensor, slice, bool], Tensor]
 
 
@@ -30,7 +30,7 @@ def sum_over_logits(
     chunk: int | None = None,
     as_made: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """What ``of_rows`` makes of hidden · weightᵀ, summed over all rows: the first value, a scalar, and the others (values − 1,).
+    """``of_rows`` of hidden · weightᵀ, summed over all rows: the first value, a scalar, and the others (values − 1,).
 
     hidden (N, W), weight (V, W). No row gives zero. Logits are made in the dtype of :func:`computed_in` and handed on in
     float32 (float64 stays), or ``as_made``, and then ``of_rows`` leaves its gradient in that dtype. The first value is
@@ -41,18 +41,18 @@ def sum_over_logits(
     if chunk is None:
         chunk = min(max(_CACHED // weight.shape[0], 128), _ROWS) if device == "cpu" else _ROWS
     compute = computed_in(hidden)
-    how = _How(of_rows, values, chunk, as_made)
+    options = _How(of_rows, values, chunk, as_made)
     with torch.autocast(device, enabled=False):
-        # a Function's own forward cannot tell whether somebody asks for gradients
+        # a Function's forward does not see whether gradients are needed
         if torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad):
-            found: tuple[Tensor, Tensor] = _SumOverLogits.apply(hidden, weight, how, compute)
-            return found
-        total, _, _ = _values_and_gradients(hidden.to(compute), weight, how, differentiate=False)
+            sums: tuple[Tensor, Tensor] = _SumOverLogits.apply(hidden, weight, options, compute)
+            return sums
+        total, _, _ = _values_and_gradients(hidden.to(compute), weight, options, differentiate=False)
         return total[0], total[1:]
 
 
 class _How(NamedTuple):
-    """As :func:`sum_over_logits` has them."""
+    """Arguments of :func:`sum_over_logits`."""
 
     of_rows: OfRows
     values: int
@@ -61,16 +61,16 @@ class _How(NamedTuple):
 
 
 class _SumOverLogits(torch.autograd.Function):
-    """The gradient is made in the same pass as the value.
+    """The gradient is computed in the same pass as the value.
 
     Plain autograd keeps N × V logits and their softmax (1.5 GB each for 8,000 rows of CLIP's vocabulary) and walks
     them several times. Here one chunk of logits lives at a time and becomes its own gradient in place.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, how: _How, compute: torch.dtype) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, options: _How, compute: torch.dtype) -> tuple[Tensor, Tensor]:
         low = hidden.to(compute)
-        total, *gradients = _values_and_gradients(low, weight, how, differentiate=True)
+        total, *gradients = _values_and_gradients(low, weight, options, differentiate=True)
         ctx.save_for_backward(*gradients)
         ctx.dtypes = hidden.dtype, weight.dtype
         first, others = total[0].clone(), total[1:].clone()
@@ -88,24 +88,24 @@ class _SumOverLogits(torch.autograd.Function):
 
 
 def _values_and_gradients(
-    hidden: Tensor, weight: Tensor, how: _How, differentiate: bool
+    hidden: Tensor, weight: Tensor, options: _How, differentiate: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The sums (values,), and the first's gradients in hidden (hidden's dtype) and weight (float32) if they are asked for."""
+    """The sums (values,), and the first's gradients in hidden (hidden's dtype) and weight (float32), or None."""
     compute = hidden.dtype
     wide = torch.promote_types(compute, torch.float32)
-    total = torch.zeros(how.values, dtype=wide, device=hidden.device)
+    total = torch.zeros(options.values, dtype=wide, device=hidden.device)
     matrix = weight.to(compute)
     grad_hidden = torch.empty_like(hidden) if differentiate else None
     grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if differentiate else None
     # one block of logits for all chunks: fresh memory costs more than the arithmetic on a CPU
-    block = torch.empty(min(how.chunk, hidden.shape[0]), weight.shape[0], dtype=compute, device=hidden.device)
-    for start in range(0, hidden.shape[0], how.chunk):
-        where = slice(start, start + how.chunk)
+    block = torch.empty(min(options.chunk, hidden.shape[0]), weight.shape[0], dtype=compute, device=hidden.device)
+    for start in range(0, hidden.shape[0], options.chunk):
+        where = slice(start, start + options.chunk)
         rows = hidden[where]
         logits = torch.mm(rows, matrix.t(), out=block[: len(rows)])
-        if not how.as_made:
+        if not options.as_made:
             logits = logits.to(wide)
-        total += how.of_rows(logits, where, differentiate)
+        total += options.of_rows(logits, where, differentiate)
         if grad_hidden is not None and grad_weight is not None:
             delta_low = logits.to(compute)
             torch.mm(delta_low, matrix, out=grad_hidden[where])

@@ -1,4 +1,4 @@
-"""What a decoder keeps of images: the keys and values of its cross-attention, computed once for all that is asked of them."""
+"""The keys and values of a decoder's cross-attention, computed once per image."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class Memory:
         return Memory(tuple((key[chosen], value[chosen]) for key, value in self.layers))
 
     def beside(self, other: Memory) -> Memory:
-        """These images, and after them those of ``other``."""
+        """These images followed by those of ``other``."""
         pairs = zip(self.layers, other.layers, strict=True)
         return Memory(tuple((torch.cat([a, c]), torch.cat([b, d])) for (a, b), (c, d) in pairs))

@@ -1,6 +1,5 @@
-"""Captions of different lengths without their padding: what is computed for each token alone is computed for real tokens only.
+"""Captions without their padding: token-wise operations are computed for real tokens only.
 
-A batch is as wide as its longest caption, and captions of the web differ much in length.
 Linear maps, norms and MLPs see N real tokens; only attention, which mixes the tokens of a caption, is laid out as (B, T).
 """
 
@@ -13,9 +12,9 @@ from torch import Tensor
 
 
 class Packing(NamedTuple):
-    """Where N real tokens of B captions stand among B · T places: ``places`` (N,) int64, rising; ``lengths`` (B,) int64; T.
+    """Positions of N real tokens of B captions among B · T places: ``places`` (N,) int64, rising; ``lengths`` (B,) int64; T.
 
-    ``padded``: whether there is any padding, which a host knows and a device would have to be asked for.
+    ``padded``: whether there is any padding; stored, because reading it from a device would synchronise.
     """
 
     places: Tensor

@@ -1,4 +1,4 @@
-"""What encoders that are trained here have in common: how they see pixels."""
+"""Pixel normalisation, common to all encoders that are trained here."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class PixelEncoder(nn.Module):
         return scaled(images, self.pixel_scale, self.pixel_shift)
 
     def pixels(self, prepared: Tensor) -> Tensor:
-        """The images (B, 3, S, S) uint8 of which ``prepared`` was made."""
+        """The images (B, 3, S, S) uint8 of ``prepared``: its inverse."""
         return prepared.add(self.pixel_shift).div(self.pixel_scale).round().to(torch.uint8)

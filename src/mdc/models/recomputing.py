@@ -1,4 +1,4 @@
-"""What is done to each layer of a model's towers: its activations computed again, or compiled."""
+"""Per-layer activation checkpointing and compilation of a model's towers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mdc.models.pixel_encoder import PixelEncoder
 
 
 def recompute_layers(model: ImageText) -> None:
-    """Let every layer of a model's towers keep its inputs alone, and compute its activations again in the backward pass, so that
-    memory holds those of one layer at a time. Gradients stay what they are: nothing in a layer is random."""
-    # an LSTM has no layers: its steps are one after another, each of a place
+    """Activation checkpointing: every layer keeps its inputs alone and recomputes its activations in the backward pass. Gradients
+    do not change: nothing in a layer is random."""
+    # an LSTM has no layers: its steps are sequential
     for layer in [*_text_layers(model), *_encoder_layers(model)]:
         layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
 

@@ -1,4 +1,4 @@
-"""The captioner of Show, Attend and Tell (Xu et al., 2015): an LSTM that looks at the image anew before every word.
+"""The captioner of Show, Attend and Tell (Xu et al., 2015): an LSTM that attends to the image before every word.
 
 Notation is the paper's: annotation vectors a_i are the encoder's visual tokens (section 3.1.1), y_t the words. With h and c the
 LSTM's hidden and memory state,
@@ -8,7 +8,7 @@ LSTM's hidden and memory state,
     h_t, c_t = LSTM(E y_{t−1}, h_{t−1}, ẑ_t)                            (equations 1 to 3)
     p(y_t) ∝ exp(L_o(E y_{t−1} + L_h h_t + L_z ẑ_t))                    (equation 7)
 
-and h_0, c_0 two layers of their own of the mean annotation. The paper's dropout is left out: no method here has any.
+and h_0, c_0 are two linear layers of the mean annotation. The paper's dropout is omitted: no method here has any.
 
 Shapes: B captions, T tokens, M visual tokens of width E, W the decoder's width (of words, states and f_att alike), V words.
 """
@@ -37,9 +37,9 @@ class State(NamedTuple):
 
 
 class SoftAttentionLstm(nn.Module):
-    """Token ids to what the output layer reads, E y_{t−1} + L_h h_t + L_z ẑ_t, and to the attention of each step.
+    """Token ids to the input of the output layer, E y_{t−1} + L_h h_t + L_z ẑ_t, and to the attention of each step.
 
-    The embedding has V + 1 rows, as those of the other captioners; the last is for [MASK], which this one never reads.
+    The embedding has V + 1 rows, as in the other captioners; the last, [MASK], is never read here.
     """
 
     def __init__(self, width: int, vocabulary_size: int, seed: int, memory_width: int) -> None:
@@ -87,14 +87,14 @@ class SoftAttentionLstm(nn.Module):
 
     def read_out(self, words: Tensor, hidden: Tensor, context: Tensor) -> Tensor:
         """E y_{t−1}, h_t and ẑ_t (…, W or E) → what the output layer reads, (…, W)."""
-        found: Tensor = words + self.out_hidden(hidden) + self.out_context(context)
-        return found
+        out: Tensor = words + self.out_hidden(hidden) + self.out_context(context)
+        return out
 
     def forward(self, tokens: Tensor, keys: Tensor, visual: Tensor) -> tuple[Tensor, Tensor]:
-        """tokens (B, T) int64 and what is remembered of their images → (B, T, W), and α (B, T, M) float32. What stands behind a
-        token changes nothing of it."""
+        """tokens (B, T) int64 and what is remembered of their images → (B, T, W), and α (B, T, M) float32. Later tokens do
+        not influence earlier ones."""
         words = self.token_embedding(tokens)
-        # taken apart at once: each place by its index would have the backward pass fill a whole (B, T, 4W) for it
+        # unbind at once: indexing each place would make the backward pass fill a (B, T, 4W) per place
         gates = self.gates_of_word(words).unbind(dim=1)
         state = self.start(visual)
         hidden, contexts, attentions = [], [], []
@@ -123,21 +123,21 @@ class RecurrentCaptioner(ImageCaptioner):
     ) -> Tensor:
         """(2,) float32: the sum of weight · cross-entropy over ``chosen`` tokens, as of
         :meth:`mdc.models.captioner.Captioner.forward`, and the sum over captions and visual tokens of (1 − Σ_t α_ti)²
-        (equation 14), t over the steps that write."""
+        (equation 14), t over the decoding steps."""
         read, attention = self.text(packing.pad(inputs[:, None]).squeeze(2), *self.text.remember(self.visual(images)))
         hidden = packing.unpad(read)
         entropy = weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
         return torch.stack([entropy, unevenness(attention, packing.lengths - 1)])
 
     def remember(self, visual: Tensor) -> Memory:
-        """What a decoder keeps of I images' visual tokens (I, M, E), as one layer of one head."""
+        """The memory of I images' visual tokens (I, M, E): one layer of one head."""
         keys, values = self.text.remember(visual)
         return Memory(((keys[:, None], values[:, None]),))
 
     def hidden_states(self, tokens: Tensor, memory: Memory) -> Tensor:
-        """tokens (C, n, T) int64 against ``memory`` of C images → what the output layer reads, (C, n, T, W)."""
+        """tokens (C, n, T) int64 against ``memory`` of C images → the input of the output layer, (C, n, T, W)."""
         versions = tokens.shape[1]
-        keys, visual = (one[:, 0].repeat_interleave(versions, dim=0) for one in memory.layers[0])
+        keys, visual = (part[:, 0].repeat_interleave(versions, dim=0) for part in memory.layers[0])
         return self.text(tokens.flatten(0, 1), keys, visual)[0].unflatten(0, tokens.shape[:2])
 
     def logits(self, images: Tensor, inputs: Tensor) -> Tensor:

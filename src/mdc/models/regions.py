@@ -1,6 +1,6 @@
-"""Where the objects of a rendered scene are, found in its picture: every object, in every shade, is brighter than any ground.
+"""Boxes of the objects of a rendered scene, from its picture: every object is brighter than any ground.
 
-A detector that is never wrong here, so that a captioner on regions of objects is not judged by its detector.
+The detector makes no errors here, so results of region captioners do not depend on a detector.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ _EIGHT = np.zeros((3, 3, 3), dtype=bool)  # a pixel's eight neighbours, and none
 _EIGHT[1] = True
 
 
-def object_boxes(images: np.ndarray, most: int) -> np.ndarray:
+def object_boxes(images: np.ndarray, max_objects: int) -> np.ndarray:
     """Pictures of scenes, uint8 (B, 3, S, S) → left, top, right, bottom (these two exclusive) of each object, in pixels,
-    int64 (B, ``most``, 4), the largest first; the whole picture for each object that is not there.
+    int64 (B, ``max_objects``, 4), the largest first; missing objects get the whole picture.
 
-    An object is what is bright and hangs together; no two objects of a scene touch.
+    An object is a connected bright region; no two objects of a scene touch.
     """
     count, size = images.shape[0], images.shape[-1]
-    boxes = np.tile(np.array([0, 0, size, size]), (count, most, 1))
+    boxes = np.tile(np.array([0, 0, size, size]), (count, max_objects, 1))
     labels, _ = ndimage.label(images.max(axis=1) > BRIGHT, structure=_EIGHT)
-    found: list[list[tuple[int, int, int, int]]] = [[] for _ in range(count)]
+    boxes_by_image: list[list[tuple[int, int, int, int]]] = [[] for _ in range(count)]
     for image, rows, columns in ndimage.find_objects(labels):
-        found[image.start].append((columns.start, rows.start, columns.stop, rows.stop))
-    for image, there in enumerate(found):
-        for place, box in enumerate(sorted(there, key=_area, reverse=True)[:most]):
+        boxes_by_image[image.start].append((columns.start, rows.start, columns.stop, rows.stop))
+    for image, found_boxes in enumerate(boxes_by_image):
+        for place, box in enumerate(sorted(found_boxes, key=_area, reverse=True)[:max_objects]):
             boxes[image, place] = box
     return boxes
 

@@ -1,8 +1,7 @@
 """A convolutional encoder: torchvision's residual network, as a sequence of visual tokens (He et al., 2016).
 
-Its norms are of groups of channels within an image (Wu and He, 2018), not of a batch: so an image's features do not depend
-on what is shown beside it, and neither accumulation nor the number of processes changes a loss, as with the vision
-transformer. (Statistics of a batch would also have to be kept beside the weights.)
+It has group norm (Wu and He, 2018) instead of batch norm: an image's features do not depend on its batch, and neither
+accumulation nor the number of processes changes a loss, as with the vision transformer.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ResidualEncoder(PixelEncoder):
         stages = len(backbone.blocks)
         block = resnet.BasicBlock if backbone.block == "basic" else resnet.Bottleneck
         with seeded(seed, "encoder"):
-            # torchvision knows four stages; those that are not asked for are dropped
+            # torchvision builds four stages; unused ones are dropped
             tower = resnet.ResNet(
                 block,
                 [*backbone.blocks, *[1] * (4 - stages)],

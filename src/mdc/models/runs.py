@@ -19,12 +19,12 @@ from mdc.plan.records import UserError, read_json, sha256_file
 
 #: which weights of a run → their file: the last ones, or those with the least held-out loss
 WEIGHTS = {"last": CHECKPOINT, "best": BEST}
-#: of a run's manifest, what a table says about the training; the pairs of images and captions are those that there really were
+#: keys of a run's manifest that tables show; ``pairs`` counts the real pairs of images and captions
 _TRAINING = ("pairs", "steps", "samples_seen")
 
 
 def weights_of(folder: Path) -> str:
-    """The best ones of a finetuned run, the last ones of any other."""
+    """``best`` for a finetuned run, else ``last``."""
     config = read_json(folder / "run.json").get("config")
     return "best" if isinstance(config, dict) and config.get("start") else "last"
 
@@ -47,7 +47,7 @@ def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, A
 def expected_run(
     call: Call, job: str, config_sha256: str | None, name: str = CHECKPOINT
 ) -> tuple[Path, dict[str, Any], dict[str, int]]:
-    """``read_run`` of an input of ``call``, and what a table says of its training. UserError if the run was made with another
+    """``read_run`` of an input of ``call``, and the facts of its training that tables show. UserError if the run has another
     configuration."""
     path = call.input(job)
     checkpoint, manifest = read_run(path, name)
@@ -60,8 +60,8 @@ def expected_run(
 
 @dataclass(frozen=True)
 class RunModel:
-    """What a predictor is made of: a run's ``checkpoint``, how it was trained, its BPE tokens, and, if it stands on a frozen
-    encoder, that encoder's manifest (``tower``)."""
+    """Inputs of a predictor: a run's ``checkpoint``, its job and vocabulary, and the manifest of its frozen encoder, if any
+    (``tower``)."""
 
     checkpoint: Path
     job: PretrainJob
@@ -85,15 +85,17 @@ class RunModel:
             ) from None
         if isinstance(job.backbone, FrozenEncoderBackbone):
             if self.tower is None:
-                raise UserError(f"{self.checkpoint}: stands on {job.backbone.frozen.job}, which is not given")
+                raise UserError(
+                    f"{self.checkpoint}: needs the frozen encoder {job.backbone.frozen.job}, which is missing"
+                )
             model.encoder.use_pretrained_tower(read_tower(self.tower, job.backbone.frozen))
         return model
 
 
 def open_run(folder: Path, weights: str = "last") -> tuple[RunModel, dict[str, Any]]:
-    """The run in a scale's ``folder`` with its ``weights``, and its manifest; what it stands on lies in the same scale.
+    """The run in a scale's ``folder`` with its ``weights``, and its manifest; its inputs lie in the same scale.
 
-    UserError if something of it is missing or not as its manifest says.
+    UserError if a file is missing or differs from its manifest.
     """
     checkpoint, manifest = read_run(folder, WEIGHTS[weights])
     job: PretrainJob = as_job(manifest.get("config", {}), "pretrain", str(folder / "run.json"))

@@ -1,4 +1,4 @@
-"""SuperClass: an encoder that tells which tokens occur in a caption, and no decoder (Huang et al., 2024)."""
+"""SuperClass: an encoder that predicts which tokens occur in a caption, without a decoder (Huang et al., 2024)."""
 
 from __future__ import annotations
 

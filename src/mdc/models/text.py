@@ -45,7 +45,7 @@ def pieces_by_word(caption: str) -> list[tuple[str, tuple[int, ...]]]:
 
 def has_piece(caption: str) -> bool:
     """Whether ``clip_pieces`` finds any; it looks no further than the first."""
-    return any(_word_pieces(found[0]) for found in _tokenizer().pat.finditer(_cleaned(caption)))
+    return any(_word_pieces(match[0]) for match in _tokenizer().pat.finditer(_cleaned(caption)))
 
 
 def _cleaned(caption: str) -> str:
@@ -167,7 +167,7 @@ class Vocabulary:
         return self.encode_pieces(clip_pieces(caption), context_length)
 
     def encode_pieces(self, pieces: Sequence[int], context_length: int = CONTEXT_LENGTH) -> list[int]:
-        """``encode`` for CLIP ids that are at hand already."""
+        """``encode`` for CLIP ids."""
         if context_length < 2:
             raise ValueError("context_length must hold SOT and EOT")
         kept = pieces[: context_length - 2]
@@ -192,7 +192,7 @@ class Vocabulary:
         return [clip_text([piece]) for piece in clip_pieces(caption) if not self.known([piece])]
 
     def clip_ids(self, ids: Iterable[int]) -> list[int]:
-        """The CLIP ids of token ids that are pieces: what ``encode_pieces`` was given."""
+        """The CLIP ids of token ids: the inverse of ``encode_pieces``."""
         return [token if self.pieces is None else self.pieces[token] for token in ids]
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""The decoder of mask-and-replace diffusion: it sees the whole caption, the image, and how far the diffusion has come.
+"""The decoder of mask-and-replace diffusion, conditioned on the whole caption, the image and the time step.
 
 Its layers are those of :mod:`mdc.models.decoder` and attend to the condition, but the norms before the two attentions take
 the time: their gain and shift follow from it (adaptive layer norm, as in VQ-Diffusion, whose sizes are the ones that give
@@ -22,7 +22,7 @@ from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class TimedNorm(nn.Module):
-    """A layer norm whose gain and shift follow from the time; in the beginning they are 1 and 0 at all times."""
+    """A layer norm whose gain and shift depend on the time; initially they are 1 and 0 at all times."""
 
     def __init__(self, width: int, steps: int) -> None:
         super().__init__()
@@ -68,5 +68,5 @@ class TimedDecoder(nn.Module):
         self.token_embedding.weight.requires_grad_(False)
 
     def remember(self, condition: Tensor) -> Memory:
-        """What every layer reads of conditions (B, M, E)."""
+        """Keys and values of conditions (B, M, E) in every layer."""
         return Memory(tuple(block.cross_attention.remember(condition) for block in self.blocks))  # type: ignore[operator, union-attr]

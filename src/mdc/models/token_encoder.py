@@ -1,4 +1,4 @@
-"""What a decoder reads of a frozen encoder: its tokens, brought to the decoder's width."""
+"""Tokens of a frozen encoder, projected to the decoder's width."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from mdc.models.initial import normal_
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 
-#: images that pass the tower together: with more, a processor spends its time on fetching memory
+#: images per tower call: larger batches are bound by memory on a CPU
 _AT_ONCE = 8
 
 
 class TokenEncoder(nn.Module):
     """M tokens of width E to M tokens of the decoder's width W: a linear map, a vector for each place, and a norm, all trained.
 
-    A feature map says nothing of where its vectors stand, so the places are learnt. B images of S×S pixels.
+    Position embeddings are learnt, because a feature map has none. B images of S×S pixels.
 
-    ``tower`` is the encoder itself (:class:`mdc.models.encoders.tower.Tower`). In training there is none, because its tokens were
-    stored once; whoever shows a trained model new images gives it one. It is no part of the model's weights.
+    ``tower`` is the encoder itself (:class:`mdc.models.encoders.tower.Tower`). Training reads precomputed tokens and has none;
+    new images need one. It is no part of the model's weights.
     """
 
     def __init__(self, backbone: FrozenEncoderBackbone, seed: int) -> None:
@@ -40,19 +40,19 @@ class TokenEncoder(nn.Module):
         self._tower = [tower]
 
     @torch.no_grad()
-    def prepared(self, shown: Tensor) -> Tensor:
+    def prepared(self, inputs: Tensor) -> Tensor:
         """Stored tokens (B, M, E) float16, or images (B, 3, S, S) uint8 → the tokens in float32.
 
-        Tokens of images are rounded to float16 as stored ones were, so that a model meets what it was trained on.
+        Tokens of images are rounded to float16 as the stored ones, which the model was trained on.
         """
-        if shown.dtype != torch.uint8:
-            return shown.float()
-        tower: Any = self._tower[0].to(shown.device)
-        with torch.autocast(shown.device.type, enabled=False):
-            parts = [tower(tower.prepared(part))[1].half() for part in shown.split(_AT_ONCE)]
+        if inputs.dtype != torch.uint8:
+            return inputs.float()
+        tower: Any = self._tower[0].to(inputs.device)
+        with torch.autocast(inputs.device.type, enabled=False):
+            parts = [tower(tower.prepared(part))[1].half() for part in inputs.split(_AT_ONCE)]
         return torch.cat(parts).float()
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """(B, M, E) float32 → their mean (B, W), tokens (B, M, W)."""
-        found = self.norm(self.projection(tokens) + self.positions)
-        return found.mean(dim=1), found
+        out = self.norm(self.projection(tokens) + self.positions)
+        return out.mean(dim=1), out

@@ -1,4 +1,4 @@
-"""A frozen encoder as its job brings it, and as it kept it: the architecture from its kind, the weights from safetensors."""
+"""A frozen encoder, fetched by its job or read back: the architecture from its kind, the weights from safetensors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TOWER = "encoder.safetensors"
 
 
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None = None) -> Tower:
-    """The encoder with its weights, ready to look at images: those that its kind's module finds (see :mod:`mdc.models.encoders`),
-    or ``random`` ones, the same each time, with the process's generator as it was."""
+    """The encoder with its weights, in evaluation mode: those of its kind's module (see :mod:`mdc.models.encoders`), or
+    ``random`` ones, always the same; the global generator is not touched."""
     module = load(TOWERS, job.entry.kind)
     tower: Tower
     if getattr(job.entry, "weights", None) == RANDOM:
@@ -31,14 +31,14 @@ def fetched(job: EncoderJob, root: Path, checkpoint: Path | None = None) -> Towe
     return tower.eval()
 
 
-def read_tower(path: Path, asked: FrozenTokens) -> Tower:
-    """The encoder of the manifest ``path``, ready to look at images.
+def read_tower(path: Path, expected: FrozenTokens) -> Tower:
+    """The encoder of the manifest ``path``, in evaluation mode.
 
-    UserError if it is not the one that ``asked`` means, or if its weights are not those that the manifest names.
+    UserError if it is not ``expected``, or if its weights are not those of the manifest.
     """
     manifest = read_json(path)
-    if manifest.get("config_sha256") != asked.config_sha256:
-        raise UserError(f"{path}: another encoder than {asked.job} was when this was made; make it again")
+    if manifest.get("config_sha256") != expected.config_sha256:
+        raise UserError(f"{path}: another encoder than {expected.job} was when this was made; make it again")
     job: EncoderJob = as_job(manifest["config"], "import-encoder", str(path))
     weights = path.parent / TOWER
     if sha256_file(weights) != manifest["outputs"].get(TOWER):

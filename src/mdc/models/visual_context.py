@@ -1,4 +1,4 @@
-"""What of an image a decoder reads: every patch, as in the paper, or less (docs/findings/regions.md).
+"""The visual tokens that a decoder reads: every patch, as in the paper, or fewer (docs/findings/regions.md).
 
 B images, M = s² patch tokens row by row, D the tower's width.
 """
@@ -15,7 +15,7 @@ OBJECTS = 4  #: of a scene at most
 
 
 def count_of_tokens(backbone: Backbone | FrozenEncoderBackbone) -> int:
-    """How many visual tokens an image has, before a decoder reads less of them."""
+    """How many visual tokens an encoder gives for an image."""
     if isinstance(backbone, FrozenEncoderBackbone):
         return backbone.frozen.tokens
     return (backbone.image_size // backbone.patch_size) ** 2
@@ -39,7 +39,7 @@ def read(visual_context: VisualContext, cls: Tensor, patches: Tensor, pixels: Te
             return F.adaptive_avg_pool2d(image, int(visual_context[-1])).flatten(2).transpose(1, 2)
         case "objects":
             assert pixels is not None
-            # SciPy's labels of what hangs together take a tenth of a second to import, which only such a run waits for
+            # importing SciPy's connected components takes a tenth of a second
             from mdc.models.regions import object_boxes
 
             boxes = torch.from_numpy(object_boxes(pixels.cpu().numpy(), OBJECTS)).to(patches.device)

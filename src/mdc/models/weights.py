@@ -48,22 +48,22 @@ def load_weights(path: Path, prefix: str = "") -> dict[str, Tensor]:
 
 def _of_our_format(path: Path, metadata: dict[str, str] | None) -> None:
     try:
-        found = json.loads((metadata or {})["mdc"])["format"]
+        weights_format = json.loads((metadata or {})["mdc"])["format"]
     except (KeyError, TypeError, ValueError, RecursionError):
-        found = "unknown"
-    if found != WEIGHTS_FORMAT:
+        weights_format = "unknown"
+    if weights_format != WEIGHTS_FORMAT:
         raise UserError(
-            f"{path}: a checkpoint of format {found!r}; this version reads {WEIGHTS_FORMAT}: retrain the run"
+            f"{path}: a checkpoint of format {weights_format!r}; this version reads {WEIGHTS_FORMAT}: retrain the run"
         )
 
 
 @contextmanager
 def saving(path: Path) -> Iterator[None]:
     """Turn a full disk, a missing permission and the like into a UserError that says what is still safe."""
-    kept = "the state saved before is kept; mend this and start the run again, and it resumes from there"
+    hint = "the state saved before is kept; mend this and start the run again, and it resumes from there"
     try:
         yield
     except SafetensorError as error:  # how safetensors reports what the operating system said
-        raise UserError(f"{path}: cannot be saved ({error}); {kept}") from None
+        raise UserError(f"{path}: cannot be saved ({error}); {hint}") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be saved ({error.strerror}); {kept}") from None
+        raise UserError(f"{path}: cannot be saved ({error.strerror}); {hint}") from None

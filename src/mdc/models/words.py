@@ -1,4 +1,4 @@
-"""Embeddings of BPE tokens that others trained, in the place of a decoder's own."""
+"""Pretrained embeddings of BPE tokens for a decoder."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from mdc.plan.records import UserError, read_json, sha256_file
 WORDS = "words.safetensors"
 
 
-def read_words(manifest: Path, asked: FrozenWords, vocabulary: Vocabulary) -> Tensor:
-    """Those of a vocabulary's pieces in their order and of EOT, (K, E) float32.
+def read_words(manifest: Path, expected: FrozenWords, vocabulary: Vocabulary) -> Tensor:
+    """Embeddings of a vocabulary's tokens in order, then of EOT, (K, E) float32.
 
-    UserError if they are not the ones that ``asked`` means.
+    UserError if they are not ``expected``.
     """
-    told = read_json(manifest)
+    record = read_json(manifest)
     weights = manifest.parent / WORDS
-    if told.get("config_sha256") != asked.config_sha256:
-        raise UserError(f"{manifest}: made with another configuration than {asked.job} has now; bring the words again")
-    if sha256_file(weights) != told["outputs"].get(WORDS):
+    if record.get("config_sha256") != expected.config_sha256:
+        raise UserError(
+            f"{manifest}: made with another configuration than {expected.job} has now; bring the words again"
+        )
+    if sha256_file(weights) != record["outputs"].get(WORDS):
         raise UserError(
             f"{weights}: not the embeddings that {manifest} names (its sha256 differs); bring the words again"
         )

@@ -68,20 +68,20 @@ def test_a_caption_is_scored_by_the_pieces_that_were_written() -> None:
     found = one.of(texts, written)
     assert [pytest.approx(row) for row in found] == [by_hand(written[0], "red dog"), by_hand(written[1], "dog runs")]
     assert min(row[0] for row in found) > 0
-    assert one.told == {"prefix": "", "cut": 0, "unknown": 0, "empty": 0, "long_references": 0}
+    assert one.metadata == {"prefix": "", "cut": 0, "unknown": 0, "empty": 0, "long_references": 0}
 
 
 def test_what_a_model_cannot_read_is_left_out_and_counted() -> None:
     texts = ["red submarine dog", "submarine", "", "red dog dog red dog", "red dog"]
     one = score([["red dog"]] * 4 + [["red dog", "red dog red dog red"]])
     found = one.of(texts, [None] * 5)
-    assert one.told == {"prefix": "", "cut": 1, "unknown": 2, "empty": 2, "long_references": 1}
+    assert one.metadata == {"prefix": "", "cut": 1, "unknown": 2, "empty": 2, "long_references": 1}
     assert found[0] == found[4] == pytest.approx(by_hand([RED, DOG], "red dog"))
     assert found[1] == found[2] == (0.0, 0.0)
     assert found[3] == pytest.approx(by_hand([RED, DOG, DOG, RED], "red dog"))
     # pieces of a writer with more words than the model
     assert one.of(["red submarine dog"] + ["red"] * 4, [clip_pieces("red submarine dog")] + [[RED]] * 4)[0] == found[0]
-    assert one.told["unknown"] == 3
+    assert one.metadata["unknown"] == 3
 
 
 def test_it_is_torchmetrics_clip_score_times_the_papers_weight(monkeypatch: pytest.MonkeyPatch) -> None:

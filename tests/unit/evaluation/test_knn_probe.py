@@ -36,5 +36,5 @@ def test_a_vote_weighs_by_its_cosine() -> None:
 
 
 def test_fewer_training_items_than_k() -> None:
-    with pytest.raises(UserError, match=r"19 training items, and k = 20 neighbours are asked for"):
+    with pytest.raises(UserError, match=r"19 training items, fewer than k = 20 neighbours"):
         votes(features(19, 0), torch.zeros(19, dtype=torch.int64), features(2, 1), 2, 20, 0.07)

@@ -53,7 +53,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Objects:
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     path = _file(tmp_path / "coco", [7, 12, 3])
     found = objects("coco/instances.json", _images(), REFERENCES)
-    assert found.told == {"file": "instances.json", "sha256": sha256_file(path), "note": ""}
+    assert found.metadata == {"file": "instances.json", "sha256": sha256_file(path), "note": ""}
     return found
 
 
@@ -81,17 +81,21 @@ def test_shares_are_of_all_captions_that_a_resample_has(there: Objects) -> None:
 def test_without_the_file_the_note_says_what_to_bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     found = objects("coco/instances.json", _images(), REFERENCES)
-    assert found.of(0, CAPTIONS[0]) is None and found.told is not None
-    assert found.told["note"].startswith("not available: MSCOCO's instances.json (")
-    assert "annotations_trainval2014.zip" in found.told["note"] and "\n" not in found.told["note"]
-    assert objects(None, _images(), REFERENCES).told is None
+    assert found.of(0, CAPTIONS[0]) is None and found.metadata is not None
+    assert found.metadata["note"].startswith("not available: MSCOCO's instances.json (")
+    assert "annotations_trainval2014.zip" in found.metadata["note"] and "\n" not in found.metadata["note"]
+    assert objects(None, _images(), REFERENCES).metadata is None
 
 
 def test_a_file_of_other_images_is_no_ground_for_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     assert read_instances(_file(tmp_path / "coco", [7, 3])) == {7: {"dog"}, 3: {"car"}}
     found = objects("coco/instances.json", _images(), REFERENCES)
-    assert found.truths is None and found.told is not None and "lacks 1 of 3 images, 12 for one" in found.told["note"]
+    assert (
+        found.truths is None
+        and found.metadata is not None
+        and "lacks 1 of 3 images, 12 for one" in found.metadata["note"]
+    )
 
 
 def test_a_broken_file_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

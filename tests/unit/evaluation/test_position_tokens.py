@@ -104,7 +104,7 @@ def test_every_caption_has_times_and_masks_of_its_own_when_gradients_are_measure
 
 def test_a_piece_stands_before_or_after_where_it_does() -> None:
     pairs: Any = SimpleNamespace(captions=["a red dog and a red cat"], keys=["k"])
-    told = [_about(pairs, 0, place, known=False) for place in range(1, 9)]
+    told = [_about(pairs, 0, place, scenes=False) for place in range(1, 9)]
     assert [row["before"] for row in told] == [False] * 4 + [True, True, False, False]
     assert [row["after"] for row in told] == [True, True] + [False] * 6
     assert [row["eot"] for row in told] == [False] * 7 + [True]

@@ -26,7 +26,7 @@ from mdc.data.scenes.world import PROBE_CLASSES
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.score import RunScorer
-from mdc.evaluation.zero_shot import Asked, Captions, class_names, class_texts, drawn, summary
+from mdc.evaluation.zero_shot import Captions, ScoredProbe, class_names, class_texts, sampled, summary
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.config.data import ClassCaptions, ProbeSet
@@ -51,9 +51,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "probe/index.json"
 
 
-def asked(path: Path, method: str, templates: list[str] | None = None, one: Any = None) -> Asked:
+def asked(path: Path, method: str, templates: list[str] | None = None, one: Any = None) -> ScoredProbe:
     one = one or scorer(method, samples=64)
-    return Asked("own", one, Captions.of("own", read_index(path), ClassCaptions(templates=templates), one), 0)
+    return ScoredProbe("own", one, Captions.of("own", read_index(path), ClassCaptions(templates=templates), one), 0)
 
 
 def pictures(one: Any, path: Path, split: str) -> torch.Tensor:
@@ -145,9 +145,11 @@ def test_clips_row_is_clip_benchmarks_own(folder: Path, templates: list[str]) ->
 
 
 def test_images_are_drawn_at_random_from_classes_that_take_turns() -> None:
-    assert drawn(3, 4) == [0, 1, 2] == drawn(3, None)
-    found = drawn(1000, 500)
-    assert len(set(found)) == 500 and found == sorted(found) == drawn(1000, 500) and found[0] >= 0 and found[-1] < 1000
+    assert sampled(3, 4) == [0, 1, 2] == sampled(3, None)
+    found = sampled(1000, 500)
+    assert (
+        len(set(found)) == 500 and found == sorted(found) == sampled(1000, 500) and found[0] >= 0 and found[-1] < 1000
+    )
     for classes in (2, 4, 8):  # every second image would have half of them
         counts = [sum(number % classes == label for number in found) for label in range(classes)]
         assert min(counts) > 0.7 * 500 / classes

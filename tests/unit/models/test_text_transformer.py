@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mdc.app.demo.attention import cross_attention, looked_at
 from mdc.evaluation.predictors.folded import hidden_states, read_images
-from mdc.evaluation.predictors.writing import Written
+from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import TextTransformer
 from mdc.models.packing import packing
@@ -156,18 +156,18 @@ def test_a_masked_models_word_saw_what_was_revealed_before_it() -> None:
     seen = memory(captioner)
     sot, eot, mask = WORDS.sot, WORDS.eot, WORDS.mask_id
     # the second word was given, the third was written first, then the first and the last together
-    written = Written((3, 4, 5, 6), 0.0, (2, 0, 1, 2), (0.0,) * 4, 2)
+    written = DecodedCaption((3, 4, 5, 6), 0.0, (2, 0, 1, 2), (0.0,) * 4, 2)
     found = looked_at(captioner, WORDS, seen, written)  # type: ignore[arg-type]
     for place, shown in enumerate(([mask, 4, 5, mask], [3, 4, 5, 6], [mask, 4, mask, mask], [mask, 4, 5, mask])):
         torch.testing.assert_close(found[place], at(captioner, seen, [sot, *shown, eot], place + 1))
-    assert looked_at(captioner, WORDS, seen, Written((), 0.0, (), (), 0)).shape == (0, found.shape[1])  # type: ignore[arg-type]
+    assert looked_at(captioner, WORDS, seen, DecodedCaption((), 0.0, (), (), 0)).shape == (0, found.shape[1])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_left_to_right_models_word_saw_those_before_it(reverse: bool) -> None:
     captioner = model(causal=True)
     seen = memory(captioner)
-    written = Written((3, 4, 5), 0.0, (1, 2, 3), (0.0,) * 3, 3)
+    written = DecodedCaption((3, 4, 5), 0.0, (1, 2, 3), (0.0,) * 3, 3)
     found = looked_at(captioner, WORDS, seen, written, reverse=reverse)  # type: ignore[arg-type]
     order = (5, 4, 3) if reverse else (3, 4, 5)
     for number in range(3):  # the token that a place predicts comes after it

@@ -12,8 +12,8 @@ from scipy.stats import chi2
 from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
 
 from mdc.evaluation.predictors import diffusing
-from mdc.evaluation.predictors.diffusing import DiffusionWriter, Seen, _Noise, _Predict
-from mdc.evaluation.predictors.writing import Written
+from mdc.evaluation.predictors.diffusing import Conditions, DiffusionWriter, _Noise, _Predict
+from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Decoder
 from mdc.plan.config.caption import Diffusing
@@ -47,8 +47,8 @@ def how(**values: Any) -> Diffusing:
 
 def written(
     one: DiffusionWriter, policy: Diffusing, images: torch.Tensor = IMAGES, keys: list[str] = KEYS
-) -> list[Written]:
-    return one.written(one.look(images), policy, keys)
+) -> list[DecodedCaption]:
+    return one.diffused(one.look(images), policy, keys)
 
 
 def test_best_first_is_told_a_time_that_fits_the_masks_that_are_left() -> None:
@@ -176,7 +176,7 @@ def test_so_many_log_probabilities_are_held_at_a_time(guidance: float, monkeypat
     expected, sizes = written(one, how(guidance=guidance)), []
     real = DiffusionWriter._batch
 
-    def batch_of(self: DiffusionWriter, seen: Seen, *rest: Any) -> Any:
+    def batch_of(self: DiffusionWriter, seen: Conditions, *rest: Any) -> Any:
         sizes.append(len(seen))
         return real(self, seen, *rest)
 

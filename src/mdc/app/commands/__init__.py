@@ -1,1 +1,1 @@
-"""The command line's verbs for a person: what each takes, and which module answers."""
+"""The command line's verbs for users: their options and modules."""

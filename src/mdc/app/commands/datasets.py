@@ -1,4 +1,4 @@
-"""The verb `mdc data`: what datasets are, whether their files are good, and how much of rendered ones needs no look at them."""
+"""The verb `mdc data`: the registry of datasets, checks of their files, and shortcuts of rendered sets."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from mdc.app.commands.parameters import params, plan_of
 
 
 def add(verbs: Any) -> None:
-    """The verb and what can be asked by it."""
+    """Add the verb and its actions."""
     parser = verbs.add_parser(
         "data",
         help="the datasets: what each is, where it lies, whether its files pass their checks",
         description="What is known of the datasets, and whether their files are there and pass their checks.",
     )
-    asked = parser.add_subparsers(
+    actions = parser.add_subparsers(
         dest="asked", required=True, metavar="list|check|shortcuts", help="all of them, or one"
     )
-    sub = asked.add_parser(
+    sub = actions.add_parser(
         "list", help="every dataset", description="Name, use, items, size, licence and place of each."
     )
     params(sub)
     sub.add_argument("--json", action="store_true", help="everything that is known of them, as JSON")
     sub.set_defaults(run_verb=_data)
-    sub = asked.add_parser(
+    sub = actions.add_parser(
         "check",
         help="check one dataset's files",
         description="What the registry says of a dataset, and every check that its files must pass. Exit code 2 if one "
@@ -36,7 +36,7 @@ def add(verbs: Any) -> None:
     params(sub)
     sub.add_argument("--json", action="store_true", help="as JSON")
     sub.set_defaults(run_verb=_data)
-    sub = asked.add_parser(
+    sub = actions.add_parser(
         "shortcuts",
         help="how far shortcuts answer the rendered sets",
         description="As csv: of each probe and choice set of rendered scenes, the share of right answers from the captions or "
@@ -52,16 +52,16 @@ def _shortcuts(args: argparse.Namespace) -> None:
     from mdc.data.sources.source import open_choices, open_probe
 
     plan = plan_of(args)
-    written = csv.writer(sys.stdout, lineterminator="\n")
-    written.writerow(["of", "set", "kind", "what", "value"])
-    for of, sets, opened in (
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["of", "set", "kind", "what", "value"])
+    for use, sets, opened in (
         ("probe", plan.scale.data.probes, open_probe),
         ("choices", plan.scale.data.choices, open_choices),
     ):
-        for name, one in sets.items():
-            if one.source.kind == "scenes":  # of photos nobody knows what is seen: no files are opened
-                for found in opened(one.source.model_dump(mode="json"), Path()).shortcuts():
-                    written.writerow([of, name, found.kind, found.what, round(100 * found.value, 1)])
+        for name, config in sets.items():
+            if config.source.kind == "scenes":  # photos have no ground truth
+                for shortcut in opened(config.source.model_dump(mode="json"), Path()).shortcuts():
+                    writer.writerow([use, name, shortcut.kind, shortcut.what, round(100 * shortcut.value, 1)])
 
 
 def _data(args: argparse.Namespace) -> None:

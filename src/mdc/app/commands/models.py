@@ -1,4 +1,4 @@
-"""Verbs that ask a trained model, or measure what one has written."""
+"""Verbs for trained models and their captions."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _export_verb(verbs: Any) -> None:
     sub.add_argument("--to", choices=["open_clip", "hub"], required=True, help="what the folder is for")
     _weights(sub)
     params(sub)
-    sub.set_defaults(run_verb=main_of("mdc.app.export.tell"), interrupted=NOTHING)
+    sub.set_defaults(run_verb=main_of("mdc.app.export.command"), interrupted=NOTHING)
 
 
 def _features_verb(verbs: Any) -> None:

@@ -1,4 +1,4 @@
-"""What verbs share: options, and how they come to the module that does them."""
+"""Options and helpers that verbs share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: what an interrupted verb says that writes at its end alone; one that writes before says another thing in ``args.interrupted``
+#: message of an interrupted verb that writes only at its end; others set ``args.interrupted``
 NOTHING = "nothing was written"
 
 

@@ -1,4 +1,4 @@
-"""Verbs that look at what a project has made."""
+"""Verbs for a project's results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _index(args: argparse.Namespace) -> None:
     if unknown := [name for name in args.names if name not in ARTEFACTS | declared]:
         raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(sorted(ARTEFACTS | declared))}")
     named = {name: (declared | ARTEFACTS)[name] for name in args.names or declared}
-    asked = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
-    missing = write_index(root, scale, plan.scale.label, named, place, asked, others=not (args.names or args.out))
-    told = f"; not made yet: {', '.join(missing)}" if missing else ""
-    print(f"{place}: {len(named) - len(missing)} of {len(named)} tables and figures{told}")
+    expected = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
+    missing = write_index(root, scale, plan.scale.label, named, place, expected, others=not (args.names or args.out))
+    note = f"; not made yet: {', '.join(missing)}" if missing else ""
+    print(f"{place}: {len(named) - len(missing)} of {len(named)} tables and figures{note}")

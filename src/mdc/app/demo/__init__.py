@@ -1,1 +1,1 @@
-"""A page on this machine on which one tries a run: captions as they are written, what words look at, scores, gaps to fill."""
+"""A local web page to try a run: captions step by step, attention, scores, gaps to fill."""

@@ -1,4 +1,4 @@
-"""What the page asks of a run, without the page."""
+"""The model side of the page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from PIL import Image
 
 from mdc.app.answers import Classified, Score
+from mdc.app.caption_options import Options
 from mdc.app.demo.attention import looked_at
-from mdc.app.given_images import picture_file
 from mdc.app.model import Model
-from mdc.app.ways import Options
+from mdc.app.user_images import picture_file
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.predictors.writing import Written
+from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
@@ -29,7 +29,7 @@ HIDDEN = "▢"
 
 @dataclass(frozen=True)
 class Moment:
-    """The caption after a step: its pieces as text, HIDDEN where there is none yet; ``new``: the places written in it."""
+    """The caption after a step: its pieces as text, HIDDEN where masked; ``new``: the places decoded in it."""
 
     step: int
     pieces: tuple[str, ...]
@@ -37,9 +37,8 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A caption, the moments of its writing, of each piece the probability with which it was written (None of one that was
-    given), and a picture of what it looked at."""
+class StepwiseCaption:
+    """A caption, its decoding step by step, each token's probability (None if given), and pictures of its attention."""
 
     caption: str
     moments: list[Moment]
@@ -48,7 +47,7 @@ class Told:
 
 
 class Demo:
-    """A run that answers; UserError for one that neither writes nor scores captions."""
+    """A run on the page; UserError for one that neither decodes nor scores captions."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.job, self.family = model, model.job, model.family
@@ -59,7 +58,7 @@ class Demo:
 
     @property
     def can_debias(self) -> bool:
-        """Whether what words alone say can be taken off."""
+        """Whether scores can be debiased."""
         return self.estimator is not None and ESTIMATORS[self.estimator].nats and self.model.has_corpus
 
     @property
@@ -69,36 +68,39 @@ class Demo:
 
     @property
     def looks_anywhere(self) -> bool:
-        """Whether a word chooses between places of the image. One that is written many times, as a diffusion with replacement
-        does, looks many times; a decoder that reads one vector, or objects, has no places."""
+        """Whether tokens attend to places of the image. A diffusion with replacement decodes a token many times; a decoder of one
+        vector, or of objects, has no places."""
         backbone = self.job.backbone
         reads = getattr(backbone, "visual_context", "patches")
         return self.family in ("masked", "autoregressive", "recurrent") and reads not in ("mean", "cls", "objects")
 
     @property
     def looks_text(self) -> str:
-        """What the pictures under a caption are, in words."""
+        """The heading of the pictures under a caption."""
         if not self.looks_anywhere:
             return "What each word looked at is not shown: this run's words do not choose between places of the image."
         of = "its attention α" if self.family == "recurrent" else "cross-attention, mean over layers and heads"
         return f"What each word looked at when it was written ({of}):"
 
-    def caption(self, image: Image.Image, gaps: str | None = None, **options: Unpack[Options]) -> Told:
+    def caption(self, image: Image.Image, gaps: str | None = None, **options: Unpack[Options]) -> StepwiseCaption:
         """``options``: those of `mdc caption`; ``gaps``: a text whose gaps, ? each, are filled in. UserError as there."""
-        seen = self.model.writer.look(self.model.writer_pixels([image]))
-        (written,) = self.model.written(seen, ["image"], options, gaps)
-        found = self.model.as_caption(written)
-        pieces = [one.piece for one in found.pieces]
+        visual = self.model.writer.look(self.model.writer_pixels([image]))
+        (decoded,) = self.model.decoded(visual, ["image"], options, gaps)
+        caption = self.model.as_caption(decoded)
+        pieces = [piece.piece for piece in caption.pieces]
         moments = [
             Moment(
                 step,
-                tuple(word if at <= step else HIDDEN for word, at in zip(pieces, written.step, strict=True)),
-                tuple(place for place, at in enumerate(written.step) if at == step),
+                tuple(
+                    word if written_at <= step else HIDDEN
+                    for word, written_at in zip(pieces, decoded.step, strict=True)
+                ),
+                tuple(place for place, written_at in enumerate(decoded.step) if written_at == step),
             )
-            for step in sorted({*written.step})
+            for step in sorted({*decoded.step})
         ]
-        probabilities = [one.probability for one in found.pieces]
-        return Told(found.text, moments, probabilities, self._looks(image, seen, written, pieces))
+        probabilities = [piece.probability for piece in caption.pieces]
+        return StepwiseCaption(caption.text, moments, probabilities, self._looks(image, visual, decoded, pieces))
 
     def scores(self, image: Image.Image, captions: Sequence[str]) -> list[Score]:
         """Of each caption; UserError names one that cannot be scored."""
@@ -116,19 +118,19 @@ class Demo:
             return self.model.classify(image, classes, template, samples=_SAMPLES, debiased=debiased)
 
     def _looks(
-        self, image: Image.Image, seen: Any, written: Written, pieces: Sequence[str]
+        self, image: Image.Image, visual: Any, decoded: DecodedCaption, pieces: Sequence[str]
     ) -> list[tuple[Image.Image, str]]:
-        """Nothing where words do not choose between places, and for tokens that are no square."""
+        """Attention maps by token; none without places, or if these are no square."""
         if not self.looks_anywhere:
             return []
         reverse = self.job.method.direction is not None
-        weights = looked_at(self.model.writer.writer.model, self.vocabulary, seen, written, reverse=reverse)
+        weights = looked_at(self.model.writer.writer.model, self.vocabulary, visual, decoded, reverse=reverse)
         side = math.isqrt(weights.shape[1])
         if side * side != weights.shape[1]:
             return []
-        shown = Image.fromarray(center_resize(image, _SHOWN))
+        picture = Image.fromarray(center_resize(image, _SHOWN))
         return [
-            (_overlaid(shown, row.view(side, side).numpy()), word) for row, word in zip(weights, pieces, strict=True)
+            (_overlaid(picture, row.view(side, side).numpy()), word) for row, word in zip(weights, pieces, strict=True)
         ]
 
 

@@ -1,4 +1,4 @@
-"""What each word of a caption looks at: the decoder's cross-attention, or an LSTM's α, when the word was written."""
+"""Attention of each token of a caption at its decoding step: cross-attention, or an LSTM's α."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mdc.evaluation.predictors.folded import AnyCaptioner, blocks_of
-from mdc.evaluation.predictors.writing import Written
+from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
 from mdc.models.recurrent import RecurrentCaptioner
@@ -35,30 +35,29 @@ def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[T
 
 @torch.no_grad()
 def looked_at(
-    model: AnyCaptioner, vocabulary: Vocabulary, memory: Memory, written: Written, *, reverse: bool = False
+    model: AnyCaptioner, vocabulary: Vocabulary, memory: Memory, caption: DecodedCaption, *, reverse: bool = False
 ) -> Tensor:
-    """Of each piece of a caption what its place looked at when it was written, (pieces, M).
+    """Attention of each token of a caption at its decoding step, (pieces, M).
 
-    A masked model saw what was revealed before, and masks; what stood behind the caption's end is left out. An autoregressive one
-    saw the pieces before (with ``reverse`` those behind). A piece that was given is looked up in the whole caption.
-    """
-    pieces = torch.tensor(written.pieces, dtype=torch.int64)
+    A masked model saw the tokens revealed before, and masks up to the caption's end; an autoregressive one the tokens before
+    (with ``reverse`` those after). For a given token, the whole caption is visible."""
+    pieces = torch.tensor(caption.pieces, dtype=torch.int64)
     if not len(pieces):
         return torch.empty(0, memory.layers[0][0].shape[2])
     device = memory.device
     sot, eot = torch.tensor([vocabulary.sot]), torch.tensor([vocabulary.eot])
     if isinstance(model, RecurrentCaptioner):
-        keys, visual = (one[:, 0] for one in memory.layers[0])
+        keys, visual = (part[:, 0] for part in memory.layers[0])
         return model.text(torch.cat([sot, pieces])[None].to(device), keys, visual)[1][0, :-1].cpu()
     if model.text.causal:
         order = pieces.flip(0) if reverse else pieces
-        found = cross_attention(model, torch.cat([sot, order])[None].to(device), memory)[0][0, :-1].cpu()
-        return found.flip(0) if reverse else found
-    steps = torch.tensor(written.step)
-    # a row a moment: before the pieces of this step were written; 0 is the whole caption
+        weights = cross_attention(model, torch.cat([sot, order])[None].to(device), memory)[0][0, :-1].cpu()
+        return weights.flip(0) if reverse else weights
+    steps = torch.tensor(caption.step)
+    # a row per step, before its tokens were decoded; step 0: the whole caption
     moments = steps.unique()
-    seen = torch.stack([pieces.masked_fill((steps >= m) & (m > 0), vocabulary.mask_id) for m in moments])
+    visible = torch.stack([pieces.masked_fill((steps >= m) & (m > 0), vocabulary.mask_id) for m in moments])
     ends = (torch.full((len(moments), 1), int(end)) for end in (sot, eot))
     first, last = ends
-    weights = cross_attention(model, torch.cat([first, seen, last], dim=1).to(device), memory)[0][:, 1:-1].cpu()
+    weights = cross_attention(model, torch.cat([first, visible, last], dim=1).to(device), memory)[0][:, 1:-1].cpu()
     return weights[torch.searchsorted(moments, steps), torch.arange(len(pieces))]

@@ -1,4 +1,4 @@
-"""Images to try a run on: held-out ones of its corpus that it captions rightly."""
+"""Example images: held-out ones of a run's corpus that it captions correctly."""
 
 from __future__ import annotations
 
@@ -35,36 +35,36 @@ def examples(model: Model, folder: Path) -> Examples:
     if not model.has_corpus:
         return Examples([], "No examples: this run lies without the corpus that it was trained on.")
     try:
-        found, tried = _right(model, folder)
+        images, tried = _right(model, folder)
     except UserError as error:
         return Examples([], f"No examples: {error}.")
-    if not found:
+    if not images:
         return Examples(
             [],
             f"No examples: of {tried} held-out images, chosen by a seed, this run captions none rightly.",
         )
     text = (
         f"Examples: held-out images that this run captions rightly (as a reference, or, of a scene, with true statements "
-        f"alone); {len(found)} of {tried} that were tried, chosen by a seed. So they show it at its best."
+        f"alone); {len(images)} of {tried} that were tried, chosen by a seed. So they show it at its best."
     )
-    return Examples(found, text)
+    return Examples(images, text)
 
 
 def _right(model: Model, folder: Path) -> tuple[list[tuple[Path, str]], int]:
     reader = ShardReader(model.corpus, SPLIT)
     numbers = random.Random(_SEED).sample(range(len(reader)), min(_TRIED, len(reader)))
-    found: list[tuple[Path, str]] = []
+    images: list[tuple[Path, str]] = []
     for first in range(0, len(numbers), _AT_ONCE):
-        some = [reader.read(number) for number in numbers[first : first + _AT_ONCE]]
-        captions = model.caption([decode(data) for _, data, _ in some])
-        for number, (_, data, record), caption in zip(numbers[first:], some, captions, strict=False):
+        samples = [reader.read(number) for number in numbers[first : first + _AT_ONCE]]
+        captions = model.caption([decode(data) for _, data, _ in samples])
+        for number, (_, data, record), caption in zip(numbers[first:], samples, captions, strict=False):
             if _is_right(caption.text, record):
                 path = folder / f"example-{number}.png"
                 path.write_bytes(data)
-                found.append((path, caption.text))
-        if len(found) >= _SHOWN:
-            return found[:_SHOWN], first + len(some)
-    return found, len(numbers)
+                images.append((path, caption.text))
+        if len(images) >= _SHOWN:
+            return images[:_SHOWN], first + len(samples)
+    return images, len(numbers)
 
 
 def _is_right(caption: str, record: Mapping[str, Any]) -> bool:
@@ -78,5 +78,5 @@ def _is_right(caption: str, record: Mapping[str, Any]) -> bool:
 
 
 def _plain(caption: str) -> str:
-    """A caption as a captioner could have written it: in lower case, without the point at its end."""
+    """A caption in lower case, without the full stop."""
     return " ".join(caption.lower().split()).rstrip(" .")

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mdc.app.answers import left_out
-from mdc.app.demo.answers import HIDDEN, Demo, Told, read
+from mdc.app.caption_options import unknown_in
+from mdc.app.demo.answers import HIDDEN, Demo, StepwiseCaption, read
 from mdc.app.demo.examples import Examples, examples
-from mdc.app.model import load_asked
+from mdc.app.model import load_from_args
 from mdc.app.scores import ranked
-from mdc.app.ways import unknown_in
 from mdc.plan.records import UserError
 
 _HOST = "127.0.0.1"
@@ -48,16 +48,16 @@ def main(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any free port")
     gradio = _gradio()
-    model = load_asked(args)
+    model = load_from_args(args)
     demo = Demo(model)
-    # ended from elsewhere it tidies up as after ctrl-c
+    # a termination signal cleans up like ctrl-c
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="mdc-demo-") as kept:
-        os.environ["GRADIO_TEMP_DIR"] = kept  # pictures that people drop go with the page
+    with tempfile.TemporaryDirectory(prefix="mdc-demo-") as folder:
+        os.environ["GRADIO_TEMP_DIR"] = folder  # pictures that people drop go with the page
         # Gradio's own themes load their fonts from a server
         theme = gradio.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
-        page = build(gradio, demo, f"{model.name} ({model.weights} weights)", Path(kept))
+        page = build(gradio, demo, f"{model.name} ({model.weights} weights)", Path(folder))
         try:
             page.queue(default_concurrency_limit=2).launch(
                 server_name=_HOST,
@@ -80,9 +80,9 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _gradio() -> Any:
-    """The package, told before it is imported that it is to send nothing. UserError if it is not installed."""
+    """The package, with telemetry disabled before the import. UserError if it is not installed."""
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
-    for name in ("no_proxy", "NO_PROXY"):  # it asks its own page whether it is there, and a proxy is another machine
+    for name in ("no_proxy", "NO_PROXY"):  # requests to its own page must not use a proxy
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), _HOST, "localhost")))
     try:
         import gradio
@@ -92,10 +92,10 @@ def _gradio() -> Any:
 
 
 def _free_port() -> int:
-    # Gradio takes 0 for a port of that number
-    with socket.socket() as one:
-        one.bind((_HOST, 0))
-        return int(one.getsockname()[1])
+    # Gradio does not treat 0 as any free port
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 def build(gradio: Any, demo: Demo, title: str, folder: Path) -> Any:
@@ -119,12 +119,12 @@ def build(gradio: Any, demo: Demo, title: str, folder: Path) -> Any:
                         _scores(gradio, demo, image)
                     with gradio.Tab("Zero-shot"):
                         _classes(gradio, demo, image)
-        image.change(_told_plainly(gradio, lambda path: read(path) if path else None), image, shown)
+        image.change(_with_user_errors(gradio, lambda path: read(path) if path else None), image, shown)
     return page
 
 
 def _examples(gradio: Any, demo: Demo, image: Any, page: Any, folder: Path) -> None:
-    """They are looked for when the page is first opened, which may take a while; until then it can be used."""
+    """Examples are computed when the page is first opened; the page is usable meanwhile."""
     text = gradio.Markdown("Looking for examples …", elem_id="examples-text")
     gallery = gradio.Gallery(
         show_label=False,
@@ -137,16 +137,16 @@ def _examples(gradio: Any, demo: Demo, image: Any, page: Any, folder: Path) -> N
         elem_classes="pictures",
         buttons=[],
     )
-    lock, kept = threading.Lock(), list[Examples]()
+    lock, cached = threading.Lock(), list[Examples]()
 
     def look() -> tuple[str, Any]:
         with lock:  # two people at once
-            if not kept:
-                kept.append(examples(demo.model, folder))
-        return kept[0].text, gradio.Gallery([file for file, _ in kept[0].images], visible=bool(kept[0].images))
+            if not cached:
+                cached.append(examples(demo.model, folder))
+        return cached[0].text, gradio.Gallery([file for file, _ in cached[0].images], visible=bool(cached[0].images))
 
     def take(event: Any) -> str:
-        return str(kept[0].images[event.index][0])
+        return str(cached[0].images[event.index][0])
 
     take.__annotations__["event"] = gradio.SelectData  # by which Gradio knows what to give it
     page.load(look, None, [text, gallery])
@@ -156,17 +156,17 @@ def _examples(gradio: Any, demo: Demo, image: Any, page: Any, folder: Path) -> N
 def _captions(gradio: Any, demo: Demo, image: Any) -> None:
     options = _options(gradio, demo)
     button = gradio.Button("Caption", variant="primary", elem_id="caption")
-    written, moments, looks = _answer(gradio, demo)
+    text, moments, looks = _answer(gradio, demo)
 
     def caption(path: str | None, *values: Any) -> tuple[str, str, Any]:
-        how = {name: value for name, value in zip(options, values, strict=True) if value not in (None, "", 0)}
-        return _shown(demo.caption(_image(path), **how))
+        chosen = {name: value for name, value in zip(options, values, strict=True) if value not in (None, "", 0)}
+        return _shown(demo.caption(_image(path), **chosen))
 
-    button.click(_told_plainly(gradio, caption), [image, *options.values()], [written, moments, looks])
+    button.click(_with_user_errors(gradio, caption), [image, *options.values()], [text, moments, looks])
 
 
 def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
-    """What can be chosen of how the run writes; 0 for `mdc caption`'s defaults."""
+    """Decoding options; 0 for `mdc caption`'s defaults."""
     number = gradio.Number
     with gradio.Row():
         if demo.family == "masked":
@@ -193,15 +193,15 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
         label="a caption with gaps", info="? marks a missing token", value="a ? and a ?", elem_id="gaps"
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
-    written, moments, looks = _answer(gradio, demo)
+    result, moments, looks = _answer(gradio, demo)
 
-    def fill(path: str | None, asked: str) -> tuple[str, str, Any]:
-        if told := left_out(unknown_in(asked, demo.vocabulary)):
-            gradio.Warning(told)
-        return _shown(demo.caption(_image(path), asked))
+    def fill(path: str | None, gapped: str) -> tuple[str, str, Any]:
+        if warning := left_out(unknown_in(gapped, demo.vocabulary)):
+            gradio.Warning(warning)
+        return _shown(demo.caption(_image(path), gapped))
 
     for event in (button.click, text.submit):
-        event(_told_plainly(gradio, fill), [image, text], [written, moments, looks])
+        event(_with_user_errors(gradio, fill), [image, text], [result, moments, looks])
 
 
 def _scores(gradio: Any, demo: Demo, image: Any) -> None:
@@ -211,19 +211,19 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
     table = gradio.HTML(elem_id="scores")
 
     def scores(path: str | None, typed: str) -> str:
-        found = demo.scores(_image(path), [line.strip() for line in typed.splitlines() if line.strip()])
+        scored = demo.scores(_image(path), [line.strip() for line in typed.splitlines() if line.strip()])
         rows = [
             [
-                f"{one.score:.2f}",
-                f"{one.error:.2f}",
-                f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
-                f"{one.caption} (without {', '.join(one.unknown)})" if one.unknown else one.caption,
+                f"{score.score:.2f}",
+                f"{score.error:.2f}",
+                f"{score.score / len(score.tokens):.2f}" if score.tokens else "–",
+                f"{score.caption} (without {', '.join(score.unknown)})" if score.unknown else score.caption,
             ]
-            for one in ranked(found)
+            for score in ranked(scored)
         ]
         return _table(["score", "± s.e.", "per token", "caption"], rows)
 
-    button.click(_told_plainly(gradio, scores), [image, text], table)
+    button.click(_with_user_errors(gradio, scores), [image, text], table)
 
 
 def _classes(gradio: Any, demo: Demo, image: Any) -> None:
@@ -237,21 +237,21 @@ def _classes(gradio: Any, demo: Demo, image: Any) -> None:
     table = gradio.HTML(elem_id="classified")
 
     def classify(path: str | None, names: str, caption: str, debiased: bool) -> str:
-        found = demo.classes(_image(path), names, caption, debiased)
-        shares = found.probabilities or {}
-        ranked = sorted(found.scores, key=lambda name: -found.scores[name])
-        rows = [[f"{found.scores[name]:.2f}", f"{shares[name]:.1%}" if shares else "–", name] for name in ranked]
-        unknown = ", ".join(dict.fromkeys(chain(*found.unknown.values())))
+        result = demo.classes(_image(path), names, caption, debiased)
+        shares = result.probabilities or {}
+        ranked = sorted(result.scores, key=lambda name: -result.scores[name])
+        rows = [[f"{result.scores[name]:.2f}", f"{shares[name]:.1%}" if shares else "–", name] for name in ranked]
+        unknown = ", ".join(dict.fromkeys(chain(*result.unknown.values())))
         left_out = f"<p>Left out, as its vocabulary lacks them: {html.escape(unknown)}</p>"
-        return _table(["score", "probability", "class"], rows) + left_out * bool(found.unknown)
+        return _table(["score", "probability", "class"], rows) + left_out * bool(result.unknown)
 
-    asked = _told_plainly(gradio, classify)
+    handler = _with_user_errors(gradio, classify)
     for event in (button.click, template.submit):
-        event(asked, [image, typed, template, less], table)
+        event(handler, [image, typed, template, less], table)
 
 
 def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
-    written = gradio.HTML(elem_classes="caption")
+    text = gradio.HTML(elem_classes="caption")
     moments = gradio.HTML(elem_classes="writing")
     gradio.Markdown(demo.looks_text)
     looks = gradio.Gallery(
@@ -263,23 +263,23 @@ def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
         buttons=[],
         visible=demo.looks_anywhere,
     )
-    return written, moments, looks
+    return text, moments, looks
 
 
-def _shown(told: Told) -> tuple[str, str, list[tuple[Any, str]]]:
-    """A caption, its writing and what it looked at, as the page shows them."""
+def _shown(caption: StepwiseCaption) -> tuple[str, str, list[tuple[Any, str]]]:
+    """A caption, its decoding and its attention, as HTML and gallery."""
     rows: list[str] = []
-    for moment in told.moments:
+    for moment in caption.moments:
         cells = []
         for place, piece in enumerate(moment.pieces):
             kind = "hidden" if piece == HIDDEN else "new" if place in moment.new and moment.step else ""
-            value = told.probabilities[place]
+            value = caption.probabilities[place]
             tip = f' title="probability {value:.3f}"' if kind == "new" and value is not None else ""
             cells.append(f'<td class="{kind}"{tip}>{html.escape(piece)}</td>')
         step = f"step {moment.step}" if moment.step else "given"
         rows.append(f'<tr style="--step: {len(rows)}"><td class="step">{step}</td>{"".join(cells)}</tr>')
     writing = f'<div class="moments"><table class="moments">{"".join(rows)}</table></div>'
-    return f'<p class="written">{html.escape(told.caption)}</p>', writing, told.looks
+    return f'<p class="written">{html.escape(caption.caption)}</p>', writing, caption.looks
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -294,12 +294,12 @@ def _image(path: str | None) -> Any:
     return read(path)
 
 
-def _told_plainly(gradio: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with a mistake of the user's told on the page."""
+def _with_user_errors(gradio: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """``answer`` with UserErrors shown on the page."""
 
-    def call(*given: Any) -> Any:
+    def call(*inputs: Any) -> Any:
         try:
-            return answer(*given)
+            return answer(*inputs)
         except UserError as error:
             raise gradio.Error(str(error), duration=None, print_exception=False) from None
 

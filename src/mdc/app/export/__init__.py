@@ -1,1 +1,1 @@
-"""What was trained, as files that other people's programs read."""
+"""Export of trained models and features to formats of other libraries."""

@@ -15,9 +15,9 @@ from mdc.plan.config.backbones import Backbone, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
 
-#: a file below the package that decides what is written here
+#: a data file of the package that this module depends on
 DATA_FILES = ("app/export/templates/model_card.md.j2",)
-#: licences as the hub names them; of any other it wants "other", a name, and where the text stands: the card itself
+#: licence → its id on the hub; any other needs "other", a name and a link, here to the card itself
 _HUB_LICENCES = {
     "MIT License": "mit",
     "CC BY 4.0": "cc-by-4.0",
@@ -28,7 +28,7 @@ _HUB_LICENCES = {
 
 @dataclass(frozen=True)
 class Data:
-    """What a run was trained on: a corpus by name, where its pairs come from, and under which licence."""
+    """A run's training data: the corpus's name, source and licence."""
 
     corpus: str
     source: str
@@ -51,7 +51,7 @@ class Stage:
 
 
 def data_of(index: dict[str, Any]) -> Data:
-    """Of a corpus's index. Data that the registry does not know is the user's own, and so is its licence to tell."""
+    """From a corpus's index. Data outside the registry is the user's own, with an unknown licence."""
     source = index["source"]
     name = "scenes" if source["kind"] == "scenes" else source.get("dataset")
     if name not in REGISTRY:
@@ -62,18 +62,18 @@ def data_of(index: dict[str, Any]) -> Data:
             "Whoever publishes this model has to say under which licence these files are.",
         )
     entry = REGISTRY[name]
-    where = f"[{entry.label}]({entry.url})" if entry.url else f"{entry.label}: {entry.reference}"
-    return Data(index["name"], where, entry.licence, entry.licence_note)
+    link = f"[{entry.label}]({entry.url})" if entry.url else f"{entry.label}: {entry.reference}"
+    return Data(index["name"], link, entry.licence, entry.licence_note)
 
 
 def model_card(
     stages: Sequence[Stage],
-    told: dict[str, Any],
+    metadata: dict[str, Any],
     missing: dict[str, str],
     results: Results,
     scale_label: str,
 ) -> str:
-    """The card of a run. ``stages``: its trainings, its own the last; ``told``: what the folder says of the run; ``missing``:
+    """The card of a run. ``stages``: its trainings, its own the last; ``metadata``: what the folder says of the run; ``missing``:
     which library cannot load it, and why; ``results``: what tables say of it; ``scale_label``: what its scale is, in words."""
     job = stages[-1].job
     backbone = job.backbone
@@ -96,15 +96,15 @@ def model_card(
         backbone=backbone,
         residual=isinstance(backbone, ResNet),
         clip=clip,
-        told=told,
+        metadata=metadata,
         missing=missing,
         feature=feature(clip),
         width=backbone.embed_dim if clip else backbone.width,
         licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
         results=results,
-        several=any(int(one.seeds) > 1 for one in results.found),
-        probed=any(one.gain != "–" for one in results.found),
-        marks=_marks([one.interval for one in results.found]),
+        several=any(int(result.seeds) > 1 for result in results.numbers),
+        probed=any(result.gain != "–" for result in results.numbers),
+        marks=_marks([result.interval for result in results.numbers]),
         scale=scale_label,
         quoted=json.dumps,
     )
@@ -112,5 +112,5 @@ def model_card(
 
 def _marks(intervals: Sequence[str]) -> dict[str, str]:
     """A footnote's mark for each kind of interval in a table; "" for none."""
-    kinds = dict.fromkeys(one for one in intervals if one)
-    return {"": "", **{kind: f" <sup>{chr(ord('a') + place)}</sup>" for place, kind in enumerate(kinds)}}
+    kinds = dict.fromkeys(kind for kind in intervals if kind)
+    return {"": "", **{interval: f" <sup>{chr(ord('a') + place)}</sup>" for place, interval in enumerate(kinds)}}

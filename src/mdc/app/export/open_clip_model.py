@@ -1,10 +1,9 @@
 """A run as an open_clip model: its configuration, and its weights under open_clip's names.
 
-CLIP fits whole: our text tower is open_clip's transformer. Its embedding gets a row for every piece of CLIP's vocabulary, because
-open_clip's tokenizer knows no other; a piece that the run's corpora never use has zeros. A captioner has no text embedding. Its
-encoder becomes the image tower, whose feature is the one that is probed (paper, section 4.2: the mean of the patch tokens after
-the final norm), and since open_clip cannot do without a text tower, a small one of zeros stands beside it: all texts are alike to
-it, so nothing can be mistaken for a zero-shot result.
+CLIP fits whole: our text tower is open_clip's transformer. Its embedding gets a row for every token of CLIP's vocabulary, which
+open_clip's tokenizer uses; tokens outside the run's vocabulary are zeros. A captioner has no text embedding. Its encoder becomes
+the image tower with the probed feature (paper, section 4.2: the mean of the patch tokens after the final norm). open_clip needs a
+text tower, so a small one of zeros is added: it gives all texts the same embedding.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def cannot(job: PretrainJob) -> str | None:
 
 
 def metadata(run: str) -> dict[str, str]:
-    """What the file of weights says of itself, in one key, since several have no fixed order."""
+    """Metadata of the weights file, in one key, since several have no fixed order."""
     return {"mdc": json.dumps({"format": "open_clip", "run": run}, sort_keys=True)}
 
 
@@ -61,9 +60,9 @@ def feature(clip: bool) -> str:
     return "the mean of the patch tokens after the final norm, which is what the linear probe sees"
 
 
-def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(open_clip's configuration, its weights) of a run that it can run. ``told``: what the configuration says of the run
-    besides, under "mdc"."""
+def parts(run: RunModel, facts: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(open_clip's configuration, its weights) of a run that it can run. ``facts``: further facts under
+    "mdc"."""
     job = run.job
     assert isinstance(job.backbone, Backbone)
     clip = job.method.objective == "contrastive"
@@ -88,7 +87,7 @@ def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str
             "interpolation": "bicubic",
             "resize_mode": "shortest",
         },
-        "mdc": {**told, "config": job.config(), "feature": feature(clip), "text_tower": TRAINED if clip else NONE},
+        "mdc": {**facts, "config": job.config(), "feature": feature(clip), "text_tower": TRAINED if clip else NONE},
     }
     weights = {f"visual.{name}": value for name, value in model.encoder.tower.state_dict().items()}
     if clip:
@@ -121,13 +120,13 @@ def _texts(model: Contrastive, vocabulary: Vocabulary) -> dict[str, Tensor]:
 
 def _no_texts(job: PretrainJob, embedded: int) -> dict[str, Tensor]:
     text = TextTransformer(_SMALLEST, 1, job.protocol.data.context_length, causal=True, seed=0)
-    found = _transformer(text, torch.zeros(CLIP_SIZE, _SMALLEST.width))
-    found |= {"text_projection": torch.zeros(_SMALLEST.width, embedded), "logit_scale": torch.zeros(())}
-    return {name: torch.zeros_like(value) for name, value in found.items()}
+    weights = _transformer(text, torch.zeros(CLIP_SIZE, _SMALLEST.width))
+    weights |= {"text_projection": torch.zeros(_SMALLEST.width, embedded), "logit_scale": torch.zeros(())}
+    return {name: torch.zeros_like(value) for name, value in weights.items()}
 
 
 def _transformer(text: TextTransformer, embedding: Tensor) -> dict[str, Tensor]:
-    found = {
+    weights = {
         "token_embedding.weight": embedding,
         "positional_embedding": text.positional_embedding,
         "ln_final.weight": text.norm.weight,
@@ -135,8 +134,8 @@ def _transformer(text: TextTransformer, embedding: Tensor) -> dict[str, Tensor]:
     }
     for number, block in enumerate(text.blocks):
         for name, value in block.state_dict().items():
-            found[f"transformer.resblocks.{number}.{_NAMES[name]}"] = value
-    return found
+            weights[f"transformer.resblocks.{number}.{_NAMES[name]}"] = value
+    return weights
 
 
 #: a layer's parameters: ours → open_clip's
@@ -157,12 +156,12 @@ _NAMES = {
 
 
 def _all_pieces(embedding: Tensor, vocabulary: Vocabulary) -> Tensor:
-    """Rows in CLIP's numbering; the last one of ours, [MASK]'s, is of no use to CLIP."""
+    """Rows in CLIP's numbering; ours for [MASK] is dropped."""
     if vocabulary.pieces is None:
         return embedding[:CLIP_SIZE]
-    found = torch.zeros(CLIP_SIZE, embedding.shape[1])
-    found[[*vocabulary.pieces, CLIP_SOT, CLIP_EOT]] = embedding[: vocabulary.size].detach()
-    return found
+    rows = torch.zeros(CLIP_SIZE, embedding.shape[1])
+    rows[[*vocabulary.pieces, CLIP_SOT, CLIP_EOT]] = embedding[: vocabulary.size].detach()
+    return rows
 
 
 # --- and back ---------------------------------------------------------------------------------------------------------
@@ -170,14 +169,14 @@ def _all_pieces(embedding: Tensor, vocabulary: Vocabulary) -> Tensor:
 
 @dataclass(frozen=True)
 class Exported(RunModel):
-    """A run as :func:`parts` left it: of a CLIP all of it, of a captioner the encoder alone."""
+    """A run read back from :func:`parts`: a whole CLIP, or a captioner's encoder alone."""
 
     def load(self) -> Any:
         """The model; of a captioner, all but its encoder has initial weights."""
         model = build_for(self.job, self.vocabulary.size)
         try:
             weights = load_file(self.checkpoint)
-            tower = {name.removeprefix("visual."): one for name, one in weights.items() if name.startswith("visual.")}
+            tower = {name.removeprefix("visual."): w for name, w in weights.items() if name.startswith("visual.")}
             projection = tower.pop("proj")
             model.encoder.tower.load_state_dict(tower)
             if self.job.method.objective == "contrastive":
@@ -193,13 +192,13 @@ class Exported(RunModel):
 def read(folder: Path) -> tuple[Exported, dict[str, Any]]:
     """A run of a folder that ``mdc export`` wrote, and what its configuration says of it. UserError if somebody else, or an
     earlier version, wrote it."""
-    told = read_json(folder / CONFIG).get("mdc")
-    if not isinstance(told, dict) or "config" not in told:
+    record = read_json(folder / CONFIG).get("mdc")
+    if not isinstance(record, dict) or "config" not in record:
         raise UserError(f"{folder / CONFIG}: says of no run how it was trained; export the run again with this version")
-    job: PretrainJob = as_job(told["config"], "pretrain", str(folder / CONFIG))
-    pieces = told.get("pieces")
+    job: PretrainJob = as_job(record["config"], "pretrain", str(folder / CONFIG))
+    pieces = record.get("pieces")
     vocabulary = Vocabulary.from_json({"kind": "full"} if pieces is None else {"kind": "corpus", "pieces": pieces})
-    return Exported(folder / WEIGHTS, job, vocabulary), told
+    return Exported(folder / WEIGHTS, job, vocabulary), record
 
 
 def _read_texts(model: Contrastive, vocabulary: Vocabulary, weights: dict[str, Tensor]) -> None:
@@ -210,7 +209,7 @@ def _read_texts(model: Contrastive, vocabulary: Vocabulary, weights: dict[str, T
     text.positional_embedding.data.copy_(weights["positional_embedding"])
     text.norm.load_state_dict({name: weights[f"ln_final.{name}"] for name in ("weight", "bias")})
     for number, block in enumerate(text.blocks):
-        at = f"transformer.resblocks.{number}."
-        block.load_state_dict({ours: weights[at + theirs] for ours, theirs in _NAMES.items()})
+        prefix = f"transformer.resblocks.{number}."
+        block.load_state_dict({ours: weights[prefix + theirs] for ours, theirs in _NAMES.items()})
     model.text_projection.weight.data.copy_(weights["text_projection"].T)
     model.logit_scale.data.copy_(weights["logit_scale"])

@@ -1,7 +1,6 @@
-"""Anybody's images in pieces: a folder of image files, parquet files with an image column, or webdataset shards (tar).
+"""A user's images in pieces: a folder of image files, parquet files with an image column, or webdataset shards (tar).
 
-A piece is what a process reads and encodes at a time, and what is kept if the work is interrupted. Pieces follow from the files
-alone, so the same data gives the same ones. Hidden files are left out, as those are that a system lays beside its pictures.
+A piece is encoded at a time, and kept if the work is interrupted. Pieces depend on the files alone. Hidden files are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from mdc.plan.records import UserError
 
 _FILES, _ROWS, _SAMPLES = 256, 1024, 256  # of a piece
 _BATCH = 64
-#: columns that hold images, and those that hold keys, where nobody says which
+#: default names of columns of images and of keys
 _IMAGE_COLUMNS, _KEY_COLUMNS = ("image", "jpg", "png", "img", "bytes"), ("key", "__key__", "id", "image_id")
 
 #: (key, encoded bytes), or (key, why there are none)
@@ -32,7 +31,7 @@ class Piece(Protocol):
     def __len__(self) -> int: ...
 
     def files(self) -> list[Path]:
-        """What it is read from."""
+        """Its source files."""
         ...
 
     def read(self) -> Iterator[Read]: ...
@@ -66,8 +65,8 @@ class Files:
 
 @dataclass(frozen=True)
 class Rows:
-    """``count`` rows of a row ``group`` of a parquet ``file``, from ``first`` on. ``prefix`` stands before each key, which is the
-    value of the column ``key``, or else the row's number in the file."""
+    """``count`` rows of a row ``group`` of a parquet ``file``, from ``first`` on. A key is ``prefix`` and the value of the
+    column ``key``, or else the row's number in the file."""
 
     file: Path
     prefix: str
@@ -91,11 +90,11 @@ class Rows:
             for batch in parquet.iter_batches(_BATCH, row_groups=[self.group], columns=columns):
                 numbers = range(place, place + len(batch))
                 place += len(batch)
-                wanted = [number for number in numbers if self.first <= number < stop]
-                if not wanted:
+                rows = [number for number in numbers if self.first <= number < stop]
+                if not rows:
                     continue
-                part = batch.slice(wanted[0] - numbers[0], len(wanted)).to_pydict()
-                keys = part[self.key] if self.key else [self.before + number for number in wanted]
+                part = batch.slice(rows[0] - numbers[0], len(rows)).to_pydict()
+                keys = part[self.key] if self.key else [self.before + number for number in rows]
                 for name, value in zip(keys, part[self.image], strict=True):
                     yield f"{self.prefix}{name}", _bytes_of(value)
                 if place >= stop:
@@ -132,8 +131,8 @@ def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Pa
         kind = place.suffix
         if kind not in (".parquet", ".tar"):
             raise UserError(f"{place}: allowed: a folder of images, or .parquet or .tar files, or a folder of either")
-        found = _rows(place, "", image, key) if kind == ".parquet" else _samples(place, "")
-        return found
+        pieces = _rows(place, "", image, key) if kind == ".parquet" else _samples(place, "")
+        return pieces
     if not place.is_dir():
         raise UserError(f"{place}: no such file or folder")
     by_kind: dict[str, list[Path]] = {}
@@ -145,9 +144,9 @@ def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Pa
         if path.is_file() and ending in {"parquet", "tar", *IMAGE_ENDINGS}:
             by_kind.setdefault(ending if ending in ("parquet", "tar") else "images", []).append(path)
     if len(by_kind) != 1:
-        there = ", ".join(f"{len(paths)} {kind}" for kind, paths in by_kind.items()) or "none"
+        content = ", ".join(f"{len(paths)} {kind}" for kind, paths in by_kind.items()) or "none"
         raise UserError(
-            f"{place}: needed: images, or .parquet files, or .tar files, of one kind alone; it holds {there}"
+            f"{place}: needed: images, or .parquet files, or .tar files, of one kind alone; it holds {content}"
         )
     ((kind, paths),) = by_kind.items()
     names = [path.relative_to(place).as_posix() for path in paths]
@@ -163,29 +162,29 @@ def _rows(path: Path, prefix: str, image: str | None, key: str | None) -> list[P
     with open_parquet(path) as parquet:
         names = parquet.schema_arrow.names
         sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
-        for option, asked in (("--image-column", image), ("--key-column", key)):
-            if asked is not None and asked not in names:
-                raise UserError(f"{option} {asked}: {path} has no such column; it has {', '.join(names)}")
+        for option, column in (("--image-column", image), ("--key-column", key)):
+            if column is not None and column not in names:
+                raise UserError(f"{option} {column}: {path} has no such column; it has {', '.join(names)}")
         chosen = image or next((name for name in _IMAGE_COLUMNS if name in names), None)
         if chosen is None:
             raise UserError(f"{path}: which column holds the images? --image-column; it has {', '.join(names)}")
-        if key is not None and (why := _no_keys(path, parquet, key)):
+        if key is not None and (problem := _no_keys(path, parquet, key)):
             raise UserError(
-                f"--key-column {key}: {path}: {why}; allowed: a column of texts or whole numbers, each once"
+                f"--key-column {key}: {path}: {problem}; allowed: a column of texts or whole numbers, each once"
             )
         usual = [name for name in _KEY_COLUMNS if name in names]
         keys = key or next((name for name in usual if not _no_keys(path, parquet, name)), None)
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     before = 0
     for group, size in enumerate(sizes):
         for first in range(0, size, _ROWS):
-            found.append(Rows(path, prefix, group, before, first, min(_ROWS, size - first), chosen, keys))
+            pieces.append(Rows(path, prefix, group, before, first, min(_ROWS, size - first), chosen, keys))
         before += size
-    return found
+    return pieces
 
 
 def _no_keys(path: Path, parquet: Any, column: str) -> str:
-    """Why a column's values do not tell rows apart, "" if they do."""
+    """Why a column's values are no unique keys, "" if they are."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -198,8 +197,8 @@ def _no_keys(path: Path, parquet: Any, column: str) -> str:
         return f"{values.null_count} of {len(values)} rows have none"
     counts = pc.value_counts(values)
     if len(counts) < len(values):
-        twice = next(one for one in counts.to_pylist() if one["counts"] > 1)
-        return f"{twice['counts']} rows have {twice['values']!r}"
+        repeated = next(count for count in counts.to_pylist() if count["counts"] > 1)
+        return f"{repeated['counts']} rows have {repeated['values']!r}"
     return ""
 
 
@@ -208,7 +207,7 @@ def _samples(path: Path, prefix: str) -> list[Piece]:
     for sample in samples_by_key(path):
         # hidden files are passed over already, those of hidden folders are not
         hidden = any(part.startswith(".") and part != "." for part in sample.key.split("/"))
-        ending = next((one for one in sample.files if one.rpartition(".")[2] in IMAGE_ENDINGS), None)
+        ending = next((name for name in sample.files if name.rpartition(".")[2] in IMAGE_ENDINGS), None)
         if ending is not None and not hidden:
             places.append((f"{prefix}{sample.key}", *sample.files[ending]))
     if not places:

@@ -1,4 +1,4 @@
-"""What a scale's tables say of one run, as far as they were made from the run as it is now."""
+"""Numbers of one run in a scale's tables, if these are up to date."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mdc.report.frame import POOLINGS
 
 @dataclass(frozen=True)
 class Result:
-    """A number as its table has it: ``value`` with its 95 % interval ``shown`` as [low, high], made as ``interval``
-    says, of ``n`` items; ``seeds``: how many runs it is a mean of; ``feature``: what a probe read. ``gain``: points
+    """A number of a table: ``value`` with its 95 % interval ``shown`` as [low, high], of the kind ``interval``, over ``n`` items;
+    ``seeds``: how many runs it averages; ``feature``: of a probe. ``gain``: points
     above its ``control``, with their interval. "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
     """
 
@@ -35,19 +35,19 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """``found``, and of tables that show the run and were left out the name and the reason."""
+    """``numbers`` of a run, and (name, reason) of tables that are left out."""
 
-    found: list[Result]
+    numbers: list[Result]
     left_out: list[tuple[str, str]]
 
 
 def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     """The numbers of the run ``run`` (its id without "runs/") in the tables that are made in the ``scale``'s folder, by one of
-    ``weights`` (last, best); one that several tables show is the first's.
+    ``weights`` (last, best); of numbers in several tables the first.
 
-    A table is left out if it does not follow from the run as it is there now: its records name each other by sha256.
+    A table is left out if its chain of records, by sha256, does not lead to the run as it is now.
     """
-    found: dict[Result, Result] = {}
+    results: dict[Result, Result] = {}
     left_out = []
     chain = _Chain(ScaleFolder(scale), f"runs/{run}")
     # Table 1 first
@@ -56,92 +56,92 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
         if path.name != f"{table}_long.csv":
             continue
         with path.open(encoding="utf-8", newline="") as file:
-            every = list(csv.DictReader(file))
-        rows = [row for row in every if _shows(row, run, weights)]
+            all_rows = list(csv.DictReader(file))
+        rows = [row for row in all_rows if _shows(row, run, weights)]
         if not rows:
             continue
         broken = chain.broken(table, path)
         if broken:
             left_out.append((table, broken))
             continue
-        methods = {row["system"]: row["method"] for row in every}
+        methods = {row["system"]: row["method"] for row in all_rows}
         for row in rows:
             result = _result(table, row, methods)
-            found.setdefault(replace(result, table=""), result)
-    return Results(list(found.values()), left_out)
+            results.setdefault(replace(result, table=""), result)
+    return Results(list(results.values()), left_out)
 
 
 def _shows(row: dict[str, str], run: str, weights: set[str]) -> bool:
     # a table that names no weights is of the last ones, as probes are
     if run not in row.get("run", "").split() or (row.get("weights") or "last") not in weights:
         return False
-    # blind rows say what a model makes of other images, or of none
+    # skip controls with mismatched images
     return row.get("shown", "own") == "own" and row.get("blind", "False") == "False"
 
 
 class _Chain:
-    """The records between tables and one ``run``, each looked at once."""
+    """The records between tables and one ``run``, each read once."""
 
     def __init__(self, folder: ScaleFolder, run: str) -> None:
         self._folder, self._run = folder, run
         self._known: dict[str, tuple[bool, str]] = {run: (True, "")}
 
     def broken(self, table: str, numbers: Path) -> str:
-        """Why the table's ``numbers`` do not follow from the run; "" if they do."""
+        """Why the table's ``numbers`` are not of the run; "" if they are."""
         record = self._folder.record(table, "make")
         if not record.is_file():
             return f"its record, {record.name}, is missing"
         if read_json(record).get("outputs", {}).get(numbers.name) != sha256_file(numbers):
             return f"{numbers.name} is not the file that its record names"
-        leads, why = self._of(table)
-        return why if leads else f"no record links it to {self._run}"
+        leads, reason = self._of(table)
+        return reason if leads else f"no record links it to {self._run}"
 
     def _of(self, job: str) -> tuple[bool, str]:
-        """(whether the run is behind ``job``, at which link it is another)."""
+        """(whether the run is an input of ``job``, which link has changed)."""
         if job not in self._known:
             record = self._folder.record(job, verb_of(job))
             inputs = read_json(record).get("inputs", {}) if record.is_file() else {}
-            leads, why = False, ""
-            for other, sha256 in inputs.items():
-                below, lost = self._of(other)
+            leads, reason = False, ""
+            for name, sha256 in inputs.items():
+                below, lost = self._of(name)
                 if not below:
                     continue
-                manifest = self._folder.manifest(other, verb_of(other))
+                manifest = self._folder.manifest(name, verb_of(name))
                 changed = not manifest.is_file() or sha256_file(manifest) != sha256
-                leads, why = True, why or lost or (f"{other} has been rebuilt since" if changed else "")
-            self._known[job] = leads, why
+                leads, reason = True, reason or lost or (f"{name} has been rebuilt since" if changed else "")
+            self._known[job] = leads, reason
         return self._known[job]
 
 
 def _result(table: str, row: dict[str, str], methods: dict[str, str]) -> Result:
-    # by which of a run's estimators, or of which images, by which system and how long
-    how = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
-    how += [row.get(name, "") for name in ("estimator", "per")]
+    # estimator, dataset, system, length
+    details = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
+    details += [row.get(name, "") for name in ("estimator", "per")]
     words = [row["label"]]
-    for one in how:
-        if one not in ("", "–") and not words[-1].endswith(f"· {one}"):  # many a label ends in the length
-            words.append(one)
-    what = ", ".join(words)
-    shown = _bounds(row["low"], row["high"])
-    gained = _bounds(row.get("gain_low", ""), row.get("gain_high", ""), "+")
+    for detail in details:
+        if detail not in ("", "–") and not words[-1].endswith(f"· {detail}"):  # labels may end in the length
+            words.append(detail)
+    description = ", ".join(words)
+    interval = _bounds(row["low"], row["high"])
+    gain_interval = _bounds(row.get("gain_low", ""), row.get("gain_high", ""), "+")
     return Result(
         table,
-        what,
+        description,
         POOLINGS.get(row.get("pooling", ""), "–"),
         row["metric"],
         _rounded(row["value"]),
-        shown,
-        f"{_rounded(row['gain'], '+')} {gained}".removesuffix(" –") if row["gain"] else "–",
+        interval,
+        f"{_rounded(row['gain'], '+')} {gain_interval}".removesuffix(" –") if row["gain"] else "–",
         methods.get(row["control"], row["control"]),
         _rounded(row["chance"]) if row["chance"] else "",
-        row["interval"].replace("_", " ") if shown != "–" else "",
+        row["interval"].replace("_", " ") if interval != "–" else "",
         row["n"],
         row["seeds"],
     )
 
 
 def _bounds(low: str, high: str, sign: str = "") -> str:
-    # where resampling never changes a number, it says nothing of how sure it is
+    # a degenerate interval gives no uncertainty
     return f"[{_rounded(low, sign)}, {_rounded(high, sign)}]" if low and high and low != high else "–"
 
 

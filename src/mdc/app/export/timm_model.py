@@ -17,7 +17,7 @@ from mdc.plan.jobs.model import PretrainJob
 
 #: the files that timm and transformers read
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-#: with a norm before the blocks, no bias of the patches' map, and norms' epsilon 1e-5; its sizes are replaced by ours
+#: norm before the blocks, no bias of the patch embedding, epsilon 1e-5; its sizes are replaced by ours
 _ARCHITECTURE = "vit_base_patch16_clip_224"
 
 
@@ -29,7 +29,7 @@ def cannot(job: PretrainJob) -> str | None:
 
 
 def metadata(_: str) -> dict[str, str]:
-    """What the file of weights says of itself; transformers before 5 asks for it. One key, since several have no fixed order."""
+    """Metadata of the weights file; transformers before 5 needs it. One key, since several have no fixed order."""
     return {"format": "pt"}
 
 
@@ -93,7 +93,7 @@ def _renamed(name: str) -> str:
     if name.startswith("transformer.resblocks."):
         number, _, name = name.removeprefix("transformer.resblocks.").partition(".")
         names, head = _IN_BLOCK, f"blocks.{number}."
-    ours = next(one for one in names if name.startswith(one))
+    ours = next(prefix for prefix in names if name.startswith(prefix))
     return head + names[ours] + name.removeprefix(ours)
 
 

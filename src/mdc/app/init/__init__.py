@@ -25,34 +25,34 @@ from mdc.plan.config.read import load
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError, write_text
 
-_LENGTH = 12  # pieces of a caption, where none was looked at
+_LENGTH = 12  # default tokens of a caption
 
 
 def main(args: argparse.Namespace) -> None:
-    """Look at what ``args.paths`` name, write scales/NAME.yaml beside ``args.params``, and print what was found, what was
-    chosen, and what to run. With ``args.default`` the parameter file names the scale then.
+    """Survey ``args.paths``, write scales/NAME.yaml beside ``args.params``, and print the findings, the chosen values, and the
+    command to run. ``args.default``: make it the parameter file's scale.
 
-    UserError in one line for a name or a file that cannot be used; nothing is written then.
+    UserError for a name or a file that cannot be used; nothing is written then.
     """
     file = _new_scale(args.params, args.name)
     root = data_folder()
-    corpus, found = _look(root, args.paths, args.name)
+    corpus, contents = _look(root, args.paths, args.name)
     probe = places_under(root, [args.probe])[0] if args.probe is not None else None
     classes = look_at_classes(root / probe) if probe is not None else None
-    given = {name: getattr(args, name) for name in ("image_size", "tower", "batch_size", "epochs", "vocabulary")}
-    values = choose(found, corpus.holds_out, classes, given)
-    _write_scale(args.params, file, scale_text(args.name, corpus, found, probe, classes, values))
+    options = {name: getattr(args, name) for name in ("image_size", "tower", "batch_size", "epochs", "vocabulary")}
+    values = choose(contents, corpus.holds_out, classes, options)
+    _write_scale(args.params, file, scale_text(args.name, corpus, contents, probe, classes, values))
     args.interrupted = f"{file} is written"
     if args.default:
         _choose_scale(args.params, args.name)
 
     print(f"{file}: written")
-    for line in _lines(corpus, found, classes, values):
+    for line in _lines(corpus, contents, classes, values):
         print(f"  {line}")
-    print(f"  time:     {_time(load(args.params, args.name), found, values)}", flush=True)
+    print(f"  time:     {_time(load(args.params, args.name), contents, values)}", flush=True)
     place = os.environ.get("MDC_DATA")
     start = f"MDC_DATA={shlex.quote(place)} " if place else ""
-    name = "table1" if classes is not None else "table3" if captioned(corpus, found, values) > 9 else "figure_loss"
+    name = "table1" if classes is not None else "table3" if captioned(corpus, contents, values) > 9 else "figure_loss"
     option = "" if args.default else f" --config scale={args.name}"
     print(f"To run it:\n  {start}snakemake results/{ARTEFACTS[name].target} --cores all{option}")
     if args.default:
@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _new_scale(params: str | Path, name: str) -> Path:
-    """The file of a scale that is not there yet. UserError if ``name`` is none for it, or if ``params`` is not good as it is."""
+    """The path of a new scale. UserError for an invalid or existing ``name``, or invalid ``params``."""
     if not is_scale_name(name):  # 12, on, null, 2026-01-01: --config scale=12 would be a number too
         raise UserError(
             f"NAME = {name!r}: no name of a scale; allowed: letters, digits, '_', '.' and '-', nothing that YAML reads as a "
@@ -76,7 +76,7 @@ def _new_scale(params: str | Path, name: str) -> Path:
 
 
 def _write_scale(params: str | Path, file: Path, text: str) -> None:
-    """Write the ``file`` of a scale. UserError if the scale is not good; nothing stays then."""
+    """Write the ``file`` of a scale. UserError, and no file, if the scale is invalid."""
     write_text(file, text)
     try:
         load(params, file.stem)
@@ -87,7 +87,7 @@ def _write_scale(params: str | Path, file: Path, text: str) -> None:
 
 def _choose_scale(params: str | Path, name: str) -> None:
     """Make ``name`` the scale that the parameter file names, and leave every other byte of it."""
-    file = Path(params).resolve()  # a link to a file stays one
+    file = Path(params).resolve()  # keep symbolic links
     old = file.read_bytes().decode("utf-8")
     new, count = re.subn(r"(?m)^(scale:[ \t]*)[^\s#]+", rf"\g<1>{name}", old)
     if count != 1:
@@ -98,31 +98,33 @@ def _choose_scale(params: str | Path, name: str) -> None:
 
 
 def _look(root: Path, paths: list[str], name: str) -> tuple[Corpus, Survey]:
-    wanted = hub_id(paths[0]) if len(paths) == 1 else None
-    if wanted is not None and (paths[0].startswith("hub:") or not is_anywhere(root, paths[0])):
-        return look_at_hub(wanted, name)
+    dataset = hub_id(paths[0]) if len(paths) == 1 else None
+    if dataset is not None and (paths[0].startswith("hub:") or not is_anywhere(root, paths[0])):
+        return look_at_hub(dataset, name)
     corpus = recognise(root, places_under(root, paths))
     return corpus, survey(root, corpus)
 
 
-def _lines(corpus: Corpus, found: Survey, classes: Classes | None, values: Values) -> Iterator[str]:
-    about = "about " * found.about
-    yield f"images:   {about}{sum(found.counts.values()):,} with captions in {corpus.images}"
-    length = f", {median(found.pieces):.0f} tokens in the middle" if found.pieces else ""
-    yield f"captions: {about}{found.captions:,} from {corpus.captions}{length}"
-    if found.sizes:
-        middle, largest = (sorted(found.sizes, key=min)[place] for place in (len(found.sizes) // 2, -1))
+def _lines(corpus: Corpus, contents: Survey, classes: Classes | None, values: Values) -> Iterator[str]:
+    about = "about " * contents.about
+    yield f"images:   {about}{sum(contents.counts.values()):,} with captions in {corpus.images}"
+    length = f", {median(contents.pieces):.0f} tokens in the middle" if contents.pieces else ""
+    yield f"captions: {about}{contents.captions:,} from {corpus.captions}{length}"
+    if contents.sizes:
+        middle, largest = (sorted(contents.sizes, key=min)[place] for place in (len(contents.sizes) // 2, -1))
         stored = f"; larger ones are kept at {values.stored} pixels" if values.stored else "; kept as they are"
         yield (
-            f"sizes:    {middle[0]} × {middle[1]} in the middle, {largest[0]} × {largest[1]} the largest of {len(found.sizes)} "
-            f"that were opened{stored}"
+            f"sizes:    {middle[0]} × {middle[1]} in the middle, {largest[0]} × {largest[1]} the largest of "
+            f"{len(contents.sizes)} that were opened{stored}"
         )
     else:
         yield f"sizes:    not looked at; images are kept at {values.stored} pixels at most"
-    how = "the data's own" if values.val_fraction is None else f"{100 * values.val_fraction:g} % by a hash of the names"
-    yield f"splits:   {about}{values.train:,} images to train on, {values.val:,} held out ({how})"
-    left_out = [str(found.left_out)] if found.left_out.counts else []
-    left_out += [f"images that nothing captions: {found.unused:,}"] if found.unused else []
+    source = (
+        "the data's own" if values.val_fraction is None else f"{100 * values.val_fraction:g} % by a hash of the names"
+    )
+    yield f"splits:   {about}{values.train:,} images to train on, {values.val:,} held out ({source})"
+    left_out = [str(contents.left_out)] if contents.left_out.counts else []
+    left_out += [f"images that nothing captions: {contents.unused:,}"] if contents.unused else []
     yield f"left out: {'; '.join(left_out) or 'nothing so far'}"
     if classes is not None:
         yield (
@@ -136,14 +138,14 @@ def _lines(corpus: Corpus, found: Survey, classes: Classes | None, values: Value
     )
 
 
-def _time(params: Params, found: Survey, values: Values) -> str:
-    """How long shards and trainings take on this machine, as far as a few steps tell."""
+def _time(params: Params, contents: Survey, values: Values) -> str:
+    """Estimated time of shards and trainings on this machine, from a few steps."""
     from mdc.app.init.estimate import training_seconds
 
-    length = round(median(found.pieces)) if found.pieces else _LENGTH
+    length = round(median(contents.pieces)) if contents.pieces else _LENGTH
     seconds, device = training_seconds(params, values.train, length, values.size.vocabulary == "full")
-    shards = found.seconds * sum(found.counts.values())
-    making = f", making the shards at most {_rounded(shards)}" if found.sizes else ""
+    shards = contents.seconds * sum(contents.counts.values())
+    making = f", making the shards at most {_rounded(shards)}" if contents.sizes else ""
     return f"training CLIP, ARC and MDC takes about {_rounded(seconds)} on this machine's {device}{making}; tables come after"
 
 

@@ -18,14 +18,14 @@ _METHODS = "[clip, arc, mdc]"
 _CAPTIONED, _RANKED, _PLACED = 500, 60, 200
 
 
-def captioned(corpus: Corpus, found: Survey, values: Values) -> int:
-    """How many held-out images are sure to be there, though some may be left out, or their number is a guess."""
-    there = found.counts.get("test", 0) if "test" in corpus.splits else values.val
-    return int(there * (0.5 if found.about else 0.95))
+def captioned(corpus: Corpus, contents: Survey, values: Values) -> int:
+    """A lower estimate of the number of held-out images."""
+    images = contents.counts.get("test", 0) if "test" in corpus.splits else values.val
+    return int(images * (0.5 if contents.about else 0.95))
 
 
 def scale_text(
-    name: str, corpus: Corpus, found: Survey, probe: str | None, classes: Classes | None, values: Values
+    name: str, corpus: Corpus, contents: Survey, probe: str | None, classes: Classes | None, values: Values
 ) -> str:
     """Scale ``name`` as YAML. Paths are relative to MDC_DATA; without ``probe`` nothing is probed."""
     key = _yaml(name)
@@ -39,11 +39,11 @@ def scale_text(
     width, layers, heads = tower["decoder"]
     tower_label = "/".join(size.tower.rsplit("-", 1))
     vocabulary = f"[{key}]" if size.vocabulary == "words" else "full"
-    said = "the tokens that the captions use, renumbered" if size.vocabulary == "words" else "all of CLIP's tokens"
+    comment = "the tokens that the captions use, renumbered" if size.vocabulary == "words" else "all of CLIP's tokens"
     probe_set = _probe_set(probe, classes, values) if probe is not None and classes is not None else ""
     blocks = f"probe: {{batch_size: {values.probe_batch}}}\n" if probe_set else ""
     blocks += (
-        "score: {mismatched: 1, batch_tokens: 8192}\ncaption: {}\n" if captioned(corpus, found, values) > 9 else ""
+        "score: {mismatched: 1, batch_tokens: 8192}\ncaption: {}\n" if captioned(corpus, contents, values) > 9 else ""
     )
     dataset = f"  datasets:\n{_mapping(corpus.dataset, 4)}\n" if corpus.dataset else ""
     return f"""\
@@ -52,7 +52,7 @@ def scale_text(
 label: {_yaml(f"{name} (own data, one tower)")}
 
 data:
-  vocabularies: {{words: {vocabulary}}}{" " * max(1, 22 - len(vocabulary))}# {said}
+  vocabularies: {{words: {vocabulary}}}{" " * max(1, 22 - len(vocabulary))}# {comment}
   samples_per_shard: 2000
   max_skipped: 0.05                       # above this share of unusable samples a set is refused
 {dataset}  corpora:
@@ -75,7 +75,7 @@ layers: {tower["layers"]}, heads: {tower["heads"]}, embed_dim: {tower["embed_dim
   runtime: {{log_every: 1}}
 {blocks}
 tables:
-{_tables(name, corpus, found, size.tower, bool(probe_set), values)}"""
+{_tables(name, corpus, contents, size.tower, bool(probe_set), values)}"""
 
 
 def _probe_set(probe: str, classes: Classes, values: Values) -> str:
@@ -87,7 +87,7 @@ def _probe_set(probe: str, classes: Classes, values: Values) -> str:
     return f"\n  probes:\n    {key}:\n{_mapping({'label': label, 'source': source}, 6)}\n  primary_probe: {key}"
 
 
-def _tables(name: str, corpus: Corpus, found: Survey, tower: str, probed: bool, values: Values) -> str:
+def _tables(name: str, corpus: Corpus, contents: Survey, tower: str, probed: bool, values: Values) -> str:
     key = _yaml(name)
     text = ""
     if probed:
@@ -99,12 +99,12 @@ def _tables(name: str, corpus: Corpus, found: Survey, tower: str, probed: bool, 
     primary: [[mdc, arc], [mdc, clip]]    # the comparisons that get a verdict
   table6: {{backbone: {tower}}}
 """
-    if (images := captioned(corpus, found, values)) > 9:
+    if (images := captioned(corpus, contents, values)) > 9:
         text += _held_out(
-            key, "test" if "test" in corpus.splits else "val", found.pieces, images, int(0.95 * values.val)
+            key, "test" if "test" in corpus.splits else "val", contents.pieces, images, int(0.95 * values.val)
         )
-    own = "" if probed else f"corpora: {{{key}: {_METHODS}}}, backbones: [{tower}]"
-    return f"{text}  table9: {{}}\n  figure3: {{corpora: [{key}]}}\n  figure_loss: {{{own}}}\n"
+    options = "" if probed else f"corpora: {{{key}: {_METHODS}}}, backbones: [{tower}]"
+    return f"{text}  table9: {{}}\n  figure3: {{corpora: [{key}]}}\n  figure_loss: {{{options}}}\n"
 
 
 def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) -> str:
@@ -112,7 +112,7 @@ def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) ->
     ranked = sorted(pieces) or [8, 10, 12, 15]
     low, middle, high = (min(60, max(2, ranked[len(ranked) * part // 4])) for part in (1, 2, 3))
     lengths = list(range(min(low, max(1, middle - 2)), max(high, middle + 2) + 1, 2))
-    side = {one: f"{key}/{one}" for one in ("mdc", "mdc_other", "arc_equal")}
+    side = {system: f"{key}/{system}" for system in ("mdc", "mdc_other", "arc_equal")}
     return f"""\
   table3:                                 # captions of held-out images
     datasets:

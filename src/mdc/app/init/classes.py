@@ -1,4 +1,4 @@
-"""What a folder of classes holds: which classes, and how many images. No image is opened."""
+"""Classes of a folder and their numbers of images. No image is opened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdc.plan.records import UserError
 
 @dataclass(frozen=True)
 class Classes:
-    """``train`` and ``test`` count images; ``said``: how they were split, if the folders' names do not say."""
+    """``train`` and ``test`` count images; ``said``: how they were split, if not by folders."""
 
     names: list[str]
     train: int

@@ -1,4 +1,4 @@
-"""How long the trainings of a new scale take: a few steps of each method, on a batch that is made up, on this machine."""
+"""Estimated training time of a new scale, from a few steps of each method on a synthetic batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def training_seconds(params: Params, pairs: int, length: int, full: bool) -> tup
     """(seconds, on which device) that all runs of the scale take together here, for ``pairs`` to train on whose captions have
     ``length`` pieces of CLIP's ``full`` vocabulary or of a smaller one.
 
-    Reading is a rule, 0.6 ms a sample; all else is measured on up to 16 samples of a batch.
+    Reading is assumed to take 0.6 ms per sample; all else is measured on up to 16 samples of a batch.
     """
     runs = [job for job in Plan(params).jobs.values() if isinstance(job, PretrainJob)]
     device = choose_device("auto", 0)

@@ -1,4 +1,4 @@
-"""What a user's paths are: which kind of source reads them."""
+"""Recognise the kind of source of a user's paths."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mdc.data.sources.corpora.caption_table import own_kind
 from mdc.data.sources.parquet import image_column, need_columns, parquet_files
 from mdc.plan.records import UserError
 
-_MOST_FOLDERS = 50  # of images, from which a table's names may start
-_MOST_TABLES = 20  # that are looked into: of more, each is of one image
+_MOST_FOLDERS = 50  # candidates for the root of a table's image names
+_MOST_TABLES = 20  # tables to try; more are one per image
 _TAKEN = "a table (.csv, .tsv, .jsonl, .json, also .gz), a .txt beside each image, .tar or .parquet files"
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A source of captioned images as a scale has it, without ``val_fraction``. ``holds_out``: whether a share of the images is
-    to be held out, because nothing tells splits. ``images``: where they lie; ``captions``: where theirs are, for a person."""
+    """A source of captioned images as a scale has it, without ``val_fraction``. ``holds_out``: whether a share of the images must
+    be held out, without splits. ``images``, ``captions``: their places, for messages."""
 
     source: dict[str, Any]
     holds_out: bool
@@ -38,7 +38,7 @@ class Corpus:
 def recognise(root: Path, paths: Sequence[str]) -> Corpus:
     """The corpus that ``paths``, relative to ``root``, are: a folder, a file, or a folder of images and a table.
 
-    UserError in one line for what is none, or could be two.
+    UserError if it is none, or ambiguous.
     """
     folders = [path for path in paths if (root / path).is_dir()]
     files = [path for path in paths if path not in folders]
@@ -59,15 +59,15 @@ def recognise(root: Path, paths: Sequence[str]) -> Corpus:
 
 
 def _folder(root: Path, path: str) -> Corpus:
-    there, folder = _by_kind(root / path), root / path
-    if there["tars"] or there["parquets"]:
-        return _webdataset(root, path) if there["tars"] else _parquet(root, path)
-    if not there["images"]:
-        has = ", ".join((there["tables"] + there["texts"] + there["others"])[:3]) or "nothing"
+    files, folder = _by_kind(root / path), root / path
+    if files["tars"] or files["parquets"]:
+        return _webdataset(root, path) if files["tars"] else _parquet(root, path)
+    if not files["images"]:
+        has = ", ".join((files["tables"] + files["texts"] + files["others"])[:3]) or "nothing"
         raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}")
-    stems = {Path(name).with_suffix("") for name in there["images"]}
-    loose = [name for name in (*there["tables"], *there["texts"]) if Path(name).with_suffix("") not in stems]
-    beside = any(Path(name).with_suffix("") in stems for name in there["texts"])
+    stems = {Path(name).with_suffix("") for name in files["images"]}
+    loose = [name for name in (*files["tables"], *files["texts"]) if Path(name).with_suffix("") not in stems]
+    beside = any(Path(name).with_suffix("") in stems for name in files["texts"])
     tables, wrong, within = [], [], _image_folders(folder)
     for name in loose[:_MOST_TABLES]:
         starts = [folder, (folder / name).parent, *within]
@@ -82,22 +82,22 @@ def _folder(root: Path, path: str) -> Corpus:
             f"{folder}: captions in {named[0]} and in {named[1]}; name one: mdc init NAME {path} {path}/{named[0]}"
         )
     if beside:
-        return _caption_files(path, there["images"])
+        return _caption_files(path, files["images"])
     if tables:
         return _table(root, f"{path}/{tables[0][0]}" if path != "." else tables[0][0], tables[0][1])
-    if len(wrong) == 1 or (wrong and there["tables"]):
+    if len(wrong) == 1 or (wrong and files["tables"]):
         raise wrong[0]
-    raise UserError(f"{folder}: contains {len(there['images']):,} images and no captions; needed: {_TAKEN}")
+    raise UserError(f"{folder}: contains {len(files['images']):,} images and no captions; needed: {_TAKEN}")
 
 
 def _by_kind(folder: Path) -> dict[str, list[str]]:
     """The files of a folder, as paths from it, by what they can be."""
-    found: dict[str, list[str]] = {kind: [] for kind in ("images", "tables", "texts", "tars", "parquets", "others")}
+    by_kind: dict[str, list[str]] = {kind: [] for kind in ("images", "tables", "texts", "tars", "parquets", "others")}
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_clutter(name))
         for name in sorted(name for name in files if not is_clutter(name)):
-            found[_kind(Path(name))].append((Path(place).relative_to(folder) / name).as_posix())
-    return found
+            by_kind[_kind(Path(name))].append((Path(place).relative_to(folder) / name).as_posix())
+    return by_kind
 
 
 def _kind(file: Path) -> str:
@@ -113,14 +113,14 @@ def _kind(file: Path) -> str:
 
 def _image_folders(folder: Path) -> list[Path]:
     """Folders below that hold images, the first ones."""
-    found: list[Path] = []
+    image_folders: list[Path] = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_clutter(name))
         if any(is_image_name(Path(name)) for name in files):
-            found.append(Path(place))
-        if len(found) == _MOST_FOLDERS:
+            image_folders.append(Path(place))
+        if len(image_folders) == _MOST_FOLDERS:
             break
-    return found
+    return image_folders
 
 
 def _table(root: Path, path: str, table: Table) -> Corpus:
@@ -130,8 +130,8 @@ def _table(root: Path, path: str, table: Table) -> Corpus:
     if (root / path).parent != folder:
         source["images"] = images
     caption = columns.get("caption_column", "caption")
-    shown = caption if isinstance(caption, list) else [caption]
-    captions = f"{path} (column {', '.join(map(str, shown))})"
+    names = caption if isinstance(caption, list) else [caption]
+    captions = f"{path} (column {', '.join(map(str, names))})"
     splits = tuple(columns.get("splits", ("train", "val")))
     return Corpus(source | columns, "split_column" not in columns, images, captions, splits)
 
@@ -140,12 +140,12 @@ def _caption_files(path: str, images: list[str]) -> Corpus:
     words = SplitWords({})
     tops = {name.partition("/")[0] if "/" in name else None for name in images}
     named = {words.of(top) for top in tops}
-    drawn = None in named or not {"train", "val"} <= named
+    no_splits = None in named or not {"train", "val"} <= named
     source: dict[str, Any] = {"kind": "caption_files", "path": path}
-    splits = ("train", "val", *(["test"] if "test" in named and not drawn else []))
+    splits = ("train", "val", *(["test"] if "test" in named and not no_splits else []))
     if len(splits) > 2:
         source["splits"] = list(splits)
-    return Corpus(source, drawn, path, "text files beside them", splits)
+    return Corpus(source, no_splits, path, "text files beside them", splits)
 
 
 def _webdataset(root: Path, path: str) -> Corpus:
@@ -166,9 +166,9 @@ def _parquet(root: Path, path: str) -> Corpus:
         columns = file.schema_arrow.names
     splits: tuple[str, ...] = ("train", "val")
     holds_out = False
-    given = _splits_of_column(files) if "split" in columns else {}
-    if given:
-        source["splits"], splits = given, tuple(given)
+    column_splits = _splits_of_column(files) if "split" in columns else {}
+    if column_splits:
+        source["splits"], splits = column_splits, tuple(column_splits)
     else:
         words = SplitWords({})
         named = {None if file == root / path else words.of_name(file.relative_to(root / path)) for file in files}

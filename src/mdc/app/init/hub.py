@@ -1,4 +1,4 @@
-"""A dataset of the Hugging Face hub, looked at from afar: its commit, its files, and the ends of its parquet files."""
+"""Survey of a dataset on the Hugging Face hub without downloading it: commit, files, parquet footers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from mdc.plan.records import UserError
 
 _ID = re.compile(r"(?:hub:)?([A-Za-z0-9][\w.-]*/[\w.-]+)((?:/[\w.-]+)*)(?:@([\w./-]+))?")
 _CONVERTED = "refs/convert/parquet"  # where the hub keeps parquet files that it made of other formats
-_PART = 1 << 20  # bytes that are asked for of a file: a parquet's footer, a tar's first samples
-_LOOKED_AT = 8  # parquet files whose rows are counted; of more, the others' follow from their sizes
+_PART = 1 << 20  # bytes to fetch of a file: a parquet's footer, a tar's first samples
+_LOOKED_AT = 8  # parquet files whose rows are counted; the rest is extrapolated by size
 
 
 @dataclass(frozen=True)
@@ -43,117 +43,119 @@ def hub_id(path: str) -> HubId | None:
     return HubId(match[1], match[2].strip("/"), match[3]) if match else None
 
 
-def look_at_hub(wanted: HubId, name: str) -> tuple[Corpus, Survey]:
-    """The dataset as a corpus ``name`` at the commit that its revision has now, and about how many pairs it has.
+def look_at_hub(dataset: HubId, name: str) -> tuple[Corpus, Survey]:
+    """The dataset as a corpus ``name`` at the current commit of its revision, and an estimate of its pairs.
 
-    UserError if the hub has no such dataset or cannot be reached, if it has neither parquet files nor tars of it, or several
+    UserError if the hub has no such dataset or cannot be reached, if it has no parquet files or tars of it, or several
     sets.
     """
-    with _one_line(wanted):
-        commit, sizes = _files(wanted, wanted.revision)
-        if not sizes and wanted.revision is None:
+    with _one_line(dataset):
+        commit, sizes = _files(dataset, dataset.revision)
+        if not sizes and dataset.revision is None:
             with suppress(Exception):  # not every dataset has been converted
-                commit, sizes = _files(wanted, _CONVERTED)
+                commit, sizes = _files(dataset, _CONVERTED)
         if not sizes:
-            raise UserError(f"{wanted.repo}: the hub has neither parquet files nor tars of it, and has converted none")
+            raise UserError(f"{dataset.repo}: the hub has neither parquet files nor tars of it, and has converted none")
         words = SplitWords({})
         splits = {path: words.of_name(Path(path)) for path in sizes}
         training = {path: size for path, size in sizes.items() if splits[path] in (None, "train")}
         sets = sorted({PurePosixPath(path).parent.as_posix() for path in training})
         if not training or (len(sets) > 1 and not next(iter(sizes)).endswith(".tar")):
             many = (
-                f"several sets: {', '.join(sets)[:200]}; name one: hub:{wanted.repo}/{sets[0]}"
+                f"several sets: {', '.join(sets)[:200]}; name one: hub:{dataset.repo}/{sets[0]}"
                 if sets
                 else "no train split"
             )
-            raise UserError(f"{wanted.repo}: has {many}")
+            raise UserError(f"{dataset.repo}: has {many}")
         holds_out = "val" not in splits.values()
         source: dict[str, Any] = {"kind": "pairs", "dataset": name}
         if next(iter(sizes)).endswith(".tar"):
-            captions, counted = "the tars", {"train": _of_tars(wanted, commit, training)}
+            captions, counted = "the tars", {"train": _of_tars(dataset, commit, training)}
         else:
-            columns = _columns(wanted, commit, next(iter(training)))
+            columns = _columns(dataset, commit, next(iter(training)))
             source |= columns
             captions = f"column {columns['caption_field']}"
             named = {"train": training}
             if not holds_out:
                 named["val"] = {path: size for path, size in sizes.items() if splits[path] == "val"}
-            counted = {split: _rows(wanted, commit, files) for split, files in named.items()}
+            counted = {split: _rows(dataset, commit, files) for split, files in named.items()}
     patterns = sorted({str(PurePosixPath(path).parent / f"*{PurePosixPath(path).suffix}") for path in sizes})
-    mirror = {"repo": wanted.repo, "revision": commit, "patterns": patterns}
-    dataset = {name: {"path": f"hub/{wanted.repo}", "from": "mirror", "mirror": mirror}}
-    where = f"{wanted.repo} on the hub, commit {commit[:12]}, {sum(sizes.values()) / 1e9:.2g} GB"
-    found = Survey(counted, about=True, captions=sum(counted.values()))
-    return Corpus(source, holds_out, where, captions, dataset=dataset), found
+    mirror = {"repo": dataset.repo, "revision": commit, "patterns": patterns}
+    entry = {name: {"path": f"hub/{dataset.repo}", "from": "mirror", "mirror": mirror}}
+    origin = f"{dataset.repo} on the hub, commit {commit[:12]}, {sum(sizes.values()) / 1e9:.2g} GB"
+    contents = Survey(counted, about=True, captions=sum(counted.values()))
+    return Corpus(source, holds_out, origin, captions, dataset=entry), contents
 
 
 def _endpoint() -> str | None:
     return (os.environ.get("HF_ENDPOINT") or "").rstrip("/") or None
 
 
-def _files(wanted: HubId, revision: str | None) -> tuple[str, dict[str, int]]:
+def _files(dataset: HubId, revision: str | None) -> tuple[str, dict[str, int]]:
     """(commit, {path: bytes}) of the tars of a revision or else of its parquet files."""
     from huggingface_hub import HfApi
 
-    info = HfApi(endpoint=_endpoint()).dataset_info(wanted.repo, revision=revision, files_metadata=True)
-    start = f"{wanted.folder}/" if wanted.folder else ""
-    files = {one.rfilename: one.size or 0 for one in info.siblings or [] if one.rfilename.startswith(start)}
+    info = HfApi(endpoint=_endpoint()).dataset_info(dataset.repo, revision=revision, files_metadata=True)
+    start = f"{dataset.folder}/" if dataset.folder else ""
+    files = {entry.rfilename: entry.size or 0 for entry in info.siblings or [] if entry.rfilename.startswith(start)}
     for ending in (".tar", ".parquet"):
-        if found := {path: size for path, size in sorted(files.items()) if path.endswith(ending)}:
-            return str(info.sha), found
+        if matching := {path: size for path, size in sorted(files.items()) if path.endswith(ending)}:
+            return str(info.sha), matching
     return str(info.sha), {}
 
 
-def _part(wanted: HubId, commit: str, path: str, which: str) -> bytes:
+def _part(dataset: HubId, commit: str, path: str, bytes_range: str) -> bytes:
     """The bytes of a file that a Range header names."""
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers, get_session
 
-    url = hf_hub_url(wanted.repo, path, repo_type="dataset", revision=commit, endpoint=_endpoint())
-    answer = get_session().get(url, headers={**build_hf_headers(), "Range": f"bytes={which}"}, follow_redirects=True)
+    url = hf_hub_url(dataset.repo, path, repo_type="dataset", revision=commit, endpoint=_endpoint())
+    answer = get_session().get(
+        url, headers={**build_hf_headers(), "Range": f"bytes={bytes_range}"}, follow_redirects=True
+    )
     answer.raise_for_status()
     return bytes(answer.content)
 
 
 @contextmanager
-def _footer(wanted: HubId, commit: str, path: str) -> Iterator[Path]:
-    """A file that has nothing of a parquet file but its end, where its columns and rows are described."""
+def _footer(dataset: HubId, commit: str, path: str) -> Iterator[Path]:
+    """A file with the footer of a parquet file alone: its schema and row counts."""
     with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
-        file.write(_part(wanted, commit, path, f"-{_PART}"))
+        file.write(_part(dataset, commit, path, f"-{_PART}"))
         file.flush()
         yield Path(file.name)
 
 
-def _columns(wanted: HubId, commit: str, path: str) -> dict[str, str]:
-    with _footer(wanted, commit, path) as file, open_parquet(file) as opened:
+def _columns(dataset: HubId, commit: str, path: str) -> dict[str, str]:
+    with _footer(dataset, commit, path) as file, open_parquet(file) as opened:
         names = opened.schema_arrow.names
         try:
             image = image_column(file)
         except UserError:
-            raise UserError(f"{wanted.repo}: no column of {path} holds images; it has {', '.join(names)}") from None
+            raise UserError(f"{dataset.repo}: no column of {path} holds images; it has {', '.join(names)}") from None
     caption = caption_name(sorted(names))
     if caption is None:
-        raise UserError(f"{wanted.repo}: no column of {path} is called captions; it has {', '.join(names)}")
+        raise UserError(f"{dataset.repo}: no column of {path} is called captions; it has {', '.join(names)}")
     return {"image_column": image, "caption_field": caption}
 
 
-def _rows(wanted: HubId, commit: str, files: Mapping[str, int]) -> int:
+def _rows(dataset: HubId, commit: str, files: Mapping[str, int]) -> int:
     """The rows of all files, from those of the first ones and all sizes."""
     rows, size = 0, 0
     for path in list(files)[:_LOOKED_AT]:
-        with _footer(wanted, commit, path) as file, open_parquet(file) as opened:
+        with _footer(dataset, commit, path) as file, open_parquet(file) as opened:
             rows += opened.metadata.num_rows
         size += files[path]
     return rows if size == sum(files.values()) else round(rows * sum(files.values()) / size)
 
 
-def _of_tars(wanted: HubId, commit: str, files: Mapping[str, int]) -> int:
+def _of_tars(dataset: HubId, commit: str, files: Mapping[str, int]) -> int:
     """About how many samples there are, from the first ones of the first tar."""
     path = next(iter(files))
     keys, end = set(), 1
     with (
         suppress(tarfile.TarError),
-        tarfile.open(fileobj=io.BytesIO(_part(wanted, commit, path, f"0-{_PART - 1}"))) as tar,
+        tarfile.open(fileobj=io.BytesIO(_part(dataset, commit, path, f"0-{_PART - 1}"))) as tar,
     ):
         for member in tar:
             keys.add(sample_key(member.name))
@@ -162,8 +164,8 @@ def _of_tars(wanted: HubId, commit: str, files: Mapping[str, int]) -> int:
 
 
 @contextmanager
-def _one_line(wanted: HubId) -> Iterator[None]:
-    """One line instead of the library's errors, which hold addresses, request ids and advice over many lines."""
+def _one_line(dataset: HubId) -> Iterator[None]:
+    """Replace the library's multi-line errors by one line."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import errors
 
@@ -172,14 +174,14 @@ def _one_line(wanted: HubId) -> Iterator[None]:
     except (UserError, MemoryError):
         raise
     except errors.GatedRepoError:
-        raise UserError(f"{wanted.repo}: gated dataset: accept the terms, then run `hf auth login`") from None
+        raise UserError(f"{dataset.repo}: gated dataset: accept the terms, then run `hf auth login`") from None
     except errors.RepositoryNotFoundError:
         raise UserError(
-            f"{wanted.repo}: no such file or folder, and no such dataset on the hub, or it is private (run `hf auth login`)"
+            f"{dataset.repo}: no such file or folder, and no such dataset on the hub, or it is private (run `hf auth login`)"
         ) from None
     except errors.RevisionNotFoundError:
-        raise UserError(f"{wanted.repo}: no commit, branch or tag {wanted.revision} on the hub") from None
+        raise UserError(f"{dataset.repo}: no commit, branch or tag {dataset.revision} on the hub") from None
     except Exception as error:  # of the library, of what it fetches with, of the network: of many kinds
         raise UserError(
-            f"{wanted.repo}: no such file or folder, and the hub cannot be reached ({type(error).__name__})"
+            f"{dataset.repo}: no such file or folder, and the hub cannot be reached ({type(error).__name__})"
         ) from None

@@ -1,4 +1,4 @@
-"""Where the user's files lie under MDC_DATA: params.yaml names no folder outside of it."""
+"""Paths of the user's files relative to MDC_DATA, which params.yaml needs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from mdc.plan.records import UserError
 
 
-def places_under(root: Path, given: Sequence[str]) -> list[str]:
-    """The paths of ``given`` relative to ``root``, which is MDC_DATA's folder.
+def places_under(root: Path, paths: Sequence[str]) -> list[str]:
+    """The paths of ``paths`` relative to ``root``, which is MDC_DATA's folder.
 
-    A path may start from ``root`` or from the current folder; where both exist, the one from ``root`` is meant. Links are
-    not followed, so a folder that is linked into ``root`` lies there. UserError if one is nowhere, or outside of ``root``.
+    A path may start from ``root`` or from the current folder; ``root`` takes precedence. Links are not
+    followed, so folders may be linked into ``root``. UserError if one does not exist, or is outside of ``root``.
     """
     top = _absolute(root)
-    found = [_first_there(top, path) for path in given]
-    for place in found:
+    places = [_first_there(top, path) for path in paths]
+    for place in places:
         if not place.is_relative_to(top):
-            common = os.path.commonpath([place if place.is_dir() else place.parent for place in found])
+            common = os.path.commonpath([place if place.is_dir() else place.parent for place in places])
             hint = f"; or set MDC_DATA={common}, which holds what you name" if common != os.sep else ""
             raise UserError(
                 f"{place}: is outside {top}, the folder of your data (MDC_DATA; without it, data/); put or "
                 f"link it there{hint}"
             )
-    return [place.relative_to(top).as_posix() for place in found]
+    return [place.relative_to(top).as_posix() for place in places]
 
 
 def is_anywhere(root: Path, path: str) -> bool:
@@ -34,13 +34,13 @@ def is_anywhere(root: Path, path: str) -> bool:
 
 
 def _first_there(top: Path, path: str) -> Path:
-    """``path`` from ``top`` or from the current folder; if both are there, rather the one that lies in ``top``."""
-    there = [place for base in (top, Path()) if (place := _absolute(base / path)).exists()]
-    if not there:
+    """``path`` from ``top`` or from the current folder; preferably one in ``top``."""
+    existing = [place for base in (top, Path()) if (place := _absolute(base / path)).exists()]
+    if not existing:
         raise UserError(f"{path}: no such file or folder, neither in {top} (MDC_DATA) nor in the current folder")
-    return next((place for place in there if place.is_relative_to(top)), there[0])
+    return next((place for place in existing if place.is_relative_to(top)), existing[0])
 
 
 def _absolute(path: Path) -> Path:
-    """Without links being followed, as ``Path.resolve`` would."""
+    """The absolute path, without resolving links."""
     return Path(os.path.normpath(Path.cwd() / path))

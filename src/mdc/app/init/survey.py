@@ -1,4 +1,4 @@
-"""How much a source holds, and what its images are like, as far as a minute's look tells."""
+"""Survey of a source: counts, captions and image sizes, from a sample."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ _COUNTED = 5000  # captions whose pieces are counted
 
 @dataclass
 class Survey:
-    """``counts``: of each split the images with a caption; ``about``: estimated from a part. ``names``: of those without a split
-    of their own, what decides which are held out. ``captions``: of all images; ``pieces``: of some captions, how many CLIP
-    pieces each has. ``sizes``: (width, height) of the images that were opened; ``seconds``: for an image of these when shards
-    are made; ``unused``: files that nothing captions."""
+    """``counts``: of each split the images with a caption; ``about``: estimated from a part. ``names``: of images
+    without a split, which decide what is held out. ``captions``: of all images; ``pieces``: CLIP tokens of some captions.
+    ``sizes``: (width, height) of opened images; ``seconds``: to process one for shards; ``unused``: images without captions."""
 
     counts: dict[str, int]
     about: bool = False
@@ -50,15 +49,15 @@ class Survey:
 
     @property
     def shorter(self) -> int:
-        """The shorter side of the image in the middle; 0 if none was opened."""
+        """The median shorter side; 0 if no image was opened."""
         return int(median(map(min, self.sizes))) if self.sizes else 0
 
 
 def survey(root: Path, corpus: Corpus) -> Survey:
-    """What ``corpus`` holds. Of tables every row is read and each file is looked for; of tars and parquet files the first
-    samples are. Some images are opened.
+    """Survey ``corpus``. Tables are read whole, and their files looked up; of tars and parquet files the first samples are read.
+    Some images are opened.
 
-    UserError if a file is no good, if there is no caption, or if none of the images that were opened can be read.
+    UserError for an invalid file, without captions, or if no opened image can be read.
     """
     from pydantic import TypeAdapter
 
@@ -66,52 +65,52 @@ def survey(root: Path, corpus: Corpus) -> Survey:
 
     complete = TypeAdapter(CorpusSource).validate_python(corpus.source).complete()
     source: Any = open_corpus({**complete, "val_fraction": complete.get("val_fraction") or 0.0}, root)
-    found = Survey({})
-    whole = corpus.source["kind"] in ("caption_table", "caption_files")
-    there = set(map(_normal, images_within(root / corpus.images))) if whole else set()
+    contents = Survey({})
+    listed = corpus.source["kind"] in ("caption_table", "caption_files")
+    present = set(map(_normal, images_within(root / corpus.images))) if listed else set()
     folder = (root / corpus.images).resolve()
     samples: list[SourceItem] = []
     named: set[str] = set()
     for split in corpus.splits if not corpus.holds_out else ("train",):
-        account = found.left_out
-        for one in source.items(split) if whole else islice(source.items(split), _READ):
-            named.add(_normal(one.file))
-            captions = clean_captions(one.captions)
-            if isinstance(one.read, LeftOut):
-                account.add(one.read.reason, one.key, one.file, one.read.detail)
-            elif whole and _normal(one.file) not in there and not _is_in(folder, one.file):
-                account.add("image file is missing", one.key, one.file)
+        account = contents.left_out
+        for sample in source.items(split) if listed else islice(source.items(split), _READ):
+            named.add(_normal(sample.file))
+            captions = clean_captions(sample.captions)
+            if isinstance(sample.read, LeftOut):
+                account.add(sample.read.reason, sample.key, sample.file, sample.read.detail)
+            elif listed and _normal(sample.file) not in present and not _is_in(folder, sample.file):
+                account.add("image file is missing", sample.key, sample.file)
             elif not captions:
-                account.add("no caption", one.key, one.file)
+                account.add("no caption", sample.key, sample.file)
             else:
-                found.counts[split] = found.counts.get(split, 0) + 1
-                found.captions += len(captions)
-                found.names += [one.file] if corpus.holds_out else []
-                if len(found.pieces) < _COUNTED:
-                    found.pieces += [len(clip_pieces(text)) for text in captions]
-                samples.append(one)
-    found.unused = len(there - named)
+                contents.counts[split] = contents.counts.get(split, 0) + 1
+                contents.captions += len(captions)
+                contents.names += [sample.file] if corpus.holds_out else []
+                if len(contents.pieces) < _COUNTED:
+                    contents.pieces += [len(clip_pieces(text)) for text in captions]
+                samples.append(sample)
+    contents.unused = len(present - named)
     if not samples:
-        raise UserError(f"{root / corpus.images}: no image has a caption ({found.left_out or 'it has no samples'})")
-    if not whole:
-        _extrapolate(found, source, corpus, root, len(samples))
+        raise UserError(f"{root / corpus.images}: no image has a caption ({contents.left_out or 'it has no samples'})")
+    if not listed:
+        _extrapolate(contents, source, corpus, root, len(samples))
     opened = samples[:: max(1, len(samples) // _OPENED)][:_OPENED]
-    _open(found, opened)
-    if not found.sizes:
-        raise UserError(f"{root / corpus.images}: none of {len(opened)} images can be read ({found.left_out})")
-    return found
+    _open(contents, opened)
+    if not contents.sizes:
+        raise UserError(f"{root / corpus.images}: none of {len(opened)} images can be read ({contents.left_out})")
+    return contents
 
 
-def _extrapolate(found: Survey, source: Any, corpus: Corpus, root: Path, read: int) -> None:
-    """How many samples there are, where the first ones were read alone: by parquet's footers, or by the tars' sizes."""
-    of_each = found.captions / read
+def _extrapolate(contents: Survey, source: Any, corpus: Corpus, root: Path, count: int) -> None:
+    """Estimate the number of samples by parquet footers, or by the sizes of tars."""
+    of_each = contents.captions / count
     counts: dict[str, int] = Counter()
     if isinstance(source, Webdataset):
         for split in {split or "train" for split, _ in source.shards}:
             shards = [path for named, path in source.shards if (named or "train") == split]
             first, size = shards[0], sum(path.stat().st_size for path in shards)
             counts[split] = round(sum(1 for _ in tar_samples(first)) * size / max(1, first.stat().st_size))
-            found.about |= len(shards) > 1
+            contents.about |= len(shards) > 1
     elif source.config["split_column"] is None:
         for split in corpus.splits if not corpus.holds_out else ("train",):
             for path in split_files(source.config, split, root):
@@ -119,8 +118,8 @@ def _extrapolate(found: Survey, source: Any, corpus: Corpus, root: Path, read: i
                     counts[split] += file.metadata.num_rows
     else:
         counts = split_counts(source.config, root)
-    found.counts, found.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
-    found.captions = round(of_each * sum(found.counts.values()))
+    contents.counts, contents.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
+    contents.captions = round(of_each * sum(contents.counts.values()))
 
 
 def _is_in(folder: Path, name: str) -> bool:
@@ -129,23 +128,23 @@ def _is_in(folder: Path, name: str) -> bool:
 
 
 def _normal(name: str) -> str:
-    """Two systems may write a name's accents differently."""
+    """NFC: file systems encode accents differently."""
     return unicodedata.normalize("NFC", name)
 
 
-def _open(found: Survey, samples: list[SourceItem]) -> None:
+def _open(contents: Survey, samples: list[SourceItem]) -> None:
     from PIL import Image
 
     began, count = time.perf_counter(), 0
-    for _, image, _ in with_images(samples, found.left_out, None):
+    for _, image, _ in with_images(samples, contents.left_out, None):
         with Image.open(io.BytesIO(image)) as opened:
-            found.sizes.append(opened.size)
+            contents.sizes.append(opened.size)
         count += 1
-    found.seconds = (time.perf_counter() - began) / max(1, count)
+    contents.seconds = (time.perf_counter() - began) / max(1, count)
 
 
-def held_out_of(found: Survey, share: float) -> int:
+def held_out_of(contents: Survey, share: float) -> int:
     """How many images the ``share`` holds out: exactly where their names are known."""
-    if found.names:
-        return sum(held_out(name, share) for name in found.names)
-    return round(share * found.counts.get("train", 0))
+    if contents.names:
+        return sum(held_out(name, share) for name in contents.names)
+    return round(share * contents.counts.get("train", 0))

@@ -1,4 +1,4 @@
-"""Values for a first run on a user's own data, chosen by how many pairs there are (the table stands in docs/own-data.md)."""
+"""Values for a first run on a user's own data, chosen by the number of pairs (the table is in docs/own-data.md)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _HELD_OUT, _SHOWN = 64, 12  # images at least, if there are enough; tables of he
 
 @dataclass(frozen=True)
 class Size:
-    """What a first run has from so many ``pairs`` on. ``tower``: a key of ``TOWERS``; ``vocabulary``: words, those that the
-    captions use, or full, CLIP's own."""
+    """Defaults from so many ``pairs`` on. ``tower``: a key of ``TOWERS``; ``vocabulary``: words, those of the captions, or full,
+    CLIP's."""
 
     pairs: int
     tower: str
@@ -58,8 +58,8 @@ TOWERS: dict[str, tuple[dict[str, Any], float]] = {
 
 @dataclass(frozen=True)
 class Values:
-    """``train`` and ``val`` count images; ``val_fraction`` is None where the source's own splits say what is held out.
-    ``stored``: the shorter side that images keep in the shards, None: they are small enough already."""
+    """``train`` and ``val`` count images; ``val_fraction``: None with splits of the source. ``stored``: the shorter side of
+    images in the shards, None: as they are."""
 
     train: int
     val: int
@@ -71,37 +71,37 @@ class Values:
     probe_batch: int
 
 
-def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mapping[str, Any]) -> Values:
-    """The row of ``SIZES`` for so many images, with what is ``given`` in its place: a batch of at most an eighth of the images,
-    the least share that holds out 64 of them and a batch, some 300 steps or more.
+def choose(contents: Survey, holds_out: bool, classes: Classes | None, options: Mapping[str, Any]) -> Values:
+    """The row of ``SIZES`` for so many images, overridden by ``options``: a batch of at most an eighth of the images, the least
+    share that holds out 64 of them and a batch, at least about 300 steps.
 
-    UserError if there are fewer than 16 images to train on, or if what is given does not go together.
+    UserError for fewer than 16 training images, or inconsistent ``options``.
     """
-    there, val = found.counts.get("train", 0), found.counts.get("val", 0)
-    if there < _LEAST:
-        raise UserError(f"{there} images with captions to train on; at least {_LEAST} are needed")
-    row = next(size for size in reversed(SIZES) if there >= size.pairs)
-    wanted = {name: value for name, value in given.items() if value is not None}
+    images, val = contents.counts.get("train", 0), contents.counts.get("val", 0)
+    if images < _LEAST:
+        raise UserError(f"{images} images with captions to train on; at least {_LEAST} are needed")
+    row = next(size for size in reversed(SIZES) if images >= size.pairs)
+    chosen = {name: value for name, value in options.items() if value is not None}
     for name in ("image_size", "batch_size", "epochs"):
-        if wanted.get(name, 1) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {wanted[name]}: needed: a positive number")
-    batch = wanted.get("batch_size") or _power_of_two(row.batch_size, there // 8, val or row.batch_size)
-    if batch > there:
-        raise UserError(f"--batch-size {batch}: there are {there} images to train on")
+        if chosen.get(name, 1) < 1:
+            raise UserError(f"--{name.replace('_', '-')} {chosen[name]}: needed: a positive number")
+    batch = chosen.get("batch_size") or _power_of_two(row.batch_size, images // 8, val or row.batch_size)
+    if batch > images:
+        raise UserError(f"--batch-size {batch}: there are {images} images to train on")
     share = None
     if holds_out:
-        share, val = _held_out(found, there, batch)
-    train = there - (val if holds_out else 0)
+        share, val = _held_out(contents, images, batch)
+    train = images - (val if holds_out else 0)
     a_pass = max(1, train // batch)
-    epochs = wanted.get("epochs") or max(row.epochs, -(-_STEPS // a_pass))
-    tower = wanted.get("tower") or row.tower
-    image_size = wanted.get("image_size")
+    epochs = chosen.get("epochs") or max(row.epochs, -(-_STEPS // a_pass))
+    tower = chosen.get("tower") or row.tower
+    image_size = chosen.get("image_size")
     if image_size is None:  # of the row, or of the row that has the tower
         image_size = next(size.image_size for size in (row, *SIZES) if size.tower == tower)
     patch = TOWERS[tower][0]["patch_size"]
     if image_size % patch:
         raise UserError(f"--image-size {image_size}: {tower} has patches of {patch} pixels; take a multiple of {patch}")
-    size = Size(row.pairs, tower, image_size, batch, epochs, wanted.get("vocabulary") or row.vocabulary)
+    size = Size(row.pairs, tower, image_size, batch, epochs, chosen.get("vocabulary") or row.vocabulary)
     stored = max(64, 1 << (-(-8 * image_size // 7) - 1).bit_length())
     steps = epochs * a_pass
     return Values(
@@ -109,7 +109,7 @@ def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mappi
         val=val,
         val_fraction=share,
         size=size,
-        stored=stored if not found.sizes or found.shorter > stored else None,
+        stored=stored if not contents.sizes or contents.shorter > stored else None,
         warmup_steps=min(steps // 10, 10_000),
         validate_every=max(steps // 8, 1),
         probe_batch=_power_of_two(64, classes.train // 4) if classes is not None else 64,
@@ -117,16 +117,16 @@ def choose(found: Survey, holds_out: bool, classes: Classes | None, given: Mappi
 
 
 def _power_of_two(*limits: int) -> int:
-    """The largest that is within the limits, at least 2."""
-    most = min(limits)
-    return max(1 << (most.bit_length() - 1), 2) if most > 0 else 2
+    """The largest within the limits, at least 2."""
+    limit = min(limits)
+    return max(1 << (limit.bit_length() - 1), 2) if limit > 0 else 2
 
 
-def _held_out(found: Survey, there: int, batch: int) -> tuple[float, int]:
+def _held_out(contents: Survey, images: int, batch: int) -> tuple[float, int]:
     """(share, how many images it holds out): one whole batch at least, and 64 or an eighth of them; as many stay."""
-    for least in (max(batch, min(_HELD_OUT, max(_SHOWN, there // 8))), batch):
+    for minimum in (max(batch, min(_HELD_OUT, max(_SHOWN, images // 8))), batch):
         for share in _SHARES:
-            number = held_out_of(found, share)
-            if least <= number <= there - batch:
+            number = held_out_of(contents, share)
+            if minimum <= number <= images - batch:
                 return share, number
     return 0.0, 0

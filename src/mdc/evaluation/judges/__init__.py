@@ -1,1 +1,1 @@
-"""Contests between captions: the question, the answer, and the endpoint that is asked."""
+"""Contests between captions: the question, the parsing of answers, and the endpoint."""

@@ -1,4 +1,4 @@
-"""An HTTP client for whose answers there is a deadline: httpx's time-out starts anew with every byte that comes."""
+"""An HTTP client with a deadline for the whole answer: httpx's time-out restarts with every byte."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import httpx
 
 
 class InTime(httpx.Client):
-    """``seconds``: from the beginning of a request until its answer is complete; httpx.ReadTimeout after them. They are looked at
-    when a part of the answer comes; until one does, httpx's own time-out, of as many seconds, holds."""
+    """``seconds``: from the start of a request to its complete answer; then httpx.ReadTimeout. The deadline is checked whenever a
+    part arrives; until then httpx's own time-out of as many seconds applies."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(timeout=seconds, follow_redirects=False)
         self._seconds = seconds
 
-    def send(self, request: httpx.Request, *, stream: bool = False, **how: Any) -> httpx.Response:
+    def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
         """See httpx."""
         until = time.monotonic() + self._seconds
-        response = super().send(request, stream=True, **how)
+        response = super().send(request, stream=True, **options)
         assert isinstance(response.stream, httpx.SyncByteStream)
         response.stream = _Until(response.stream, until, request)
         if not stream:

@@ -1,4 +1,4 @@
-"""What a judge is asked about one image, and how its vote is shared (paper, section 4.2)."""
+"""The question to a judge about one image, and how its vote is shared (paper, section 4.2)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Question:
 def question(
     image: str, systems: Sequence[str], captions: Sequence[str], seed: int, training_seed: int = 0
 ) -> Question:
-    """The captions in an order that is drawn for each image: it follows from its key, the systems and the two seeds alone.
+    """The captions in a random order for each image, which depends only on its key, the systems and the two seeds.
 
-    By ``training_seed``, that of the systems, orders differ: a system stands at several letters on one image.
+    Orders differ between ``training_seed``s, so a system gets several letters on one image.
     """
     named = f"{seed} {training_seed} judge {' '.join(systems)} {image}"
     digest = hashlib.blake2b(named.encode(), digest_size=16).digest()
@@ -44,8 +44,8 @@ def question(
     return Question(tuple(systems[n] for n in order), tuple(captions[n] for n in order))
 
 
-def votes(asked: Question, letter: str) -> dict[str, float]:
-    """What each system gets: identical captions share the vote."""
-    winner = asked.captions[asked.letters.index(letter)]
-    same = [system for system, caption in zip(asked.systems, asked.captions, strict=True) if caption == winner]
-    return {system: 1 / len(same) if system in same else 0.0 for system in asked.systems}
+def votes(question: Question, letter: str) -> dict[str, float]:
+    """Each system's share of the vote; identical captions share it."""
+    winner = question.captions[question.letters.index(letter)]
+    same = [system for system, caption in zip(question.systems, question.captions, strict=True) if caption == winner]
+    return {system: 1 / len(same) if system in same else 0.0 for system in question.systems}

@@ -1,1 +1,1 @@
-"""Captions that were written, held against references: metrics, and the files in which they are exchanged."""
+"""Metrics of captions against references, and their file formats."""

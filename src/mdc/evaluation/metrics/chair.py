@@ -1,7 +1,7 @@
-"""CHAIR: objects that a caption names and that its image does not have (Rohrbach et al., 2018).
+"""CHAIR: objects that a caption names and that are not in its image (Rohrbach et al., 2018).
 
-Objects are MSCOCO's 80 categories. What an image has is what its instances file lists, and what its references name. The
-synonyms are ours, so values are near those of the authors' list and not equal to them.
+Objects are MSCOCO's 80 categories. An image has those of its instances file and those that its references name. The synonyms
+are ours, so values are close to those of the authors' list, but not equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from mdc.data.formats.gzipped import read_json_value
 from mdc.plan.records import UserError
 
-#: category → what else it is called, in the singular; phrases of several words count before the words in them
+#: category → synonyms in the singular; longer phrases take precedence
 WORDS: Mapping[str, str] = {
     "person": "man, woman, boy, girl, child, kid, baby, toddler, guy, lady, gentleman, adult, player, skier, snowboarder, "
     "surfer, skateboarder, rider, cyclist, biker, batter, catcher, pitcher, umpire, chef, a cook, the cook, waiter, worker, "
@@ -102,7 +102,7 @@ WORDS: Mapping[str, str] = {
     "hair drier": "hair dryer, hairdryer, blow dryer",
     "toothbrush": "tooth brush",
 }
-#: phrases that name no object of these, though a word in them does
+#: phrases that name no object, though a word in them does
 _OTHERS = (
     "train track", "train station", "bus stop", "bus station", "tennis court", "baseball field", "baseball game",
     "baseball player", "soccer player", "football player", "basketball player", "tennis player", "baseball cap",
@@ -116,8 +116,8 @@ _IRREGULAR = {
 }  # fmt: skip
 
 
-#: words for people that before one of these are none, as in "a baby elephant", "a passenger jet" and "the passenger seat". The
-#: authors' script has baby and adult before animals, and passenger before jet and train
+#: words for people that qualify a noun instead, as in "a baby elephant" and "the passenger seat". The authors' script has baby
+#: and adult before animals, and passenger before jet and train
 _QUALIFIERS = (
     (
         ("baby", "adult", "mother", "father"),
@@ -133,16 +133,16 @@ _QUALIFIERS = (
 
 
 def _phrases() -> dict[tuple[str, ...], str | None]:
-    found: dict[tuple[str, ...], str | None] = {tuple(one.split()): None for one in _OTHERS}
-    for category, others in WORDS.items():
-        for phrase in (category, *filter(None, (one.strip() for one in others.split(",")))):
-            found.setdefault(tuple(phrase.split()), category)
-    for words, categories, things in _QUALIFIERS:
-        known = {phrase: category for phrase, category in found.items() if category in categories}
-        known |= dict.fromkeys((thing,) for thing in things)
-        found |= {(word, *phrase): category for word in words for phrase, category in known.items()}
+    phrases: dict[tuple[str, ...], str | None] = {tuple(text.split()): None for text in _OTHERS}
+    for category, synonyms in WORDS.items():
+        for phrase in (category, *filter(None, (text.strip() for text in synonyms.split(",")))):
+            phrases.setdefault(tuple(phrase.split()), category)
+    for words, categories, extra in _QUALIFIERS:
+        objects = {phrase: category for phrase, category in phrases.items() if category in categories}
+        objects |= dict.fromkeys((name,) for name in extra)
+        phrases |= {(word, *phrase): category for word in words for phrase, category in objects.items()}
     # a player of a game is a person
-    return found | {phrase: "person" for phrase in found if phrase[-1] == "player"}
+    return phrases | {phrase: "person" for phrase in phrases if phrase[-1] == "player"}
 
 
 _PHRASES = _phrases()
@@ -152,22 +152,22 @@ _LONGEST = max(map(len, _PHRASES))
 def mentioned(tokens: str) -> list[str]:
     """The categories that a caption names, in order; ``tokens`` in lower case with a space between them."""
     words = tokens.split()
-    found: list[str] = []
-    at = 0
-    while at < len(words):
-        for size in range(min(_LONGEST, len(words) - at), 0, -1):
-            before, last = tuple(words[at : at + size - 1]), words[at + size - 1]
-            # glasses alone are for eyes; behind another word they may be several of one glass
+    categories: list[str] = []
+    place = 0
+    while place < len(words):
+        for size in range(min(_LONGEST, len(words) - place), 0, -1):
+            before, last = tuple(words[place : place + size - 1]), words[place + size - 1]
+            # glasses alone are spectacles; after another word they are a plural of glass
             forms = (last, _singular(last), *(["glass"] if last == "glasses" and before else []))
-            known = next((phrase for form in forms if (phrase := (*before, form)) in _PHRASES), None)
-            if known is not None:
-                category = _PHRASES[known]
-                found += [category] if category is not None else []
-                at += size
+            match = next((phrase for form in forms if (phrase := (*before, form)) in _PHRASES), None)
+            if match is not None:
+                category = _PHRASES[match]
+                categories += [category] if category is not None else []
+                place += size
                 break
         else:
-            at += 1
-    return found
+            place += 1
+    return categories
 
 
 def read_instances(path: Path) -> dict[int, set[str]]:
@@ -180,11 +180,11 @@ def read_instances(path: Path) -> dict[int, set[str]]:
 
 
 def _categories(values: Any) -> dict[int, set[str]]:
-    names = {one["id"]: one["name"] for one in values["categories"]}
-    found: dict[int, set[str]] = {int(image["id"]): set() for image in values["images"]}
-    for one in values["annotations"]:
-        found.setdefault(int(one["image_id"]), set()).add(names[one["category_id"]])
-    return found
+    names = {entry["id"]: entry["name"] for entry in values["categories"]}
+    by_image: dict[int, set[str]] = {int(image["id"]): set() for image in values["images"]}
+    for entry in values["annotations"]:
+        by_image.setdefault(int(entry["image_id"]), set()).add(names[entry["category_id"]])
+    return by_image
 
 
 def _singular(word: str) -> str:

@@ -1,6 +1,6 @@
-"""Metrics of single captions: each is a function here, and ``SHOWN`` names the column of Table 3 that shows it.
+"""Metrics of single captions: each is a function here, and ``SHOWN`` names its column in Table 3.
 
-Intervals, differences and seeds follow from the numbers of single captions. ``SHOWN`` is read as text, as that of a table
+Intervals and differences are computed from the numbers of single captions. ``SHOWN`` is parsed, not imported
 (:mod:`mdc.plan.artefacts`).
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mdc.evaluation.metrics import words as of_words
 
-#: in the order of columns; the first comes from the built-in world, whose truth is known
+#: in the order of columns; the first is for rendered scenes alone
 SHOWN = {
     "unreadable": "unreadable words",
     "words": "words",
@@ -23,9 +23,9 @@ SHOWN = {
 
 
 @dataclass(frozen=True)
-class Written:
-    """A ``caption`` as it was written, and its ``tokens`` and those of its ``references`` with a space between them; ``seen``:
-    it is one of the training captions. ``calls``: how often its model was called, None if that is not known."""
+class MeasuredCaption:
+    """A ``caption``, its ``tokens`` and those of its ``references``, separated by spaces; ``seen``: it is a training caption.
+    ``calls``: of its model, None if unknown."""
 
     caption: str
     tokens: str
@@ -34,38 +34,38 @@ class Written:
     calls: int | None = None
 
 
-#: None where it is not known; then tables leave the column out
-Metric = Callable[[Written], int | float | bool | None]
+#: None if unknown; tables then leave the column out
+Metric = Callable[[MeasuredCaption], int | float | bool | None]
 EACH: dict[str, Metric] = {}
 
 
 def each(metric: Metric) -> Metric:
-    """Measure it of every caption, under the function's name; its kind of number is the one that it is annotated with."""
+    """Register a metric under the function's name; its type is the return annotation."""
     EACH[metric.__name__] = metric
     return metric
 
 
 @each
-def words(one: Written) -> int:
-    return len(one.tokens.split())
+def words(caption: MeasuredCaption) -> int:
+    return len(caption.tokens.split())
 
 
 @each
-def content_words(one: Written) -> int:
-    """Those that differ."""
-    return len(set(of_words.content_words(one.tokens)))
+def content_words(caption: MeasuredCaption) -> int:
+    """Distinct ones."""
+    return len(set(of_words.content_words(caption.tokens)))
 
 
 @each
-def content_recall(one: Written) -> float:
-    return of_words.content_recall(one.tokens, one.references)
+def content_recall(caption: MeasuredCaption) -> float:
+    return of_words.content_recall(caption.tokens, caption.references)
 
 
 @each
-def repeated(one: Written) -> bool:
-    return one.seen
+def repeated(caption: MeasuredCaption) -> bool:
+    return caption.seen
 
 
 @each
-def calls(one: Written) -> int | None:
-    return one.calls
+def calls(caption: MeasuredCaption) -> int | None:
+    return caption.calls

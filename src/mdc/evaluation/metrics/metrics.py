@@ -1,7 +1,7 @@
 """BLEU, METEOR, ROUGE-L, CIDEr and SPICE as the paper's Table 3 reports them: by pycocoevalcap, one scorer at a time.
 
-Captions go through the Penn Treebank tokeniser first, as in the COCO caption challenge. What cannot be measured here (no
-Java, SPICE's models not there) is told in a line that says how to get it; it is never a zero and never left out silently.
+Captions go through the Penn Treebank tokeniser first, as in the COCO caption challenge. A metric that is
+not available (no Java, no models of SPICE) has a note that says how to get it; it is never zero or left out silently.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Measured:
     """One metric of a set of captions: of the whole set, as published scores are, and of each image; both × 100.
 
     ``value`` and ``images`` are None where the metric is not available; ``note`` says why, and how to get it. ``counts`` (N,
-    K): of a metric of the whole set that is no mean over images, what it is made of (:mod:`mdc.report.statistics.corpus_scores`).
+    K): sufficient statistics of a corpus metric that is no mean over images (:mod:`mdc.report.statistics.corpus_scores`).
     """
 
     value: float | None
@@ -67,7 +67,7 @@ class Tokenized:
 def tokens(
     program: Path | None, systems: Mapping[str, Captions], references: Mapping[str, Sequence[str]]
 ) -> Tokenized | None:
-    """Everything as tokens, in one call of the tokeniser; None without Java. All systems caption the same images, each of which
+    """Tokenise everything in one call; None without Java. All systems caption the same images, each of which
     has ``references``."""
     if program is None:
         return None
@@ -76,21 +76,21 @@ def tokens(
     texts |= {
         f"s {number} {image}": [captions[image]] for number, captions in enumerate(systems.values()) for image in images
     }
-    found = tokenized(texts, program)
-    ours = {name: {image: found[f"s {n} {image}"] for image in images} for n, name in enumerate(systems)}
-    return Tokenized(ours, {image: found[f"r {image}"] for image in images})
+    by_key = tokenized(texts, program)
+    ours = {name: {image: by_key[f"s {n} {image}"] for image in images} for n, name in enumerate(systems)}
+    return Tokenized(ours, {image: by_key[f"r {image}"] for image in images})
 
 
 def measure_all(
-    given: Tokenized | None, program: Path | None, skip_metrics: Sequence[str] = ()
+    split: Tokenized | None, program: Path | None, skip_metrics: Sequence[str] = ()
 ) -> Mapping[str, dict[str, Measured]]:
-    """All metrics of each system but those ``skip_metrics``; without Java, of any system that none is available."""
-    if given is None or program is None:
-        told = {"SPICE": _NO_JAVA_FOR_SPICE}
-        return defaultdict(lambda: {name: Measured(None, None, told.get(name, _NO_JAVA)) for name in METRICS})
-    theirs = given.references
+    """All metrics of each system but those in ``skip_metrics``; without Java, notes that none is available."""
+    if split is None or program is None:
+        notes = {"SPICE": _NO_JAVA_FOR_SPICE}
+        return defaultdict(lambda: {name: Measured(None, None, notes.get(name, _NO_JAVA)) for name in METRICS})
+    theirs = split.references
     with java_first(program), _meteor() if "METEOR" not in skip_metrics else contextlib.nullcontext() as aligner:
-        how: dict[str, Callable[[Texts], Measured]] = {
+        metrics: dict[str, Callable[[Texts], Measured]] = {
             "METEOR": lambda ours: _aligned(aligner, theirs, ours),
             "ROUGE-L": lambda ours: _scored("rouge.rouge", "Rouge", theirs, ours),
             "CIDEr": lambda ours: _cider(theirs, ours),
@@ -99,8 +99,8 @@ def measure_all(
         skipped = Measured(None, None, "not available: the scale leaves it out")
         return {
             name: _bleu(theirs, ours)
-            | {metric: skipped if metric in skip_metrics else one(ours) for metric, one in how.items()}
-            for name, ours in given.systems.items()
+            | {metric: skipped if metric in skip_metrics else measure(ours) for metric, measure in metrics.items()}
+            for name, ours in split.systems.items()
         }
 
 
@@ -111,19 +111,19 @@ def tokenized(texts: Mapping[str, Sequence[str]], program: Path) -> Texts:
     """
     module = import_module("pycocoevalcap.tokenizer.ptbtokenizer")
     jar = Path(str(module.__file__)).parent / module.STANFORD_CORENLP_3_4_1_JAR
-    # a line each; and METEOR's protocol parts texts by |||
-    lines = [" ".join(text.split()).replace("|", " ") for some in texts.values() for text in some]
+    # one text per line; METEOR's protocol separates texts by |||
+    lines = [" ".join(text.split()).replace("|", " ") for lines_of in texts.values() for text in lines_of]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "captions.txt")
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
         command = [program, "-cp", jar, "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", path]
         done = subprocess.run(command, capture_output=True, check=False)
-    found = done.stdout.decode("utf-8", "replace").split("\n")[: len(lines)]
-    if done.returncode or len(found) != len(lines):
+    output = done.stdout.decode("utf-8", "replace").split("\n")[: len(lines)]
+    if done.returncode or len(output) != len(lines):
         raise UserError(f"{program}: the tokeniser failed: {done.stderr.decode('utf-8', 'replace').strip()[-200:]}")
     punctuation = set(module.PUNCTUATIONS)
-    words = (" ".join(word for word in line.split() if word not in punctuation) for line in found)
-    return {key: [next(words) for _ in some] for key, some in texts.items()}
+    words = (" ".join(word for word in line.split() if word not in punctuation) for line in output)
+    return {key: [next(words) for _ in lines_of] for key, lines_of in texts.items()}
 
 
 # --- one metric each ----------------------------------------------------------------------------------------------------
@@ -135,13 +135,13 @@ def _bleu(theirs: Texts, ours: Texts) -> dict[str, Measured]:
         scorer += caption, theirs[image]
     values, images = scorer.compute_score(option="closest", verbose=0)
     counts = []
-    for one in scorer.ctest:
-        nearest = min((abs(length - one["testlen"]), length) for length in one["reflen"])[1]
-        counts.append([one["testlen"], nearest, *one["guess"], *one["correct"]])
+    for item in scorer.ctest:
+        nearest = min((abs(length - item["testlen"]), length) for length in item["reflen"])[1]
+        counts.append([item["testlen"], nearest, *item["guess"], *item["correct"]])
     table = np.array(counts, dtype=np.float64)
     return {
-        f"BLEU-{order}": _measured(value, some, table)
-        for order, (value, some) in enumerate(zip(values, images, strict=True), start=1)
+        f"BLEU-{order}": _measured(value, values_of, table)
+        for order, (value, values_of) in enumerate(zip(values, images, strict=True), start=1)
     }
 
 
@@ -151,7 +151,7 @@ def _measured(value: float, images: Sequence[float], counts: Floats | None = Non
 
 @contextlib.contextmanager
 def _meteor() -> Iterator[Any]:
-    """METEOR's program, which takes ten seconds to start; what it failed with, if it does not."""
+    """METEOR's program, which takes ten seconds to start, or the error of its start."""
     try:
         yield import_module("pycocoevalcap.meteor.meteor").Meteor()
     except OSError as error:
@@ -159,7 +159,7 @@ def _meteor() -> Iterator[Any]:
 
 
 def _aligned(aligner: Any, theirs: Texts, ours: Texts) -> Measured:
-    """METEOR: its program aligns each caption with its references; what it counts is what its score is made of."""
+    """METEOR from the counts of its program's alignment of each caption with its references."""
     try:
         if isinstance(aligner, OSError):
             raise aligner
@@ -169,9 +169,9 @@ def _aligned(aligner: Any, theirs: Texts, ours: Texts) -> Measured:
             raise ValueError(f"it says {' '.join(lines[0])[:60]}")
     except (OSError, ValueError) as error:  # its Java program is gone, or said something that is no number
         return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
-    # a caption that is its reference, word for word, has no chunk
-    whole = (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1]) & (counts[:, 20] == 1)
-    counts[whole, 20] = 0
+    # a caption equal to its reference has no chunk
+    identical = (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1]) & (counts[:, 20] == 1)
+    counts[identical, 20] = 0
     return _measured(float(meteor(counts.sum(axis=0, keepdims=True))[0]), meteor(counts).tolist(), counts)
 
 
@@ -189,19 +189,19 @@ def _cider(theirs: Texts, ours: Texts) -> Measured:
 def _spice(theirs: Texts, ours: Texts, program: Path) -> Measured:
     module = import_module("pycocoevalcap.spice.spice")
     folder = Path(str(module.__file__)).parent / "lib"
-    version, (least, most) = java_version(program), _SPICE_JAVA
-    there = [folder / f"stanford-corenlp-3.6.0{part}.jar" for part in ("", "-models")]
-    if not all(jar.is_file() for jar in there):
-        needs = f"; it needs Java {least} to {most}, and the one here is {version}"
-        # a half of them would let that command believe that both are there
-        half = "".join(f" (after removing {jar})" for jar in there if jar.is_file())
+    version, (oldest, newest) = java_version(program), _SPICE_JAVA
+    jars = [folder / f"stanford-corenlp-3.6.0{part}.jar" for part in ("", "-models")]
+    if not all(jar.is_file() for jar in jars):
+        needs = f"; it needs Java {oldest} to {newest}, and the one here is {version}"
+        # with one of the two files that command would download nothing
+        half = "".join(f" (after removing {jar})" for jar in jars if jar.is_file())
         return Measured(None, None, _SPICE_MODELS.format(command=_FETCH) + half + needs)
-    if version is None or not least <= version <= most:
-        return Measured(None, None, f"not available: it needs Java {least} to {most}, and the one here is {version}")
+    if version is None or not oldest <= version <= newest:
+        return Measured(None, None, f"not available: it needs Java {oldest} to {newest}, and the one here is {version}")
     try:
         with contextlib.redirect_stdout(None):
             value, images = module.Spice().compute_score(theirs, ours)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
-    by_image = dict(zip(sorted(theirs), (one["All"]["f"] for one in images), strict=True))
+    by_image = dict(zip(sorted(theirs), (scores["All"]["f"] for scores in images), strict=True))
     return _measured(value, [by_image[image] for image in ours])

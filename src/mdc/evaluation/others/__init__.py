@@ -1,1 +1,1 @@
-"""Scripts that run in environments of their own, because what they call does not run in ours."""
+"""Scripts that run in environments of their own, because their dependencies conflict with ours."""

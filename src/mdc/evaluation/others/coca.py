@@ -3,7 +3,7 @@
     python coca.py LIST OUT --model coca_ViT-B-32 --weights mscoco_finetuned_laion2b_s13b_b90k
 
 LIST: a JSON file {image's name: its file}. OUT: a line {"image_id": name, "caption": text} for each, written as they come; images
-that stand there already are left out, so a killed call goes on. Imports nothing of ours.
+that are in it already are skipped, so a killed call resumes. Imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def caption(args: argparse.Namespace) -> None:
             "`make .coca/.ready` makes the one that it needs"
         )
     images: dict[str, str] = json.loads(args.list.read_text())
-    done = written(args.out)
+    done = finished(args.out)
     names = [name for name in images if name not in done]
     if not names:
         return
@@ -72,8 +72,8 @@ def caption(args: argparse.Namespace) -> None:
             print(f"{min(start + args.batch, len(names))} of {len(names)} images", file=sys.stderr, flush=True)
 
 
-def written(out: Path) -> set[str]:
-    """The images that have a caption; a last line that was cut short is taken off the file."""
+def finished(out: Path) -> set[str]:
+    """The images that have a caption; an incomplete last line is removed from the file."""
     if not out.exists():
         return set()
     lines = out.read_text().splitlines(keepends=True)

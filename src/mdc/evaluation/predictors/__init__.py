@@ -1,1 +1,1 @@
-"""What a trained model can be asked for: encode, score, generate."""
+"""Abilities of trained models: encode, score, generate."""

@@ -1,8 +1,8 @@
-"""A caption's blind score, what a model says of it with other images than its own, with its standard error.
+"""The mismatched-image control of a caption's score, with its standard error.
 
-The images of an item share their masks, so the errors of their scores are not independent: neither of one another, nor of that
-of the caption's own image. What the 16 groups of masks say of the scores is therefore added up group by group, and the
-groups' spread tells the error of the sum (docs/scoring.md).
+The images of an item share their masks, so the errors of their scores are correlated, also with that of the caption's own
+image. Scores are therefore combined within each of the 16 groups of masks, and the spread of the groups gives the error of
+the combination (docs/scoring.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdc.evaluation.predictors.caption_scores import Scored
 class Blind:
     """``value`` and its standard ``error``; ``covariance`` of its error with that of the score with the caption's own image.
 
-    0 where nothing is drawn. The error of own − α·blind is √(own.error² − 2α·covariance + α²·error²).
+    0 without sampling. The error of own − α·blind is √(own.error² − 2α·covariance + α²·error²).
     """
 
     value: float
@@ -34,7 +34,7 @@ def log_mean_probability(own: Scored, others: Sequence[Scored]) -> Blind:
 
     Its error is that of its linear part (the delta method): score j weighs softmax(scores)_j.
     """
-    values = torch.tensor([one.value for one in others], dtype=torch.float64)
+    values = torch.tensor([score.value for score in others], dtype=torch.float64)
     value = float(values.logsumexp(dim=0)) - math.log(len(others))
     return _with_error(value, values.softmax(dim=0), own, others)
 
@@ -42,13 +42,13 @@ def log_mean_probability(own: Scored, others: Sequence[Scored]) -> Blind:
 def mean_score(own: Scored, others: Sequence[Scored]) -> Blind:
     """The mean of ``others``, k ≥ 1 scores."""
     weights = torch.full((len(others),), 1 / len(others), dtype=torch.float64)
-    return _with_error(sum(one.value for one in others) / len(others), weights, own, others)
+    return _with_error(sum(score.value for score in others) / len(others), weights, own, others)
 
 
 def _with_error(value: float, weights: Tensor, own: Scored, others: Sequence[Scored]) -> Blind:
-    drawn = [one.groups for one in others if one.groups is not None]
-    if own.groups is None or len(drawn) < len(others):
+    groups = [score.groups for score in others if score.groups is not None]
+    if own.groups is None or len(groups) < len(others):
         return Blind(value, 0.0, 0.0)
-    both = torch.stack([own.groups, weights @ torch.stack(drawn)])
-    covariance = both.cov() / both.shape[1]
+    stacked = torch.stack([own.groups, weights @ torch.stack(groups)])
+    covariance = stacked.cov() / stacked.shape[1]
     return Blind(value, math.sqrt(float(covariance[1, 1])), float(covariance[0, 1]))

@@ -1,8 +1,8 @@
-"""Scores of captions by a captioner's likelihood, and by what stands in for it (paper, section 4.2, equations 7 and 8).
+"""Scores of captions by a captioner's likelihood or its substitutes (paper, section 4.2, equations 7 and 8).
 
-All scores are in nats, and every token that training supervises is scored: L tokens, the BPE tokens and EOT. What draws
-nothing has no standard error. Pairs of an image and a caption are scored in batches of captions of equal length, whatever
-images they belong to.
+All scores are in nats, over every token that training supervises: L tokens, the BPE tokens and EOT. Estimators without
+sampling have no standard error. Pairs of an image and a caption are scored in batches of captions of equal length, whatever their
+images.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Scored:
-    """``value`` in nats, its standard ``error`` (0 where nothing is drawn), and what each of the L tokens adds to the value.
+    """``value`` in nats, its standard ``error`` (0 without sampling), and the contribution of each of the L ``tokens``.
 
-    ``groups`` (G,) float64: the value by each of the 16 groups of draws alone, None where nothing is drawn.
+    ``groups`` (G,) float64: the value by each of the 16 groups of draws alone, None without sampling.
     """
 
     value: float
@@ -71,17 +71,17 @@ class CaptionScorer:
         """images (I, 3, S, S) uint8 → what the decoder reads of them, computed once."""
         return read_images(self.model, images.to(self.device), self.precision)
 
-    # --- one pass a caption -------------------------------------------------------------------------------------------
+    # --- one pass per caption -----------------------------------------------------------------------------------------
 
     def autoregressive(self, memory: Memory, pairs: Sequence[Pair], reverse: bool = False) -> list[Scored]:
         """Σ log p(c_i | c_<i, V) (equation 7); ``reverse``: for a model trained on pieces from right to left."""
 
         def scores(tokens: Tensor, memory: Memory, _: Sequence[Pair]) -> Tensor:
             lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
-            read = right_to_left(tokens, lengths) if reverse else tokens
-            hidden = self._hidden(read[:, None], memory)[:, 0, :-1]
-            found = self._log_probs(hidden.flatten(0, 1), read[:, 1:].flatten()).view(len(tokens), -1)
-            return torch.cat([found[:, :-1].flip(1), found[:, -1:]], dim=1) if reverse else found
+            inputs = right_to_left(tokens, lengths) if reverse else tokens
+            hidden = self._hidden(inputs[:, None], memory)[:, 0, :-1]
+            log_probs = self._log_probs(hidden.flatten(0, 1), inputs[:, 1:].flatten()).view(len(tokens), -1)
+            return torch.cat([log_probs[:, :-1].flip(1), log_probs[:, -1:]], dim=1) if reverse else log_probs
 
         return self._exact(memory, pairs, scores)
 
@@ -94,7 +94,7 @@ class CaptionScorer:
 
         return self._exact(memory, pairs, scores)
 
-    # --- a pass a token -----------------------------------------------------------------------------------------------
+    # --- one pass per token ---------------------------------------------------------------------------------------------
 
     def pseudo_likelihood(self, memory: Memory, pairs: Sequence[Pair]) -> list[Scored]:
         """Σ log p(c_i | all other tokens, V) (Salazar et al., 2020)."""
@@ -110,27 +110,27 @@ class CaptionScorer:
         """The paper's N steps: from the fully masked caption, at each step the masked place of the highest confidence adds
         the log probability of its true token, which is then shown.
 
-        Options of one image are the same to the model until a place is shown in which they differ; they are read once.
+        Options of one image have the same state until a place is revealed in which they differ; equal states are computed once.
         """
 
         def scores(tokens: Tensor, memory: Memory, pairs: Sequence[Pair]) -> Tensor:
             images = torch.tensor([pair.image for pair in pairs], device=self.device)
             where = torch.ones(tokens[:, 1:].shape, dtype=torch.bool, device=self.device)
-            found = torch.zeros(where.shape, device=self.device)
+            terms = torch.zeros(where.shape, device=self.device)
             captions = torch.arange(len(tokens), device=self.device)
             for _step in range(where.shape[1]):
-                shown = self._corrupted(tokens, where[:, None])[:, 0]
-                first, state = _distinct(torch.cat([images[:, None], shown], dim=1))
-                part = memory if len(first) == len(tokens) else memory.of(first)  # nothing is copied for nothing
-                hidden = self._hidden(shown[first, None], part)[:, 0, 1:]
+                visible = self._corrupted(tokens, where[:, None])[:, 0]
+                first, state = _distinct(torch.cat([images[:, None], visible], dim=1))
+                part = memory if len(first) == len(tokens) else memory.of(first)  # avoid a copy
+                hidden = self._hidden(visible[first, None], part)[:, 0, 1:]
                 hidden_at = where[first]
                 confidence = torch.zeros(hidden_at.shape, device=self.device)
                 confidence.masked_scatter_(hidden_at, self._confidences(hidden[hidden_at]))
                 chosen = next_revealed(confidence, hidden_at)[state]
                 log_probs = self._log_probs(hidden[state, chosen], tokens[captions, 1 + chosen])
-                found[captions, chosen] = log_probs
+                terms[captions, chosen] = log_probs
                 where[captions, chosen] = False
-            return found
+            return terms
 
         return self._exact(memory, pairs, scores)
 
@@ -186,11 +186,11 @@ class CaptionScorer:
         read = where if read is None else read.to(self.device)
         rows = max(self.batch_tokens // (len(tokens) * tokens.shape[1]), 1)
         parts = []
-        for hidden_at, one in zip(where.split(rows, dim=1), read.split(rows, dim=1), strict=True):
+        for hidden_at, part in zip(where.split(rows, dim=1), read.split(rows, dim=1), strict=True):
             hidden = self._hidden(self._corrupted(tokens, hidden_at), memory)[:, :, 1:]
-            truth = tokens[:, None, 1:].expand(one.shape)
-            log_probs = self._log_probs(hidden[one], truth[one])
-            parts.append(torch.zeros(one.shape, device=self.device).masked_scatter(one, log_probs))
+            truth = tokens[:, None, 1:].expand(part.shape)
+            log_probs = self._log_probs(hidden[part], truth[part])
+            parts.append(torch.zeros(part.shape, device=self.device).masked_scatter(part, log_probs))
         return torch.cat(parts, dim=1)
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -220,13 +220,15 @@ class CaptionScorer:
         scores: Callable[[Tensor, Memory, Sequence[Pair]], Tensor],
         versions: Callable[[int], int] = lambda length: 1,
     ) -> list[Scored]:
-        """Scores that draw nothing: ``scores`` gives what each token adds, (C, L), by so many ``versions`` of a caption."""
-        found: list[tuple[int, Scored]] = []
+        """Scores without sampling: ``scores`` gives each token's contribution, (C, L); ``versions`` of a caption per call."""
+        scored_pairs: list[tuple[int, Scored]] = []
         for chosen, tokens in self.batches(pairs, versions):
             part = memory.of([pairs[p].image for p in chosen])
             terms = scores(tokens, part, [pairs[p] for p in chosen]).double().cpu()
-            found += [(place, Scored(float(one.sum()), 0.0, one)) for place, one in zip(chosen, terms, strict=True)]
-        return in_order(found)
+            scored_pairs += [
+                (place, Scored(float(values.sum()), 0.0, values)) for place, values in zip(chosen, terms, strict=True)
+            ]
+        return in_order(scored_pairs)
 
     def batches(self, pairs: Sequence[Pair], versions: Callable[[int], int]) -> Iterator[tuple[list[int], Tensor]]:
         """Places of pairs of equal length, and their tokens (C, T): as many as ``batch_tokens`` allows, at least one."""
@@ -236,13 +238,13 @@ class CaptionScorer:
 
 
 def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Of rows (N, K): the places of distinct ones, each the first of its kind, (D,), and which of these each row is, (N,)."""
-    distinct, which = rows.unique(dim=0, return_inverse=True)
+    """Of rows (N, K): the first occurrence of each distinct row, (D,), and the number of each row's among these, (N,)."""
+    distinct, group = rows.unique(dim=0, return_inverse=True)
     places = torch.arange(len(rows), device=rows.device)
     if len(distinct) == len(rows):
         return places, places
-    first = torch.full((len(distinct),), len(rows), device=rows.device).scatter_reduce(0, which, places, "amin")
-    return first, which
+    first = torch.full((len(distinct),), len(rows), device=rows.device).scatter_reduce(0, group, places, "amin")
+    return first, group
 
 
 def _counts(length: int, t_range: tuple[float, float] | None) -> Callable[[Tensor], Tensor]:
@@ -257,5 +259,5 @@ def scored(log_probs: Tensor, where: Tensor) -> list[Scored]:
     terms = controlled_terms(log_probs, where)
     sums = terms.sum(dim=-1)
     values, errors = mean_of_groups(sums)
-    found = zip(values, errors, terms.mean(dim=(-3, -2)), sums.mean(dim=-1), strict=True)
-    return [Scored(float(value), float(error), tokens, groups) for value, error, tokens, groups in found]
+    parts = zip(values, errors, terms.mean(dim=(-3, -2)), sums.mean(dim=-1), strict=True)
+    return [Scored(float(value), float(error), tokens, groups) for value, error, tokens, groups in parts]

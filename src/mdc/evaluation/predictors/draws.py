@@ -1,8 +1,8 @@
-"""The random masks that captions are scored under: one set of draws an item, shared by all its captions and images.
+"""Random masks for scoring: one set of draws per item, shared by all its captions and images.
 
-Captions of equal length get the same masks, so that their scores differ by the captions and not by the masks. Captions of
-other lengths share what can be shared: the share l/L of masked tokens, and the order of the places, in which EOT has a key
-of its own. So do the item's images. A draw depends on the item alone, whatever else is scored beside it.
+Captions of equal length get the same masks, so that their scores do not differ by the masks. Captions of other lengths share
+the share l/L of masked tokens and the order of the places, in which EOT has a key of its own. A draw depends on the item
+alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GROUPS = 16
 @dataclass(frozen=True)
 class Draws:
     """The draws of the item of this name for up to ``samples`` samples, a multiple of 16, of captions of up to ``places`` tokens
-    (the context length). Fewer samples give the beginning of the same draws; another number of places other ones. They are drawn
-    when masks are asked for."""
+    (the context length). Fewer samples are a prefix of the same draws; another ``places`` gives other draws. Drawn on first
+    use."""
 
     item: str
     seed: int
@@ -48,7 +48,7 @@ class Draws:
     def masks(self, length: int, counts_of: Callable[[Tensor], Tensor], count: int) -> Tensor:
         """The first ``count`` samples of each group, (G, count, L) bool for a caption of L = ``length`` tokens.
 
-        ``counts_of``: points in [0, 1) → numbers of masked tokens. A sample is the same however many are asked for.
+        ``counts_of``: points in [0, 1) → numbers of masked tokens. A sample does not depend on ``count``.
         """
         offsets, keys = self._drawn
         keys = keys[:count].transpose(0, 1)

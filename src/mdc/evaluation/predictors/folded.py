@@ -1,9 +1,9 @@
-"""The captioners' decoder for scoring: many masked versions of a caption against one image, whose tokens are read once.
+"""The captioners' decoder for scoring: many masked versions of a caption share the keys and values of one image.
 
-The decoder's layers are those of training (:mod:`mdc.models.decoder`), with their own weights; only the order of the work
-is another. Keys and values of an image's tokens are computed once, for every layer. A caption's versions are folded into
-one long row of queries for the cross-attention, so an image's keys are never copied for a version. All captions of a call
-have the same length, so nothing is padded. Logits are made only where they are asked for, a block at a time.
+The decoder's layers are those of training (:mod:`mdc.models.decoder`), with the same weights. Keys and values of an image are
+computed once per layer. A caption's versions are folded into one long row of queries for the cross-attention, so keys are not
+copied. All captions of a call have the same length, so nothing is padded. Logits are computed only where needed, a block at a
+time.
 
 C captions with n versions each, T tokens (SOT included), W the decoder's width, M visual tokens, E their width, H heads.
 """
@@ -47,7 +47,7 @@ def remember(model: AnyCaptioner, visual: Tensor) -> Memory:
 def hidden_states(model: AnyCaptioner, tokens: Tensor, memory: Memory) -> Tensor:
     """Hidden states (C, n, T, W) after the final norm, of ``tokens`` (C, n, T) int64 against ``memory`` of C images.
 
-    What ``model.text`` computes for each version alone; no token is padding. Of an LSTM, what its output layer reads.
+    Equal to ``model.text`` of each version without padding. For an LSTM, the input of its output layer.
     """
     if isinstance(model, RecurrentCaptioner):
         return model.hidden_states(tokens, memory)
@@ -71,18 +71,18 @@ def log_probabilities(model: AnyCaptioner, hidden: Tensor, targets: Tensor) -> T
 
     ``hidden`` (N, W); ``targets`` (N,) int64.
     """
-    found = torch.empty(len(hidden), device=hidden.device)
+    out = torch.empty(len(hidden), device=hidden.device)
     for part, logits in logit_blocks(model, hidden):
-        found[part] = logits.gather(1, targets[part, None]).squeeze(1) - logits.logsumexp(dim=-1)
-    return found
+        out[part] = logits.gather(1, targets[part, None]).squeeze(1) - logits.logsumexp(dim=-1)
+    return out
 
 
 def confidences(model: AnyCaptioner, hidden: Tensor) -> Tensor:
     """The greatest log probability over the vocabulary of each row of ``hidden`` (N, W), (N,) float32."""
-    found = torch.empty(len(hidden), device=hidden.device)
+    out = torch.empty(len(hidden), device=hidden.device)
     for part, logits in logit_blocks(model, hidden):
-        found[part] = logits.amax(dim=-1) - logits.logsumexp(dim=-1)
-    return found
+        out[part] = logits.amax(dim=-1) - logits.logsumexp(dim=-1)
+    return out
 
 
 def logit_blocks(model: AnyCaptioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
@@ -94,7 +94,7 @@ def logit_blocks(model: AnyCaptioner, hidden: Tensor) -> Iterator[tuple[slice, T
 
 
 def by_length(lengths: Sequence[int], at_once: Callable[[int], int]) -> Iterator[list[int]]:
-    """Places of equal ``lengths``, so many together as ``at_once`` says for their length, at least one."""
+    """Places of equal ``lengths`` in batches of ``at_once(length)``, at least one."""
     places: dict[int, list[int]] = {}
     for place, length in enumerate(lengths):
         places.setdefault(length, []).append(place)
@@ -103,9 +103,9 @@ def by_length(lengths: Sequence[int], at_once: Callable[[int], int]) -> Iterator
         yield from (equal[start : start + size] for start in range(0, len(equal), size))
 
 
-def in_order(found: Iterable[tuple[int, One]]) -> list[One]:
-    """What was found for each place, by place."""
-    return [one for _, one in sorted(found, key=lambda placed: placed[0])]
+def in_order(placed: Iterable[tuple[int, One]]) -> list[One]:
+    """Values sorted by their places."""
+    return [value for _, value in sorted(placed, key=lambda entry: entry[0])]
 
 
 def blocks_of(model: Captioner) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The ability ``generate``: captions of images, by every way of writing that a method has (paper, sections 3.2 and 4.2)."""
+"""The ability ``generate``: captions of images by every decoding policy of a method (paper, sections 3.2 and 4.2)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mdc.data.formats.images import center_resize
 from mdc.diffusion.guidance import as_cfg
-from mdc.evaluation.predictors.diffusing import DiffusionWriter, Seen
-from mdc.evaluation.predictors.writing import Guiding, Writer, Written
+from mdc.evaluation.predictors.diffusing import Conditions, DiffusionWriter
+from mdc.evaluation.predictors.writing import DecodedCaption, Guiding, Writer
 from mdc.models.memory import Memory
 from mdc.models.runs import RunModel
 from mdc.plan.config.caption import DECODING_OF, DECODINGS, Beam, Diffusing, Unmasking
@@ -21,7 +21,7 @@ from mdc.plan.records import UserError
 
 
 class RunWriter:
-    """A run of ours. UserError for a method that writes no captions."""
+    """Decodes captions with a run of ours. UserError for a method without captions."""
 
     def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
@@ -38,37 +38,39 @@ class RunWriter:
         """An RGB image as the model takes it, (3, S, S) uint8: resized and cropped to the middle."""
         return torch.from_numpy(center_resize(image, self.image_size)).permute(2, 0, 1)
 
-    def look(self, images: Tensor) -> Memory | Seen:
+    def look(self, images: Tensor) -> Memory | Conditions:
         """Pictures (I, 3, S, S) → what the decoder reads of them, computed once."""
         return self.writer.look(images)
 
     def write(
-        self, seen: Any, how: Unmasking | Beam | Diffusing, keys: Sequence[str], guiding: Guiding | None = None
-    ) -> list[Written]:
-        """A caption of each image that was looked at; ``keys`` are the images' names, from which what is drawn follows, and
-        ``guiding`` is what a policy with a guide asks.
+        self, visual: Any, policy: Unmasking | Beam | Diffusing, keys: Sequence[str], guiding: Guiding | None = None
+    ) -> list[DecodedCaption]:
+        """A caption of each image of ``visual``; ``keys`` are the images' names, which seed the sampling, and ``guiding`` is for
+        a policy with a guide.
 
-        UserError for a way of writing that the method does not have, or captions longer than the context.
+        UserError for a policy that the method does not have, or captions longer than the context.
         """
-        self._check(how)
-        if isinstance(how, Unmasking):
-            return self.writer.unmasked(seen, how, keys, guiding)
-        if isinstance(how, Diffusing):
-            return self.writer.written(seen, how, keys)
-        return self.writer.searched(seen, how, reverse=self.method.direction is not None)
+        self._check(policy)
+        if isinstance(policy, Unmasking):
+            return self.writer.unmasked(visual, policy, keys, guiding)
+        if isinstance(policy, Diffusing):
+            return self.writer.diffused(visual, policy, keys)
+        return self.writer.searched(visual, policy, reverse=self.method.direction is not None)
 
-    def guiding(self, clip: Any, seen: Tensor) -> Guiding:
-        """What a policy with a guide asks: ``clip`` (a scorer of a CLIP run), which has ``seen`` the images.
+    def guiding(self, clip: Any, images: Tensor) -> Guiding:
+        """The guide of a policy: ``clip``, the scorer of a CLIP run, with its embeddings of the ``images``.
 
-        UserError if it has another vocabulary: it reads token ids, and they would be other words to it.
+        UserError if it has another vocabulary, since it reads token ids.
         """
         if clip.vocabulary.sha256 != self.vocabulary.sha256:
             raise UserError(
                 f"{self.name}: its guide has another vocabulary; allowed: a CLIP run with this run's vocabulary"
             )
-        return Guiding(clip.read, seen)
+        return Guiding(clip.read, images)
 
-    def fill(self, seen: Any, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]) -> list[Written]:
+    def fill(
+        self, visual: Any, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
+    ) -> list[DecodedCaption]:
         """The template of each image with its masks filled in; only masked models can."""
         if self.family != "masked":
             raise UserError(
@@ -79,32 +81,32 @@ class RunWriter:
                 raise UserError(
                     f"a caption of {len(template)} BPE tokens is too long; at most {self.context_length - 2} fit the context"
                 )
-        return self.writer.filled(seen, templates, how, keys)
+        return self.writer.filled(visual, templates, policy, keys)
 
-    def text(self, written: Written) -> str:
+    def text(self, caption: DecodedCaption) -> str:
         """A caption as text, in lower case."""
-        return self.vocabulary.decode(written.pieces)
+        return self.vocabulary.decode(caption.pieces)
 
-    def clip_ids(self, written: Written) -> list[int]:
-        """A caption's pieces as CLIP numbers them; its text may be split into others."""
-        return self.vocabulary.clip_ids(written.pieces)
+    def clip_ids(self, caption: DecodedCaption) -> list[int]:
+        """A caption's tokens in CLIP's numbering; re-tokenising its text may give others."""
+        return self.vocabulary.clip_ids(caption.pieces)
 
     def piece(self, token: int) -> str:
-        """One of its pieces as text; one that is not a whole character reads as a replacement character."""
+        """A token as text; an incomplete character becomes a replacement character."""
         return self.vocabulary.decode([token])
 
-    def _check(self, how: Unmasking | Beam | Diffusing) -> None:
+    def _check(self, policy: Unmasking | Beam | Diffusing) -> None:
         writes = DECODING_OF[self.family]
-        if how.kind != writes:
-            raise UserError(f"{self.name} writes by {DECODINGS[writes]}, not by {DECODINGS[how.kind]}")
-        if isinstance(how, Diffusing):
+        if policy.kind != writes:
+            raise UserError(f"{self.name} writes by {DECODINGS[writes]}, not by {DECODINGS[policy.kind]}")
+        if isinstance(policy, Diffusing):
             assert self.method.diffusion_steps is not None
-            if how.steps is not None and how.steps > self.method.diffusion_steps:
-                raise UserError(f"{how.steps} steps: {self.name} has {self.method.diffusion_steps} at most")
-            if as_cfg(how.guidance, how.orientation) != 1 and self.method.guidance is None:
+            if policy.steps is not None and policy.steps > self.method.diffusion_steps:
+                raise UserError(f"{policy.steps} steps: {self.name} has {self.method.diffusion_steps} at most")
+            if as_cfg(policy.guidance, policy.orientation) != 1 and self.method.guidance is None:
                 raise UserError(f"{self.name} is not trained for guidance; only the scale 1 is possible")
             return
-        most = how.lengths[-1] if isinstance(how, Unmasking) else how.max_tokens
-        room = self.context_length - (1 if isinstance(how, Unmasking) and how.ends else 2)
-        if most > room:
-            raise UserError(f"captions of {most} BPE tokens are too long; at most {room} fit the context")
+        longest = policy.lengths[-1] if isinstance(policy, Unmasking) else policy.max_tokens
+        room = self.context_length - (1 if isinstance(policy, Unmasking) and policy.ends else 2)
+        if longest > room:
+            raise UserError(f"captions of {longest} BPE tokens are too long; at most {room} fit the context")

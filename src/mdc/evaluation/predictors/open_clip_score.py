@@ -24,8 +24,8 @@ _BATCH = 256
 class OpenClipScorer:
     """``model``: a name of open_clip, or ``local-dir:FOLDER``; ``weights``: a name, a file, or None with a folder.
 
-    UserError if open_clip does not know it, or its weights can neither be found here nor fetched, or a name stands without
-    weights, for which open_clip would draw some at random.
+    UserError if open_clip does not know it, if its weights can neither be found nor fetched, or for a name without weights, which
+    open_clip would initialise at random.
     """
 
     estimators = ("cosine",)
@@ -54,21 +54,21 @@ class OpenClipScorer:
         """The model's own tokens, padded as its tokenizer pads. UserError for an empty or a too long caption."""
         if not caption.strip():
             raise UserError(f"the caption {caption!r} has no word; nothing can be scored")
-        found: Tensor = self._tokenizer([caption])[0]
-        if self._cut(caption, found):
+        ids: Tensor = self._tokenizer([caption])[0]
+        if self._cut(caption, ids):
             raise TooLong(f"the caption {caption[:60]!r}… is longer than the context of {self._context} tokens")
-        return [int(token) for token in found]
+        return [int(token) for token in ids]
 
-    def _cut(self, caption: str, found: Tensor) -> bool:
-        """Whether the tokens ``found`` are only a part of a caption's, as every tokenizer of open_clip cuts what is too long."""
+    def _cut(self, caption: str, ids: Tensor) -> bool:
+        """Whether the tokenizer has truncated the caption to ``ids``."""
         encode = getattr(self._tokenizer, "encode", None)
         if encode is not None:
             return len(encode(caption)) > self._context - 2
-        # those of the hub tell no lengths, but twice the context holds more of what does not fit, and padding else
+        # hub tokenizers give no lengths: with twice the context, more tokens other than padding mean that it was cut
         room = 2 * self._context
         padding = self._tokenizer(["a"], context_length=room)[0].mode().values
-        whole = self._tokenizer([caption], context_length=room)[0]
-        return bool((whole != padding).sum() > (found != padding).sum())
+        longer = self._tokenizer([caption], context_length=room)[0]
+        return bool((longer != padding).sum() > (ids != padding).sum())
 
     def picture(self, image: Image.Image) -> Tensor:
         """As the model's own preprocessing makes it, (3, S, S) float32."""
@@ -80,11 +80,11 @@ class OpenClipScorer:
         with autocast(self.device, self.precision):
             return torch.nn.functional.normalize(self.model.encode_image(images.to(self.device)).float(), dim=-1)
 
-    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+    def score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
         """Cosines."""
         if estimator not in self.estimators:
             raise UserError(f"an open_clip model has no estimator {estimator}; allowed: cosine")
-        return cosines(seen, self.read, pairs)
+        return cosines(visual, self.read, pairs)
 
     @torch.no_grad()
     def read(self, captions: Sequence[Sequence[int]]) -> Tensor:

@@ -1,6 +1,6 @@
-"""The ability ``score``: how well a caption fits an image, by every estimator that a method has.
+"""The ability ``score``: how well a caption fits an image, by every estimator of a method.
 
-Whatever the method, a :class:`Scorer` answers ``score(estimator, seen, pairs, draws)``; evaluations know nothing else.
+Evaluations use only the interface :class:`Scorer`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Scorer(Protocol):
         ...
 
     def look(self, images: Tensor) -> Any:
-        """Pictures (I, 3, S, S) → what is computed of them once."""
+        """Pictures (I, 3, S, S) → visual inputs of ``score``, computed once."""
         ...
 
-    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+    def score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
         """A score of each pair; ``draws`` by the pairs' ``item``, for the estimators that draw."""
         ...
 
@@ -57,13 +57,13 @@ class TooLong(UserError):
 
 
 def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, drop_unknown: bool = False) -> list[int]:
-    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`. With ``drop_unknown`` without its tokens that the
-    vocabulary does not have (a person's own caption; a benchmark's is scored whole or not at all)."""
+    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`. ``drop_unknown``: leave out tokens outside the
+    vocabulary (for a user's caption; a benchmark's is scored whole or not at all)."""
     pieces = clip_pieces(caption)
     pieces = vocabulary.known(pieces) if drop_unknown else pieces
     if not pieces:
-        known = " that this model's vocabulary has" * drop_unknown
-        raise UserError(f"the caption {caption!r} has no word{known}; nothing can be scored")
+        restriction = " that this model's vocabulary has" * drop_unknown
+        raise UserError(f"the caption {caption!r} has no word{restriction}; nothing can be scored")
     if len(pieces) > context_length - 2:
         raise TooLong(
             f"the caption {caption[:60]!r}… has {len(pieces)} BPE tokens; at most {context_length - 2} fit the context, and "
@@ -113,17 +113,17 @@ class BagOfWords:
         with autocast(self.device, self.precision):
             return self.model.log_probabilities(self.model.encoder.prepared(images.to(self.device))).float()
 
-    def score(self, seen: Tensor, pairs: Sequence[Pair]) -> list[Scored]:
+    def score(self, log_probs: Tensor, pairs: Sequence[Pair]) -> list[Scored]:
         """Σ log softmax over the distinct tokens of each caption; repeated tokens and EOT add nothing."""
-        found = []
+        scores = []
         for pair in pairs:
             pieces = pair.tokens[1:-1]
             first = [piece not in pieces[:place] for place, piece in enumerate(pieces)]
-            each = seen[pair.image, list(pieces)].double().cpu() * torch.tensor(first)
+            each = log_probs[pair.image, list(pieces)].double().cpu() * torch.tensor(first)
             tokens = torch.cat([each, torch.zeros(1, dtype=torch.float64)])
-            # in one order whatever the caption's, so that rounding tells no two orders apart
-            found.append(Scored(float(tokens.sort().values.sum()), 0.0, tokens))
-        return found
+            # sorted, so that rounding does not depend on the order of tokens
+            scores.append(Scored(float(tokens.sort().values.sum()), 0.0, tokens))
+        return scores
 
 
 class RunScorer:
@@ -141,13 +141,13 @@ class RunScorer:
                 f"{run.checkpoint}: a method with the objective {self.method.objective} cannot score captions"
             )
         self.model = run.load()
-        self._asked: Similarity | BagOfWords | CaptionScorer
+        self._scorer: Similarity | BagOfWords | CaptionScorer
         if self.family == "contrastive":
-            self._asked = Similarity(self.model, precision, device)
+            self._scorer = Similarity(self.model, precision, device)
         elif self.family == "superclass":
-            self._asked = BagOfWords(self.model, precision, device)
+            self._scorer = BagOfWords(self.model, precision, device)
         else:
-            self._asked = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
+            self._scorer = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
 
     def tokens(self, caption: str) -> list[int]:
         """See :class:`Scorer`."""
@@ -159,39 +159,39 @@ class RunScorer:
 
     def look(self, images: Tensor) -> Any:
         """See :class:`Scorer`."""
-        return self._asked.look(images)
+        return self._scorer.look(images)
 
     def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
         """Captions as token ids → unit embeddings (C, E) float32, of a CLIP run."""
-        assert isinstance(self._asked, Similarity)
-        return self._asked.read(captions)
+        assert isinstance(self._scorer, Similarity)
+        return self._scorer.read(captions)
 
     @property
     def captioner(self) -> CaptionScorer:
-        assert isinstance(self._asked, CaptionScorer)
-        return self._asked
+        assert isinstance(self._scorer, CaptionScorer)
+        return self._scorer
 
-    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+    def score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
         """See :class:`Scorer`."""
         if estimator not in self.estimators:
-            there = ", ".join(self.estimators)
-            raise UserError(f"{self.name} has no estimator {estimator}; allowed: {there}")
-        return numbers(self.name, self._score(estimator, seen, pairs, draws))
+            allowed = ", ".join(self.estimators)
+            raise UserError(f"{self.name} has no estimator {estimator}; allowed: {allowed}")
+        return numbers(self.name, self._score(estimator, visual, pairs, draws))
 
-    def _score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
-        if isinstance(self._asked, Similarity):
-            return cosines(seen, self._asked.read, pairs)
-        if isinstance(self._asked, BagOfWords):
-            return self._asked.score(seen, pairs)
+    def _score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+        if isinstance(self._scorer, Similarity):
+            return cosines(visual, self._scorer.read, pairs)
+        if isinstance(self._scorer, BagOfWords):
+            return self._scorer.score(visual, pairs)
         scorer = self.captioner
         match estimator:
             case "likelihood":
-                return scorer.autoregressive(seen, pairs, reverse=self.method.direction is not None)
+                return scorer.autoregressive(visual, pairs, reverse=self.method.direction is not None)
             case "parallel" | "heuristic" | "pseudo_likelihood":
-                return getattr(scorer, estimator)(seen, pairs)
+                return getattr(scorer, estimator)(visual, pairs)
             case _:
                 t_range = None if estimator == "monte_carlo" else self.method.t_range
-                return scorer.monte_carlo(seen, pairs, draws, self.samples, t_range)
+                return scorer.monte_carlo(visual, pairs, draws, self.samples, t_range)
 
 
 def cosines(images: Tensor, read: Any, pairs: Sequence[Pair]) -> list[Scored]:
@@ -201,13 +201,13 @@ def cosines(images: Tensor, read: Any, pairs: Sequence[Pair]) -> list[Scored]:
     texts = read(captions)
     image = torch.tensor([pair.image for pair in pairs], device=images.device)
     text = torch.tensor([places[tuple(pair.tokens)] for pair in pairs], device=images.device)
-    found = (images[image] * texts[text]).sum(dim=-1).double().cpu()
-    return [Scored(float(value), 0.0, value[None]) for value in found]
+    values = (images[image] * texts[text]).sum(dim=-1).double().cpu()
+    return [Scored(float(value), 0.0, value[None]) for value in values]
 
 
 def numbers(name: str, scores: list[Scored]) -> list[Scored]:
-    """The scores; UserError if one is no number: a choice among such scores would count as wrong, and say nothing of a model."""
-    if any(math.isnan(one.value) for one in scores):
+    """The scores; UserError for NaN, which would otherwise count as a wrong choice."""
+    if any(math.isnan(score.value) for score in scores):
         raise UserError(
             f"{name}: a score is no number (NaN), so its weights are damaged, or its training diverged; look at its losses "
             "(figure_loss) and train it again"

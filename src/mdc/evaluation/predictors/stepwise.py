@@ -1,7 +1,6 @@
-"""Decoders that write from left to right, one token at a time: keys and values of what was written are kept, not computed again.
+"""Left-to-right decoding one token at a time, with a cache of keys and values.
 
-Several beams of an image read the same visual tokens, whose keys and values are never copied for a beam. What comes out
-equals the decoder on the whole prefix.
+Beams of an image share the keys and values of its visual tokens. Results equal those of the decoder on the whole prefix.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from mdc.models.precision import autocast
 from mdc.models.recurrent import RecurrentCaptioner, State
 
 
-def stepwise(model: AnyCaptioner, memory: Memory, most: int, precision: str) -> Next:
-    """What a beam search asks of ``model`` for the images of ``memory``; ``most``: as for :class:`Stepwise`."""
+def stepwise(model: AnyCaptioner, memory: Memory, max_tokens: int, precision: str) -> Next:
+    """The callback of a beam search with ``model`` for the images of ``memory``; ``max_tokens``: as for :class:`Stepwise`."""
     if isinstance(model, RecurrentCaptioner):
         return RecurrentStepwise(model, memory, precision)
-    return Stepwise(model, memory, most, precision)
+    return Stepwise(model, memory, max_tokens, precision)
 
 
 class Stepwise:
     """``following`` of :func:`mdc.diffusion.beam.beam_search`, for the images of ``memory``; ``most`` tokens at most."""
 
-    def __init__(self, model: Captioner, memory: Memory, most: int, precision: str) -> None:
-        self.model, self.memory, self.most, self.precision = model, memory, most, precision
+    def __init__(self, model: Captioner, memory: Memory, max_tokens: int, precision: str) -> None:
+        self.model, self.memory, self.max_tokens, self.precision = model, memory, max_tokens, precision
         self.blocks = blocks_of(model)
         self.images = torch.arange(len(memory), device=memory.device)
         self.length = 0
@@ -55,14 +54,14 @@ class Stepwise:
         return logits.float().log_softmax(dim=-1).view(*tokens.shape, -1)
 
     def _follow(self, images: Tensor, parents: Tensor) -> None:
-        """Keep the images that are still asked for, and of each beam the past of its parent."""
+        """Keep the unfinished images, and for each beam the cache of its parent."""
         if len(images) < len(self.images):
             places = torch.searchsorted(self.images, images)
             self.images, self.memory = images, self.memory.of(places)
-            self.cache = [one[:, places] for one in self.cache]
+            self.cache = [cached[:, places] for cached in self.cache]
         if self.length:
             rows = torch.arange(len(images), device=images.device)[:, None]
-            self.cache = [one[:, rows, parents] for one in self.cache]
+            self.cache = [cached[:, rows, parents] for cached in self.cache]
 
     def _self_attention(self, number: int, block: Block, x: Tensor) -> Tensor:
         """The newest token's attention to itself and all before it; x (I·B, W)."""
@@ -72,8 +71,8 @@ class Stepwise:
         heads = (images, beams, attention.heads, 1, x.shape[1] // attention.heads)
         newest = torch.stack([key.reshape(heads), value.reshape(heads)])
         if number == len(self.cache):
-            # room for the whole caption is made once
-            self.cache.append(newest.new_zeros((*newest.shape[:4], self.most, newest.shape[-1])))
+            # allocate the whole caption once
+            self.cache.append(newest.new_zeros((*newest.shape[:4], self.max_tokens, newest.shape[-1])))
         self.cache[number][..., self.length, :] = newest[..., 0, :]
         keys, values = self.cache[number][..., : self.length + 1, :].flatten(1, 2)
         mixed = F.scaled_dot_product_attention(query.reshape(heads).flatten(0, 1), keys, values)
@@ -81,7 +80,7 @@ class Stepwise:
 
 
 class RecurrentStepwise:
-    """The same for an LSTM, whose past is its state."""
+    """The same for an LSTM, whose cache is its state."""
 
     def __init__(self, model: RecurrentCaptioner, memory: Memory, precision: str) -> None:
         self.model, self.memory, self.precision = model, memory, precision
@@ -93,21 +92,21 @@ class RecurrentStepwise:
         """See :class:`Stepwise`."""
         text, beams = self.model.text, tokens.shape[1]
         with autocast(self.memory.device, self.precision):
-            former = self._former(images, parents)
-            keys, visual = (one[:, 0].repeat_interleave(beams, dim=0) for one in self.memory.layers[0])
+            previous = self._previous(images, parents)
+            keys, visual = (part[:, 0].repeat_interleave(beams, dim=0) for part in self.memory.layers[0])
             word = text.token_embedding(tokens.flatten())
-            state = State(*(one.flatten(0, 1) for one in former)) if former is not None else text.start(visual)
+            state = State(*(part.flatten(0, 1) for part in previous)) if previous is not None else text.start(visual)
             state, context, _ = text.step(text.gates_of_word(word), state, keys, visual)
-            self.state = State(*(one.unflatten(0, tokens.shape) for one in state))
+            self.state = State(*(part.unflatten(0, tokens.shape) for part in state))
             logits = self.model.head(text.read_out(word, state.hidden, context))
         return logits.float().log_softmax(dim=-1).view(*tokens.shape, -1)
 
-    def _former(self, images: Tensor, parents: Tensor) -> State | None:
-        """Of each beam the state of its parent, of the images that are still asked for; None before the first word."""
+    def _previous(self, images: Tensor, parents: Tensor) -> State | None:
+        """For each beam of the unfinished images the state of its parent; None before the first word."""
         state = self.state
         if len(images) < len(self.images):
             places = torch.searchsorted(self.images, images)
             self.images, self.memory = images, self.memory.of(places)
-            state = State(*(one[places] for one in state)) if state is not None else None
+            state = State(*(part[places] for part in state)) if state is not None else None
         rows = torch.arange(len(images), device=images.device)[:, None]
-        return State(*(one[rows, parents] for one in state)) if state is not None else None
+        return State(*(part[rows, parents] for part in state)) if state is not None else None

@@ -1,9 +1,8 @@
-"""Captions written by a captioner: by unmasking (paper, section 3.2, equation 6) or by beam search.
+"""Decoding of captioners: by unmasking (paper, section 3.2, equation 6) or by beam search.
 
-N' counts BPE tokens: a masked model starts from SOT, N' masks and a visible EOT, and neither SOT nor EOT is ever written
-into the N' places. One that has learnt where captions end (a finetuning with a canvas) starts from SOT and masks alone and
-writes EOT itself; what stands behind the first EOT is not of the caption. Images are read once, and an image's caption does
-not depend on what is captioned beside it.
+N' counts BPE tokens: a masked model starts from SOT, N' masks and a visible EOT, and never predicts SOT or EOT at the N' places.
+A model that has learnt where captions end (finetuned with a canvas) starts from SOT and masks alone and predicts EOT; the caption
+ends at the first. Images are encoded once, and an image's caption does not depend on its batch.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ from mdc.plan.config.caption import Beam, Guide, Unmasking
 
 
 @dataclass(frozen=True)
-class Written:
-    """``pieces``: the caption's tokens, without SOT and EOT. ``log_prob``: Σ of ``confidence`` and of that of an EOT that
-    the model wrote.
+class DecodedCaption:
+    """``pieces``: the caption's tokens, without SOT and EOT. ``log_prob``: Σ of ``confidence``, and of a predicted EOT's.
 
-    Of each piece ``step``: when it was written, from 1, or 0 if it was given; ``confidence``: its log probability then.
-    ``calls``: how often the decoder was called for it, which one that is written beside it does not change.
+    Per token ``step``: when it was decoded, from 1, or 0 if it was given; ``confidence``: its log probability then.
+    ``calls``: decoder calls for this caption, independent of its batch.
     """
 
     pieces: tuple[int, ...]
@@ -53,7 +51,7 @@ class Written:
 
 
 class Guiding:
-    """A CLIP that has a say in captions of some images. ``read``: captions as token ids → unit embeddings (R, E); ``images``
+    """A CLIP that guides captions of some images. ``read``: captions as token ids → unit embeddings (R, E); ``images``
     (I, E) unit embeddings of the images, in the order of those that the captioner looked at."""
 
     def __init__(self, read: Callable[[Sequence[Sequence[int]]], Tensor], images: Tensor) -> None:
@@ -63,8 +61,8 @@ class Guiding:
         """The cosine of each caption [SOT, pieces…, EOT] and its image, (R,) float32; equal captions are read once."""
         places = {caption: place for place, caption in enumerate(dict.fromkeys(map(tuple, captions)))}
         texts = self.read(list(places))
-        which = torch.tensor([places[tuple(caption)] for caption in captions], device=texts.device)
-        return (self.images[list(images)] * texts[which]).sum(dim=-1)
+        places_of = torch.tensor([places[tuple(caption)] for caption in captions], device=texts.device)
+        return (self.images[list(images)] * texts[places_of]).sum(dim=-1)
 
 
 class Writer:
@@ -89,27 +87,29 @@ class Writer:
 
     def unmasked(
         self, memory: Memory, policy: Unmasking, keys: Sequence[str], guiding: Guiding | None = None
-    ) -> list[Written]:
-        """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows. ``guiding``: for
-        a policy with a guide."""
+    ) -> list[DecodedCaption]:
+        """A caption of each image of ``memory``. ``keys``: the images' names, which seed the sampling. ``guiding``: for a policy
+        with a guide."""
         mask = self.vocabulary.mask_id
-        tried = [
+        by_length = [
             self._completed(memory, [[mask] * length] * len(memory), policy, keys, guiding) for length in policy.lengths
         ]
-        found = []
-        for of_image in zip(*tried, strict=True):
-            scores = [one.log_prob / n**policy.length_penalty for one, n in zip(of_image, policy.lengths, strict=True)]
-            best = of_image[scores.index(max(scores))]
-            found.append(replace(best, calls=sum(one.calls for one in of_image)))
-        return found
+        captions = []
+        for candidates in zip(*by_length, strict=True):
+            scores = [
+                candidate.log_prob / n**policy.length_penalty
+                for candidate, n in zip(candidates, policy.lengths, strict=True)
+            ]
+            best = candidates[scores.index(max(scores))]
+            captions.append(replace(best, calls=sum(candidate.calls for candidate in candidates)))
+        return captions
 
     def filled(
         self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
-    ) -> list[Written]:
+    ) -> list[DecodedCaption]:
         """The template of each image with its masks filled in: pieces, with ``vocabulary.mask_id`` where one is missing.
 
-        A template says where the caption ends: behind its last place, where EOT is visible, and at none of its gaps, also if
-        ``policy.ends``. An EOT in a gap would take the words with it that are given behind it.
+        The caption ends with the template, where EOT is visible; no gap can become EOT, also if ``policy.ends``.
         """
         return self._completed(memory, templates, policy.model_copy(update={"ends": False}), keys)
 
@@ -120,9 +120,11 @@ class Writer:
         policy: Unmasking,
         keys: Sequence[str],
         guiding: Guiding | None = None,
-    ) -> list[Written]:
-        found: list[tuple[int, Written]] = []
-        for places in by_length([len(one) for one in templates], lambda length: self.batch_tokens // (length + 2)):
+    ) -> list[DecodedCaption]:
+        captions: list[tuple[int, DecodedCaption]] = []
+        for places in by_length(
+            [len(template) for template in templates], lambda length: self.batch_tokens // (length + 2)
+        ):
             tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)
             if policy.guide is not None:
                 assert guiding is not None
@@ -130,15 +132,17 @@ class Writer:
             else:
                 noise = _Noise(policy, [keys[place] for place in places], tokens.shape[1])
                 done = self._unmask(memory.of(places), tokens, policy, noise)
-            written = map(self._cut, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist())
-            found += zip(places, written, strict=True)
-        return in_order(found)
+            decoded = map(self._cut, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist())
+            captions += zip(places, decoded, strict=True)
+        return in_order(captions)
 
-    def _cut(self, pieces: list[int], step: list[int], confidence: list[float]) -> Written:
-        """A caption up to the EOT that it was given by the model, if there is one."""
+    def _cut(self, pieces: list[int], step: list[int], confidence: list[float]) -> DecodedCaption:
+        """A caption up to the EOT that the model predicted, if any."""
         end = pieces.index(self.vocabulary.eot) if self.vocabulary.eot in pieces else len(pieces)
         sure = tuple(confidence[:end])
-        return Written(tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), sure, max(step, default=0))
+        return DecodedCaption(
+            tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), sure, max(step, default=0)
+        )
 
     @torch.no_grad()
     def _guided(
@@ -149,25 +153,25 @@ class Writer:
 
         def propose(tokens: Tensor, where: Tensor, rows: Tensor) -> Candidates:
             hidden = self._hidden(memory, tokens, where, rows)
-            found = torch.empty(len(hidden), self.model.head.weight.shape[0], device=self.device)
+            log_probs = torch.empty(len(hidden), self.model.head.weight.shape[0], device=self.device)
             with autocast(self.device, self.precision):
                 for block, logits in logit_blocks(self.model, hidden):
                     logits[:, [sot, eot]] = -torch.inf
-                    found[block] = logits.log_softmax(dim=-1)
-            return likeliest(found, where, guide.candidates)
+                    log_probs[block] = logits.log_softmax(dim=-1)
+            return likeliest(log_probs, where, guide.candidates)
 
         def liken(tokens: Tensor, masked: Tensor, rows: Tensor) -> Tensor:
-            # a CLIP has no mask: it reads the pieces that are there, in their order
+            # CLIP has no [MASK]: it reads the visible tokens in order
             captions = [
-                [sot, *(piece for piece, hidden in zip(some, gone, strict=True) if not hidden), eot]
-                for some, gone in zip(tokens.tolist(), masked.tolist(), strict=True)
+                [sot, *(piece for piece, hidden in zip(pieces, hidden_places, strict=True) if not hidden), eot]
+                for pieces, hidden_places in zip(tokens.tolist(), masked.tolist(), strict=True)
             ]
             return guiding.similarity(captions, [images[row] for row in rows.tolist()]).to(self.device)
 
         return unmask_guided(propose, liken, tokens, tokens == self.vocabulary.mask_id, guide.weight)
 
     def _hidden(self, memory: Memory, tokens: Tensor, where: Tensor, rows: Tensor, end: bool = True) -> Tensor:
-        """Hidden states of the masked places, (M, W), of the captions ``rows`` of ``memory``. ``end``: EOT stands behind them."""
+        """Hidden states of the masked places, (M, W), of the captions ``rows`` of ``memory``. ``end``: with a visible EOT."""
         frame = torch.tensor([self.vocabulary.sot, self.vocabulary.eot], device=self.device).expand(len(rows), 2)
         framed = torch.cat([frame[:, :1], tokens, frame[:, 1 : 1 + end]], dim=1)
         part = memory if len(rows) == len(memory) else memory.of(rows)
@@ -178,7 +182,7 @@ class Writer:
     def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
         """tokens (C, N') of pieces and masks, for the C images of ``memory``."""
         vocabulary = self.vocabulary
-        # a model that ends its caption itself sees no EOT, and may write it anywhere but at once
+        # a model that predicts EOT may do so anywhere but at the first place
         barred = [vocabulary.sot] if policy.ends else [vocabulary.sot, vocabulary.eot]
 
         def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -191,18 +195,16 @@ class Writer:
                 for block, logits in logit_blocks(self.model, hidden):
                     logits[:, barred] = -torch.inf
                     logits[:, vocabulary.eot].masked_fill_(first[block], -torch.inf)
-                    likeliest_there = greedy(logits)
-                    confidence[block] = likeliest_there[1]
+                    best = greedy(logits)
+                    confidence[block] = best[1]
                     proposed[block], log_probs[block] = (
-                        likeliest_there
-                        if policy.temperature is None
-                        else drawn(logits, policy.temperature, uniforms[block])
+                        best if policy.temperature is None else drawn(logits, policy.temperature, uniforms[block])
                     )
-            nothing = torch.zeros(tokens.shape, device=self.device)
+            zeros = torch.zeros(tokens.shape, device=self.device)
             return (
                 torch.zeros_like(tokens).masked_scatter(where, proposed),
-                nothing.masked_scatter(where, log_probs),
-                nothing.masked_scatter(where, confidence),
+                zeros.masked_scatter(where, log_probs),
+                zeros.masked_scatter(where, confidence),
             )
 
         turns = None if noise.turns is None else noise.turns.to(self.device)
@@ -210,10 +212,10 @@ class Writer:
 
     # --- autoregressive models ------------------------------------------------------------------------------------------
 
-    def searched(self, memory: Memory, policy: Beam, reverse: bool = False) -> list[Written]:
-        """A caption of each image of ``memory``; ``reverse``: by a model that writes the pieces from the last to the first."""
+    def searched(self, memory: Memory, policy: Beam, reverse: bool = False) -> list[DecodedCaption]:
+        """A caption of each image of ``memory``; ``reverse``: by a right-to-left model."""
         size = max(self.batch_tokens // (policy.num_beams * (policy.max_tokens + 2)), 1)
-        found = []
+        captions = []
         for start in range(0, len(memory), size):
             part = memory.of(range(start, min(start + size, len(memory))))
             following = stepwise(self.model, part, policy.max_tokens + 1, self.precision)
@@ -236,27 +238,27 @@ class Writer:
                 length_penalty=policy.length_penalty,
                 device=self.device,
             )
-            for one, count in zip(searched, calls.tolist(), strict=True):
-                pieces, confidence = one.tokens[:-1], one.log_probs[:-1]
+            for hypothesis, count in zip(searched, calls.tolist(), strict=True):
+                pieces, confidence = hypothesis.tokens[:-1], hypothesis.log_probs[:-1]
                 step = tuple(range(1, len(pieces) + 1))
                 if reverse:
                     pieces, confidence, step = pieces[::-1], confidence[::-1], step[::-1]
-                found.append(Written(pieces, one.log_prob, step, confidence, count))
-        return found
+                captions.append(DecodedCaption(pieces, hypothesis.log_prob, step, confidence, count))
+        return captions
 
 
 def _policy(policy: Unmasking) -> Policy:
     if policy.ancestral is not None:
         return all_of_them
     if policy.threshold is not None:
-        least = policy.threshold
-        return lambda confidence, where: confident_enough(confidence, where, least)
+        threshold = policy.threshold
+        return lambda confidence, where: confident_enough(confidence, where, threshold)
     return lambda confidence, where: most_confident(confidence, where, policy.tokens_per_step)
 
 
 class _Noise:
-    """Uniform numbers of each image, step and place: they depend on the seed, the image's key and the step alone. ``turns``
-    (N, L): when each place is shown, if chance says so."""
+    """Uniform numbers of each image, step and place: they depend only on the seed, the image's key and the step. ``turns``
+    (N, L): when each place is unmasked, for ancestral sampling."""
 
     def __init__(self, policy: Unmasking, keys: Sequence[str], length: int) -> None:
         self.length = length
@@ -265,7 +267,7 @@ class _Noise:
             self.generators = [
                 np.random.default_rng([policy.seed, length, *key.encode("utf-8", "surrogatepass")]) for key in keys
             ]
-            # numbers of all steps, so that a row that ends early draws no others
+            # drawn for all steps, so that a row that ends early does not shift others
             self.numbers = torch.stack([torch.from_numpy(g.random((length, length))) for g in self.generators])
             if policy.ancestral is not None:
                 uniforms = torch.stack([torch.from_numpy(g.random(length)) for g in self.generators])

@@ -30,13 +30,13 @@ class CodesEncoder(Tower):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """See :class:`mdc.models.encoders.tower.Tower`."""
-        found = self.tokenizer.codebook[self.codes(images)] if self.quantised else self.tokenizer.vectors(images)
-        return found.mean(dim=1), found
+        tokens = self.tokenizer.codebook[self.codes(images)] if self.quantised else self.tokenizer.vectors(images)
+        return tokens.mean(dim=1), tokens
 
     def codes(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) as ``prepared`` gives them → (B, M) int64."""
-        found: Tensor = self.tokenizer.codes(self.tokenizer.vectors(images))
-        return found
+        codes: Tensor = self.tokenizer.codes(self.tokenizer.vectors(images))
+        return codes
 
     def learnt(self) -> int:
         """Those of the tokenizer that make tokens: not what makes images of codes, nor, of vectors before codes, the codes."""

@@ -37,11 +37,11 @@ class OpenClip(Tower):
             feature, tokens = visual(images)
             return feature, tokens
         if hasattr(visual, "trunk"):  # a timm model
-            found = visual.trunk.forward_features(images)
-            feature = visual.trunk.forward_head(found)
+            hidden = visual.trunk.forward_features(images)
+            feature = visual.trunk.forward_head(hidden)
             feature = feature if self.pooled else visual.head(feature)
             prefix = getattr(visual.trunk, "num_prefix_tokens", 0)
-            return feature, found[:, prefix:] if found.ndim == 3 else places(found)
+            return feature, hidden[:, prefix:] if hidden.ndim == 3 else places(hidden)
         maps = visual.stem(images)
         for layer in (visual.layer1, visual.layer2, visual.layer3, visual.layer4):
             maps = layer(maps)
@@ -104,7 +104,7 @@ def created(name: str, named: str | None, root: Path | None) -> Any:
 
 @contextmanager
 def _unsaid() -> Iterator[None]:
-    """open_clip warns that an architecture has no weights, which is what was asked for."""
+    """Silence open_clip's warning about missing weights, which are intended."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -14,8 +14,8 @@ from mdc.plan.records import UserError
 
 
 class Timm(Tower):
-    """Tokens are the last feature map or the patch tokens; the feature is what the classifier would read, or, if that is wider
-    or narrower than they are and ``pooled`` is asked for, their mean."""
+    """Tokens are the last feature map or the patch tokens; the feature is what the classifier would read, or, with
+    ``pooled`` and another width, the mean of the tokens."""
 
     def __init__(self, net: Any, pooled: bool = False) -> None:
         cfg = net.pretrained_cfg
@@ -23,17 +23,17 @@ class Timm(Tower):
         self.net, self.pooled = net, pooled
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.net.forward_features(images)
-        feature, tokens = self.net.forward_head(found, pre_logits=True), self._tokens(found)
-        other = self.pooled and feature.shape[-1] != tokens.shape[-1]
-        return tokens.mean(dim=1) if other else feature, tokens
+        maps = self.net.forward_features(images)
+        feature, tokens = self.net.forward_head(maps, pre_logits=True), self._tokens(maps)
+        use_mean = self.pooled and feature.shape[-1] != tokens.shape[-1]
+        return tokens.mean(dim=1) if use_mean else feature, tokens
 
-    def _tokens(self, found: Tensor) -> Tensor:
-        if found.ndim == 3:
-            return found[:, getattr(self.net, "num_prefix_tokens", 0) :]
+    def _tokens(self, maps: Tensor) -> Tensor:
+        if maps.ndim == 3:
+            return maps[:, getattr(self.net, "num_prefix_tokens", 0) :]
         # Swin and its like keep the channels last
-        channels_last = found.shape[-1] == self.net.num_features and found.shape[1] != self.net.num_features
-        return found.flatten(1, 2) if channels_last else places(found)
+        channels_last = maps.shape[-1] == self.net.num_features and maps.shape[1] != self.net.num_features
+        return maps.flatten(1, 2) if channels_last else places(maps)
 
 
 def build(job: EncoderJob) -> Timm:
@@ -49,11 +49,13 @@ def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Timm:
         return Timm(_model(entry.model, entry.image_size, pretrained=True), entry.pooled)
     tower = build(job)
     weights = weights_of_file(root / entry.weights)
-    own = set(tower.net.state_dict())
+    expected = set(tower.net.state_dict())
     head = getattr(tower.net, "pretrained_cfg", {}).get("classifier")
     heads = tuple(f"{name}." for name in ([head] if isinstance(head, str) else head or []))
-    kept = {name: tensor for name, tensor in weights.items() if name in own or not name.startswith(heads)}
-    fill(tower.net, kept, root / entry.weights)
+    backbone_weights = {
+        name: tensor for name, tensor in weights.items() if name in expected or not name.startswith(heads)
+    }
+    fill(tower.net, backbone_weights, root / entry.weights)
     return tower
 
 
@@ -74,11 +76,11 @@ def _model(model: str, image_size: int | None, pretrained: bool) -> Any:
     try:
         try:
             return timm.create_model(model, pretrained=pretrained, num_classes=0, **size)
-        except TypeError:  # a convolutional one takes any size, and is not told
+        except TypeError:  # convolutional models have no img_size
             return timm.create_model(model, pretrained=pretrained, num_classes=0)
     except Exception as error:  # timm, the hub and torch raise whatever they like
-        how = "its weights cannot be fetched" if pretrained else "it cannot be built"
+        problem = "its weights cannot be fetched" if pretrained else "it cannot be built"
         raise UserError(
-            f"timm model {model!r}: {how} ({' '.join(str(error).split())[:200]}); allowed: a name of "
+            f"timm model {model!r}: {problem} ({' '.join(str(error).split())[:200]}); allowed: a name of "
             "`timm.list_models()`, or local-dir:FOLDER; without a network with weights: random, or a file below MDC_DATA"
         ) from None

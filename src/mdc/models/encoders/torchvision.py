@@ -35,8 +35,8 @@ class Torchvision(Tower):
         self.prefix = entry.prefix
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.net(images)["tokens"]
-        tokens = found[:, self.prefix :] if found.ndim == 3 else places(found)
+        out = self.net(images)["tokens"]
+        tokens = out[:, self.prefix :] if out.ndim == 3 else places(out)
         return tokens.mean(dim=1), tokens
 
 

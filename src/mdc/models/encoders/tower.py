@@ -1,4 +1,4 @@
-"""What every frozen encoder is: an image to one feature and a sequence of tokens."""
+"""Interface of frozen encoders: an image to one feature and a sequence of tokens."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def places(maps: Tensor) -> Tensor:
 
 
 class _Named:
-    """Stands for a class that a file names, and that nothing here is to run."""
+    """Placeholder for a class that a file names and that must not run."""
 
 
 _LIGHTNING = [
@@ -77,20 +77,20 @@ def weights_of_file(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             return load_file(str(path))
         with torch.serialization.safe_globals([(_Named, name) for name in _LIGHTNING]):
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file of weights") from None
     except Exception as error:  # safetensors, zip and pickle raise whatever a broken file provokes
         raise UserError(f"{path}: no weights can be read from it ({' '.join(str(error).split())[:160]})") from None
-    found = found.get("state_dict", found) if isinstance(found, dict) else found
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+    content = content.get("state_dict", content) if isinstance(content, dict) else content
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
         raise UserError(f"{path}: holds no dictionary of tensors; needed: a model's state_dict")
-    return dict(found)
+    return dict(content)
 
 
-def fill(module: nn.Module, weights: dict[str, Tensor], where: object) -> None:
-    """Load ``weights`` into ``module``; UserError, naming ``where`` they come from, if they do not fit."""
+def fill(module: nn.Module, weights: dict[str, Tensor], source: object) -> None:
+    """Load ``weights`` into ``module``; UserError, naming their ``source``, if they do not fit."""
     try:
         module.load_state_dict(weights)
     except RuntimeError as error:
-        raise UserError(f"{where}: does not fit the model ({' '.join(str(error).split())[:200]})") from None
+        raise UserError(f"{source}: does not fit the model ({' '.join(str(error).split())[:200]})") from None

@@ -32,8 +32,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv1(F.silu(self.norm1(x)))
-        found: Tensor = self.nin_shortcut(x) + self.conv2(F.silu(self.norm2(y)))
-        return found
+        out: Tensor = self.nin_shortcut(x) + self.conv2(F.silu(self.norm2(y)))
+        return out
 
 
 class GridAttention(nn.Module):
@@ -48,8 +48,8 @@ class GridAttention(nn.Module):
         y = self.norm(x)
         q, k, v = (layer(y).flatten(2).transpose(1, 2)[:, None] for layer in (self.q, self.k, self.v))
         mixed = F.scaled_dot_product_attention(q, k, v)[:, 0]
-        found: Tensor = x + self.proj_out(mixed.transpose(1, 2).reshape(x.shape))
-        return found
+        out: Tensor = x + self.proj_out(mixed.transpose(1, 2).reshape(x.shape))
+        return out
 
 
 class Halve(nn.Module):
@@ -58,8 +58,8 @@ class Halve(nn.Module):
         self.conv = nn.Conv2d(channels, channels, 3, stride=2)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.conv(F.pad(x, (0, 1, 0, 1)))
-        return found
+        out: Tensor = self.conv(F.pad(x, (0, 1, 0, 1)))
+        return out
 
 
 class Level(nn.Module):
@@ -74,8 +74,8 @@ class Level(nn.Module):
             x = block(x)
             if self.attn:
                 x = self.attn[number](x)
-        found: Tensor = self.downsample(x)
-        return found
+        out: Tensor = self.downsample(x)
+        return out
 
 
 class Middle(nn.Module):
@@ -88,8 +88,8 @@ class Middle(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.block_2(self.attn_1(self.block_1(x)))
-        return found
+        out: Tensor = self.block_2(self.attn_1(self.block_1(x)))
+        return out
 
 
 class VqganEncoder(nn.Module):
@@ -111,8 +111,8 @@ class VqganEncoder(nn.Module):
         x = self.conv_in(x)
         for level in self.down:
             x = level(x)
-        found: Tensor = self.conv_out(F.silu(self.norm_out(self.mid(x))))
-        return found
+        out: Tensor = self.conv_out(F.silu(self.norm_out(self.mid(x))))
+        return out
 
 
 class GumbelTokenizer(nn.Module):
@@ -129,20 +129,20 @@ class GumbelTokenizer(nn.Module):
 
     def vectors(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) in [−1, 1] → (B, M, E), before any code is looked up."""
-        found: Tensor = self.quant_conv(self.encoder(images)).flatten(2).transpose(1, 2)
-        return found
+        out: Tensor = self.quant_conv(self.encoder(images)).flatten(2).transpose(1, 2)
+        return out
 
     def codes(self, vectors: Tensor) -> Tensor:
         """Of vectors (B, M, E) the numbers of the most likely codes, (B, M) int64."""
-        found: Tensor = self.projection(vectors).argmax(dim=-1)
-        return found
+        out: Tensor = self.projection(vectors).argmax(dim=-1)
+        return out
 
 
-def renamed(found: dict[str, Tensor]) -> dict[str, Tensor]:
+def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights of the checkpoint that :class:`GumbelTokenizer` has, under its names."""
-    kept = {name: value for name, value in found.items() if name.startswith(("encoder.", "quant_conv."))}
+    state = {name: value for name, value in weights.items() if name.startswith(("encoder.", "quant_conv."))}
     # taming's "attn" lists are there at every level, and empty where there is no attention
-    kept["projection.weight"] = found["quantize.proj.weight"].flatten(1)
-    kept["projection.bias"] = found["quantize.proj.bias"]
-    kept["codebook"] = found["quantize.embed.weight"]
-    return {name: value.float() for name, value in kept.items()}
+    state["projection.weight"] = weights["quantize.proj.weight"].flatten(1)
+    state["projection.bias"] = weights["quantize.proj.bias"]
+    state["codebook"] = weights["quantize.embed.weight"]
+    return {name: value.float() for name, value in state.items()}

@@ -1,6 +1,6 @@
-"""A small VQ-VAE: convolutions that make a grid of vectors of an image, and others that make the image of them again.
+"""A small VQ-VAE: convolutions that encode an image as a grid of vectors, and others that decode it.
 
-What turns a vector into a code, and learns the codebook, is not here: see :mod:`mdc.training.tokenizer`. B images of S×S pixels,
+Quantisation and the codebook's training are in :mod:`mdc.training.tokenizer`. B images of S×S pixels,
 a grid of h×h = (S / factor)² vectors of E numbers.
 """
 
@@ -18,7 +18,7 @@ from mdc.plan.config.tokenizers import VqVae
 
 
 class Residual(nn.Module):
-    """x + what two convolutions make of it."""
+    """x plus two convolutions of x."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -41,8 +41,8 @@ class GridEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for number, layer in enumerate(self.shrink):
             x = layer(F.relu(x) if number else x)
-        found: Tensor = self.out(self.mix(x))
-        return found
+        out: Tensor = self.out(self.mix(x))
+        return out
 
 
 class GridDecoder(nn.Module):
@@ -84,18 +84,18 @@ class VqTokenizer(nn.Module):
 
     def vectors(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) in [−1, 1] → (B, M, E), before any code is looked up."""
-        found: Tensor = self.encoder(images).flatten(2).transpose(1, 2)
-        return found
+        out: Tensor = self.encoder(images).flatten(2).transpose(1, 2)
+        return out
 
     def codes(self, vectors: Tensor) -> Tensor:
         """Of vectors (B, M, E) the numbers of the nearest codes, (B, M) int64."""
         return nearest(vectors.flatten(0, 1), self.codebook).view(vectors.shape[:2])
 
     def images(self, vectors: Tensor) -> Tensor:
-        """Vectors (B, M, E) → the images (B, 3, S, S) that they stand for."""
+        """Vectors (B, M, E) → the decoded images (B, 3, S, S)."""
         grid = vectors.transpose(1, 2).unflatten(2, (self.side, self.side))
-        found: Tensor = self.decoder(grid)
-        return found
+        out: Tensor = self.decoder(grid)
+        return out
 
 
 def pixels(images: Tensor) -> Tensor:

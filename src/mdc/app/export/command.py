@@ -1,7 +1,7 @@
 """The verb ``mdc export``: a run as a folder that open_clip, timm and transformers read, or as a model folder for the Hugging
 Face hub.
 
-Weights are safetensors. A folder is made beside its place and moved there when it is complete.
+Weights are safetensors. A folder is built beside its place and moved there when complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, write_json, write_text
 
-#: whose files a folder has, where they can run the model: name → the module that makes them
+#: library → the module that makes its files, if it can run the model
 FORMATS: dict[str, Any] = {"open_clip": open_clip_model, "timm": timm_model}
 
 
@@ -50,10 +50,10 @@ def main(args: argparse.Namespace) -> None:
         beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    how = (
+    usage = (
         "README.md says how it is loaded" if args.to == "hub" else f"open_clip and timm load it by 'local-dir:{place}'"
     )
-    print(f"{place}: {manifest['id']}; {how}")
+    print(f"{place}: {manifest['id']}; {usage}")
 
 
 def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str, Any], weights: str) -> None:
@@ -64,7 +64,7 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
             "allowed: runs that train their encoder"
         )
     pieces = run.vocabulary.pieces
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "run": manifest["id"],
         "scale": run.job.scale,
         "weights": weights,
@@ -74,31 +74,31 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
     }
     missing = {name: reason for name, module in FORMATS.items() if (reason := module.cannot(run.job))}
     if to == "hub":
-        told["folder"] = f"mdc/{manifest['id']}"
+        metadata["folder"] = f"mdc/{manifest['id']}"
         _whole_run(folder / "mdc", source, run, manifest)
         scale = scale_of(source, manifest)
         exported = manifest["outputs"].get(run.checkpoint.name)
-        same = {one for one, file in RUN_WEIGHTS.items() if manifest["outputs"].get(file) == exported}
+        same = {name for name, file in RUN_WEIGHTS.items() if manifest["outputs"].get(file) == exported}
         results = results_of(scale, str(manifest["id"]).removeprefix("runs/"), same)
-        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), told, missing, results, run.job.scale)
+        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), metadata, missing, results, run.job.scale)
         write_text(folder / "README.md", card)
-        for table, why in results.left_out:
-            print(f"{table}: left out of the card, since {why}")
+        for table, reason in results.left_out:
+            print(f"{table}: left out of the card, since {reason}")
     elif "open_clip" in missing:
         raise UserError(f"{run.job.job}: {missing['open_clip']}; allowed: --to hub, for mdc.load")
     for name, module in FORMATS.items():
         if name in missing:
             print(f"{name}: cannot load it, since {missing[name]}; mdc.load can")
             continue
-        config, tensors = module.parts(run, told)
-        # not as safetensors leaves it, for its owner alone
+        config, tensors = module.parts(run, metadata)
+        # atomic_path sets usual permissions; safetensors' are for the owner alone
         with saving(folder / module.WEIGHTS), atomic_path(folder / module.WEIGHTS) as temporary:
             save_file(tensors, str(temporary), metadata=module.metadata(manifest["id"]))
         write_json(folder / module.CONFIG, config)
 
 
 def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> list[Stage]:
-    """How a run was trained, from its first training on: its encoder owes something to the data of each."""
+    """All trainings of a run, from the first on."""
     index = read_json(scale.manifest(f"data/corpora/{job.corpus}", "corpus"))
     before: list[Stage] = []
     if job.start is not None:

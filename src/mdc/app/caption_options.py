@@ -1,4 +1,4 @@
-"""How a run writes a caption, from the options that a person gives (docs/captioning.md)."""
+"""A run's decoding policy from the user's options (docs/captioning.md)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ GAP = "?"
 
 
 class Options(TypedDict, total=False):
-    """``length``: BPE tokens of the caption. Of a masked method ``tokens_per_step``, ``threshold`` and ``temperature``; of one
-    that writes from left to right ``beam``; of a diffusion ``policy``, ``steps`` and ``guidance``. ``seed``: of what is drawn.
-    None: the method's default."""
+    """``length``: BPE tokens of the caption. Of a masked method ``tokens_per_step``, ``threshold`` and ``temperature``; of an
+    autoregressive one ``beam``; of a diffusion ``policy``, ``steps`` and ``guidance``. ``seed``: of the sampling. None: the
+    method's default."""
 
     policy: str | None
     length: int | None
@@ -34,8 +34,8 @@ class Options(TypedDict, total=False):
     seed: int
 
 
-#: kind of writing → what ``policy`` may say of it, and the options that it has
-_ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+#: kind of decoding → allowed values of ``policy``, and its options
+_OPTIONS_OF: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unmask": (("unmask",), ("length", "tokens_per_step", "threshold", "temperature")),
     "beam": (("beam",), ("length", "beam")),
     "diffuse": (("posterior", "best_first"), ("steps", "guidance")),
@@ -43,7 +43,7 @@ _ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmasking | Beam | Diffusing:
-    """How a run of ``job`` writes; by default as the paper does: MDC the likeliest of its three lengths, ARC a beam of 6,
+    """The decoding policy of ``job``; by default the paper's: MDC the likeliest of three lengths, ARC a beam of 6,
     MC-Diffusion 25 strides without guidance. ``filling``: a template is filled in.
 
     UserError for an option that the run's method does not have, or a value that it cannot have.
@@ -62,11 +62,11 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
     writes, seed = DECODING_OF[family], options.pop("seed", 0)
     if filling and writes != "unmask":
         raise UserError(f"{job.method_name} writes by {DECODINGS[writes]} and cannot fill words in; masked methods can")
-    policies, known = _ASKED[writes]
+    policies, allowed = _OPTIONS_OF[writes]
     policy = options.pop("policy", policies[0])
     if policy not in policies:
         raise UserError(f"policy {policy}: {job.method_name} writes by {' or '.join(policies)}")
-    if unknown := next((option for option in options if option not in known), None):
+    if unknown := next((option for option in options if option not in allowed), None):
         raise UserError(f"{unknown}: {job.method_name} writes by {DECODINGS[writes]}, which does not have it")
     length = options.pop("length", None)
     if filling and length is not None:
@@ -83,22 +83,22 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
     canvas = job.start.canvas if job.start is not None else None
     if canvas is not None and length is None:
         return Unmasking(kind="unmask", lengths=[min(canvas, room + 1)], ends=True, **values)
-    lengths = [length] if length is not None else [one for one in _DEFAULT_LENGTHS if one <= room] or [room]
+    lengths = [length] if length is not None else [default for default in _DEFAULT_LENGTHS if default <= room] or [room]
     return Unmasking(kind="unmask", lengths=lengths, **values)
 
 
 def template(text: str, vocabulary: Vocabulary) -> list[int]:
     """The pieces of a caption with gaps, each a mask: "a ? dog" has one. Pieces that the vocabulary does not have are left out
     (see ``unknown_in``). UserError for a text without a gap."""
-    found: list[int] = []
+    tokens: list[int] = []
     for part in _parts(text):
         if part == GAP:
-            found.append(vocabulary.mask_id)
+            tokens.append(vocabulary.mask_id)
         else:
-            found += vocabulary.encode_pieces(vocabulary.known(clip_pieces(part)), 10**6)[1:-1]
-    if vocabulary.mask_id not in found:
+            tokens += vocabulary.encode_pieces(vocabulary.known(clip_pieces(part)), 10**6)[1:-1]
+    if vocabulary.mask_id not in tokens:
         raise UserError(f'{text!r}: has no gap; write ? for each BPE token that is missing, as in "a ? dog on a ?"')
-    return found
+    return tokens
 
 
 def unknown_in(text: str, vocabulary: Vocabulary) -> list[str]:

@@ -1,4 +1,4 @@
-"""Images as a person gives them: files, PIL images, arrays and tensors."""
+"""Images from users: files, PIL images, arrays and tensors."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ T = TypeVar("T")
 
 
 def batches(images: Images, crop: Crop, size: int) -> Iterator[tuple[Tensor, list[str]]]:
-    """``crop`` (3, S, S) of each image, and its name, so many at a time, (B, 3, S, S). Several threads decode and crop, which
-    Pillow does outside Python's lock, so no more whole images are held than there are threads."""
+    """``crop`` (3, S, S) of each image, and its name, in batches (B, 3, S, S). Threads decode and crop, which Pillow does
+    outside Python's lock; at most one whole image per thread is in memory."""
     listed = several(images)
 
-    def made(place: int) -> tuple[Tensor, str]:
+    def load(place: int) -> tuple[Tensor, str]:
         return crop(_picture(listed[place], place)), _name(listed[place], place)
 
     with ThreadPoolExecutor(min(usable_cores(), len(listed)) or 1) as pool:
         parts = [range(first, min(first + size, len(listed))) for first in range(0, len(listed), size)]
         try:
             # the next batch is decoded while this one is computed
-            waiting = [[pool.submit(made, place) for place in part] for part in parts[:1]]
+            futures = [[pool.submit(load, place) for place in part] for part in parts[:1]]
             for number in range(len(parts)):
-                waiting += [[pool.submit(made, place) for place in part] for part in parts[number + 1 : number + 2]]
-                crops, names = zip(*(one.result() for one in waiting.pop(0)), strict=True)
+                futures += [[pool.submit(load, place) for place in part] for part in parts[number + 1 : number + 2]]
+                crops, names = zip(*(future.result() for future in futures.pop(0)), strict=True)
                 yield torch.stack(crops), list(names)
         finally:
             pool.shutdown(cancel_futures=True)
@@ -52,8 +52,7 @@ def batches(images: Images, crop: Crop, size: int) -> Iterator[tuple[Tensor, lis
 def computed(images: Images, crop: Crop, size: int, compute: Callable[[Tensor], T], device: torch.device) -> list[T]:
     """``compute`` of the pixels of each of ``batches``, in their order.
 
-    On a CPU each core decodes and computes a batch of its own with one thread: threads that share a computation would wait for
-    those that decode, which took three times as long.
+    On a CPU each core decodes and computes a batch of its own with one thread: sharing one computation took three times as long.
     """
     listed, before = several(images), torch.get_num_threads()
     starts = range(0, len(listed), size)
@@ -74,7 +73,7 @@ def computed(images: Images, crop: Crop, size: int, compute: Callable[[Tensor], 
 
 
 def _name(image: OneImage, place: int) -> str:
-    """Of a file its own, of others their numbers."""
+    """The name of a file, or the number of another image."""
     return Path(image).name if isinstance(image, str | Path) else str(place)
 
 
@@ -86,7 +85,7 @@ def is_one(images: Images) -> bool:
 
 
 def several(images: Images) -> list[Any]:
-    """Each image of what was given; UserError for what is no image and holds none."""
+    """The images as a list; UserError for what is no image and holds none."""
     if images is None or isinstance(images, bytes):
         raise UserError(
             f"images: {type(images).__name__}; allowed: files, PIL images, arrays, tensors, or a list of them"
@@ -105,14 +104,14 @@ def _picture(image: Any, place: int) -> Image.Image:
         raise UserError(f"image {place}: {error}") from None
 
 
-def picture_file(path: str | Path, called: str = "") -> Image.Image:
-    """The image of a file; UserError, by its path or what it is ``called``, if it cannot be read."""
+def picture_file(path: str | Path, name: str = "") -> Image.Image:
+    """The image of a file; UserError, by its path or ``name``, if it cannot be read."""
     try:
         return decode(Path(path).read_bytes())
     except OSError as error:
-        raise UserError(f"{called or path}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{name or path}: cannot be read ({error.strerror})") from None
     except ImageError as error:
-        raise UserError(f"{called or path}: {error}; allowed: a whole {FORMATS} image") from None
+        raise UserError(f"{name or path}: {error}; allowed: a whole {FORMATS} image") from None
 
 
 def _array(image: Any) -> np.ndarray:
@@ -128,44 +127,43 @@ def _array(image: Any) -> np.ndarray:
             image = (image.double() * 255).round().to(torch.uint8)
         image = image.numpy()
     if not isinstance(image, np.ndarray) or image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        told = f"an array of shape {image.shape} of {image.dtype}" if isinstance(image, np.ndarray) else type(image)
-        raise ImageError(f"{told}; allowed: a file, a PIL image, an array (H, W, 3) of uint8, or a tensor (3, H, W)")
+        kind = f"an array of shape {image.shape} of {image.dtype}" if isinstance(image, np.ndarray) else type(image)
+        raise ImageError(f"{kind}; allowed: a file, a PIL image, an array (H, W, 3) of uint8, or a tensor (3, H, W)")
     return np.ascontiguousarray(image)
 
 
-def image_files(asked: Sequence[str]) -> Iterator[Path]:
-    """The image files that are asked for, and those of folders and what lies below them, in the order of their names. UserError
-    if a folder has none."""
-    for one in asked:
-        path = Path(one)
+def image_files(paths: Sequence[str]) -> Iterator[Path]:
+    """The given image files, and all those below given folders, sorted by name. UserError if a folder has none."""
+    for name in paths:
+        path = Path(name)
         if not path.is_dir():
             yield path
             continue
-        found = sorted(filter(is_image_name, files_below(path)))
-        if not found:
+        files = sorted(filter(is_image_name, files_below(path)))
+        if not files:
             raise UserError(f"{path}: a folder without an image; looked for {FORMATS} images")
-        yield from found
+        yield from files
 
 
 class Readable:
-    """The image files that are asked for (``paths``), each once, some at a time; of those that cannot be read it says why."""
+    """Distinct image files (``paths``) in batches; prints why a file cannot be read."""
 
-    def __init__(self, asked: Sequence[str]) -> None:
-        self.paths, self._bad = list(dict.fromkeys(image_files(asked))), 0
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths, self._bad = list(dict.fromkeys(image_files(paths))), 0
 
-    def batches(self, size: int, what: str) -> Iterator[dict[Path, Image.Image]]:
-        """Those that can be read; ``what``: is made of them, as the bar calls it."""
+    def batches(self, size: int, label: str) -> Iterator[dict[Path, Image.Image]]:
+        """Batches of the readable ones; ``label``: of the progress bar."""
         paths = self.paths
-        for start in progress(range(0, len(paths), size), unit="batch", desc=what, disable=len(paths) <= size):
-            found: dict[Path, Image.Image] = {}
+        for start in progress(range(0, len(paths), size), unit="batch", desc=label, disable=len(paths) <= size):
+            images: dict[Path, Image.Image] = {}
             for path in paths[start : start + size]:
                 try:
-                    found[path] = picture_file(path)
+                    images[path] = picture_file(path)
                 except UserError as error:
                     print(error, file=sys.stderr)
                     self._bad += 1
-            if found:
-                yield found
+            if images:
+                yield images
 
     def complain(self) -> None:
         """UserError if any could not be read."""

@@ -1,7 +1,7 @@
-"""Long work in pieces: each is kept as a file beside the output when it is done, so an interrupted call resumes when rerun.
+"""Long work in pieces: each finished piece is a file beside the output, so an interrupted call resumes when rerun.
 
-On a CPU several processes compute, with one thread each, so that the numbers do not depend on how many there are; on a GPU one
-computes what several have decoded.
+On a CPU several processes compute with one thread each, so results do not depend on their number; on a GPU several decode and
+one computes.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ _STATE = "state.json"
 
 
 def folder_beside(out: Path) -> Path:
-    """Where the files of finished pieces lie: a hidden folder beside ``out``."""
+    """The hidden folder beside ``out`` for files of finished pieces."""
     return out.with_name(f".{out.name}.parts")
 
 
 def kept(out: Path, ending: str) -> str:
-    """What an interrupted call says."""
+    """The message of an interrupted call."""
     count = len(list(folder_beside(out).glob(f"[0-9]*{ending}")))
     return f"finished parts: {count}, which are kept; rerun to resume" if count else "no part was finished yet"
 
 
 @contextmanager
-def parts_beside(out: Path, asked: Mapping[str, Any], ending: str, doing: str) -> Iterator[Path]:
-    """``folder_beside(out)``, held alone. It keeps files (``ending``) that an earlier call made for the same ``asked``, as JSON
-    has it, and none of another; it is removed when the block ends well. UserError if another process holds it."""
+def parts_beside(out: Path, request: Mapping[str, Any], ending: str, doing: str) -> Iterator[Path]:
+    """``folder_beside(out)``, locked. It keeps files (``ending``) of an earlier call with the same JSON ``request``, and deletes
+    others; it is removed when the block succeeds. UserError if another process holds it."""
     folder = folder_beside(out)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, doing=doing):
         state = folder / _STATE
-        if not state.is_file() or read_json(state) != asked:
+        if not state.is_file() or read_json(state) != request:
             for path in folder.glob(f"[0-9]*{ending}"):
                 path.unlink()
-            write_json(state, asked)
+            write_json(state, request)
         yield folder
         shutil.rmtree(folder)
 
 
-def processes_of(asked: int | None) -> int:
-    """``--processes``, by default as many as this process may use cores; UserError if it is none."""
-    if asked is not None and asked < 1:
-        raise UserError(f"--processes {asked}: at least 1")
-    return asked or usable_cores()
+def processes_of(requested: int | None) -> int:
+    """``--processes``, by default the number of usable cores; UserError below 1."""
+    if requested is not None and requested < 1:
+        raise UserError(f"--processes {requested}: at least 1")
+    return requested or usable_cores()
 
 
 def computed(
@@ -69,7 +69,7 @@ def computed(
     device: torch.device,
     processes: int,
 ) -> Iterator[_Result]:
-    """What ``compute`` makes on ``device`` of what ``decode`` makes of each piece, in their order."""
+    """``compute(decode(piece))`` on ``device`` for each piece, in order."""
     workers = processes if processes > 1 else 0
     if device.type == "cpu":
         return ahead(partial(_with_one_thread, decode, compute), pieces, workers)
@@ -91,19 +91,19 @@ def fill(
     write: Callable[[Path, _Result], None],
     **bar: str,
 ) -> list[Path]:
-    """The files of all pieces, those that were missing now written. ``compute``: results of pieces in their order; ``bar``: of
-    :func:`progress`, which counts what the pieces hold."""
+    """Compute and write the missing pieces; the files of all. ``compute``: results of pieces in order; ``bar``: options of
+    :func:`progress`, which counts the items of the pieces."""
     files = [folder / f"{number:08d}{ending}" for number in range(len(pieces))]
     missing = [number for number, file in enumerate(files) if not file.is_file()]
-    wanted = [pieces[number] for number in missing]
+    todo = [pieces[number] for number in missing]
     total = sum(map(len, pieces))
-    with progress(total=total, initial=total - sum(map(len, wanted)), **bar) as shown:
+    with progress(total=total, initial=total - sum(map(len, todo)), **bar) as progress_bar:
         try:
-            for number, result in zip(missing, compute(wanted), strict=True):
+            for number, result in zip(missing, compute(todo), strict=True):
                 write(files[number], result)
-                shown.update(len(pieces[number]))
+                progress_bar.update(len(pieces[number]))
         except KeyboardInterrupt:
-            _ending(os.getpid()).set()  # otherwise each worker is waited for until its piece is done, or five seconds
-            _ending.cache_clear()  # those of a later call are others
+            _ending(os.getpid()).set()  # do not wait for the workers' pieces
+            _ending.cache_clear()  # a later call needs a new event
             raise
     return files

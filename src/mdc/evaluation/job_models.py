@@ -1,4 +1,4 @@
-"""The models that a job asks for: runs of ours, held to what the job expects of them, and models of open_clip."""
+"""The models that a job needs: runs of ours, checked against the job's configuration, and models of open_clip."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mdc.plan.records import read_json, sha256_file
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """``model``: what predictors load. ``weights``: the hash of its checkpoint. ``training``: what its manifest tells."""
+    """``model``: what predictors load. ``weights``: the hash of its checkpoint. ``training``: facts from its manifest."""
 
     model: RunModel
     weights: str
     training: dict[str, int]
     weights_step: int
-    #: how many numbers are trained, and how many of its encoder are not
+    #: counts of trained parameters and of frozen ones of its encoder
     parameters: dict[str, int]
-    #: what its objective is on held-out pairs, in nats per token, or None; ``length``: places of a caption, if all have as many
+    #: ``loss`` on held-out pairs in nats per token, or None; ``length``: places of a caption, if it is fixed
     held_out: dict[str, Any]
 
     @property
@@ -39,7 +39,7 @@ class TrainedRun:
 
 
 def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -> TrainedRun:
-    """The ``weights`` of the job ``run``; UserError if it was not made with that configuration."""
+    """The ``weights`` of the job ``run``; UserError if it has another configuration."""
     checkpoint, manifest, training = expected_run(call, run, config_sha256, WEIGHTS[weights])
     trained: PretrainJob = as_job(manifest["config"], "pretrain", str(call.input(run)))
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
@@ -84,9 +84,9 @@ def run_scorer(run: RunModel, scoring: Scoring, device: torch.device) -> Any:
     )
 
 
-def clip_scorer(run: RunModel, how: Captioning, device: torch.device) -> Any:
-    """The scorer of a CLIP run as jobs of captions need it; it draws nothing."""
-    values = how.model_dump(mode="json") | {"samples": 16, "mismatched": 1, "seed": 0}
+def clip_scorer(run: RunModel, captioning: Captioning, device: torch.device) -> Any:
+    """The scorer of a CLIP run for jobs of captions; it does not sample."""
+    values = captioning.model_dump(mode="json") | {"samples": 16, "mismatched": 1, "seed": 0}
     return run_scorer(run, Scoring(**values), device)
 
 
@@ -94,5 +94,5 @@ def open_clip_scorer(model: str, weights: str | None, precision: str, device: to
     """The scorer of an open_clip model, and what identifies its weights: hashes of local files, else its names."""
     module = load(ABILITIES, "score_open_clip")
     files = module.weights_files(model, weights)
-    known: Any = {path.name: sha256_file(path) for path in files} or [model, weights]
-    return module.OpenClipScorer(model, weights, precision, device), known
+    identity: Any = {path.name: sha256_file(path) for path in files} or [model, weights]
+    return module.OpenClipScorer(model, weights, precision, device), identity
