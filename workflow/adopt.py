@@ -1,8 +1,8 @@
-"""What DVC brought (`dvc pull`, `dvc checkout`) counts as made: Snakemake then reruns none of it. Called by `make adopt`.
+"""Mark files restored by DVC (`dvc pull`, `dvc checkout`) as up to date, so that Snakemake reruns none. Called by `make adopt`.
 
-DVC restores contents, not times, and Snakemake's own records stay on the machine that made the files. So this refuses
-unless `dvc status` is clean, brings the copies at results/ in line, and lets Snakemake take note of every output.
-Without arguments all stages of dvc.lock, otherwise those named and what they depend on.
+DVC restores contents, not times, and Snakemake's metadata stays on the machine that wrote the files. So this refuses unless
+`dvc status` is clean, updates the copies at results/, and touches every output by Snakemake. Without arguments it does so for all
+stages of dvc.lock, otherwise for those named and their dependencies.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ def main(wanted: list[str]) -> None:
             if record.is_file():  # of a table or figure that the scale names; its copies may be another scale's
                 for name in (record.name, *json.loads(record.read_text(encoding="utf-8"))["config"]["files"]):
                     shutil.copyfile(folder / name, Path("results") / name)
-    # a plain --touch would leave out what Snakemake takes for out of date
+    # --touch without --forceall would skip outputs that Snakemake takes for outdated
     scale = ["--config", f"scale={next(iter(chosen.values()))['cmd'].split()[-1]}"]
     targets = [_target(stage) for name, stage in chosen.items() if name != INDEX]
-    if kept := [one for one in targets if one is not None]:
-        _run("snakemake", *kept, "--touch", "--forceall", "--cores", "1", *scale)
-    if INDEX in chosen:  # it shows what lies here, so DVC keeps none
+    if named := [file for file in targets if file is not None]:
+        _run("snakemake", *named, "--touch", "--forceall", "--cores", "1", *scale)
+    if INDEX in chosen:  # it shows the local results, so DVC does not store it
         _run("snakemake", target(INDEX), "--cores", "1", *scale)
     print(f"adopted: {', '.join(chosen)}")
 
 
 def _target(stage: dict[str, Any]) -> str | None:
-    """What a stage asks Snakemake for; None of a table or figure that the scale does not name."""
+    """A stage's Snakemake target; None for a table or figure that the scale does not name."""
     name = stage["cmd"].split("workflow/stage ")[1].split()[0]
     return None if any(Path(out["path"], NOT_NAMED).is_file() for out in stage.get("outs", [])) else target(name)
 
 
 def _run(tool: str, *arguments: str) -> str:
-    """Standard output of this environment's ``tool``; if it fails, what it said and its exit code."""
+    """Standard output of this environment's ``tool``. SystemExit with all its output if it fails."""
     done = subprocess.run([BIN / tool, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{done.stdout}{done.stderr}adopt: {tool} failed; nothing else was done")
@@ -69,15 +69,15 @@ def _run(tool: str, *arguments: str) -> str:
 
 def _words(stage: str, changes: list[Any]) -> str:
     """``pretrain (deleted: results/mini/runs)``, from an entry of `dvc status --json`."""
-    found = []
+    words = []
     for change in changes:
         if isinstance(change, str):  # as "changed command"
-            found.append(change)
+            words.append(change)
             continue
         for paths in change.values():
             for path, kind in paths.items():
-                found += [f"{kind}: {path}"] if isinstance(kind, str) else [f"{k}: {p}" for p, k in kind.items()]
-    return f"{stage} ({', '.join(found)})"
+                words += [f"{kind}: {path}"] if isinstance(kind, str) else [f"{k}: {p}" for p, k in kind.items()]
+    return f"{stage} ({', '.join(words)})"
 
 
 if __name__ == "__main__":

@@ -91,4 +91,4 @@ def test_what_was_done_anew_since_is_told_without_a_hash(before: Plan, results: 
     now = Plan(validate(with_other(small_project.values(), ("probe", "lr"), 0.2)))
     small_project.only_records(now, ScaleFolder(tmp_path / small_project.SCALE), lambda job: job not in ARTEFACTS)
     said = what_changed(Place(now, results=tmp_path), "table1", before.jobs["table1"].config())
-    assert said.startswith("probe/") and said.endswith(", behind table1, is asked for in another way")
+    assert said.startswith("probe/") and said.endswith(", behind table1, has a new configuration")

@@ -1,4 +1,4 @@
-# Tables and figures of the scale, each in a folder of its own, and their copies at results/.
+# Tables and figures of the scale, each in its own folder, and their copies at results/.
 
 NAMED = SCALE.tables.artefacts
 DECLARED = PLAN.params.declared
@@ -6,7 +6,7 @@ INDEX = f"mdc index --scale {PLAN.params.scale} > /dev/null"
 
 
 def caption(name):
-    """What the report says below an artefact, as a file."""
+    """The file with the report's caption of an artefact."""
     path = Path(R, "configs/captions", f"{name}.rst").resolve()
     made_from = ", ".join(job.partition("/")[2] for job in JOBS[name].inputs)
     text = NAMED[name].caption.format(scale=PLAN.params.scale)
@@ -19,16 +19,16 @@ def copies(name):
     return [f"results/{file}" for file in (f"{name}.json", *DECLARED[name].files)]
 
 
-def made(name):
-    """The files of an artefact, those that the report shows marked for it."""
-    found = [f"{R}/{name}/{name}.json"]
+def artefact_files(name):
+    """The files of an artefact; those that the report shows are marked by report()."""
+    files = [f"{R}/{name}/{name}.json"]
     for file in NAMED[name].files:
         path = f"{R}/{name}/{file}"
         if file in NAMED[name].shown:
             labels = {"what": NAMED[name].shown[file]}
             path = report(path, caption=caption(name), category=NAMED[name].category, labels=labels)
-        found.append(path)
-    return found
+        files.append(path)
+    return files
 
 
 for name in NAMED:
@@ -38,10 +38,10 @@ for name in NAMED:
             f"make_{name}"
         input:
             config=config_of(JOBS[name]),
-            given=given(JOBS[name]),
+            manifests=input_manifests(JOBS[name]),
             files=others_files(JOBS[name]),
         output:
-            made(name),
+            artefact_files(name),
         log:
             f"{R}/logs/{name}.log",
         shell:
@@ -59,7 +59,7 @@ for name in NAMED:
             "cp {input} results/"
 
 
-# The page that a reader opens first. It shows run times too, so it is rebuilt whenever one of these is.
+# The page with all tables and figures. It also shows run times, so it is rebuilt whenever one of these is.
 rule index:
     localrule: True
     input:
@@ -73,7 +73,7 @@ rule index:
         "{params.call}"
 
 
-# A table or figure that the scale does not name cannot be made here, even if a copy of another scale's lies at results/.
+# A table or figure that the scale does not name cannot be made, even if results/ holds another scale's copy.
 def not_named(name):
     return lambda wildcards: refuse(PLAN.not_named(name))
 
@@ -93,7 +93,7 @@ for name in DECLARED.keys() - NAMED.keys():
 
 
 def refresh_index():
-    """Make the page anew if there is one and it is older than what it shows, as after a call for one table."""
+    """Rebuild the page if it exists and is older than a record that it shows, as after a call for one table."""
     page = Path("results/index.html")
     if page.is_file() and any(copy.stat().st_mtime > page.stat().st_mtime for copy in Path("results").glob("*.json")):
         shell(INDEX)

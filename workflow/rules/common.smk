@@ -1,4 +1,4 @@
-# Validated parameters, the jobs of the scale, and where everything lies.
+# Validated parameters, the jobs of the scale, and their paths.
 #
 # The resolved configuration of every job is written to results/<scale>/configs/<job>.<hash>.json. This file is the job's
 # input, so Snakemake reruns exactly the jobs whose values or code changed. No job reads params.yaml.
@@ -17,7 +17,7 @@ from snakemake.exceptions import WorkflowError
 # jobs call the `mdc` of the environment that runs Snakemake, whether it is activated or not
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-gc.disable()  # until the jobs are planned: what is made until then stays, and looking through it again and again takes long
+gc.disable()  # until the jobs are planned: the objects created until then stay, and collecting takes long
 
 from mdc.plan.config.layers import scale_file
 from mdc.plan.config.read import layered, validate
@@ -34,11 +34,11 @@ from mdc.plan.records import UserError, json_text, write_text_if_changed
 from mdc.plan.stage import target
 from mdc.plan.verbs import LAYERS, VERBS
 
-# not by `configfile:`, whose reader takes 1e-4 for text and the last of two equal keys, and is slow
+# not by `configfile:`, whose reader takes 1e-4 for text, accepts duplicate keys, and is slow
 
 try:
     Path(".snakemake").mkdir(exist_ok=True)
-    # what --configfile and --config say lies on top
+    # --configfile and --config override params.yaml
     PARAMS = validate(*layered("params.yaml", *workflow.overwrite_configfiles, dict(workflow.config_settings.config)))
     workflow.configfiles[:0] = ["params.yaml", str(scale_file("params.yaml", PARAMS.scale))]  # for reports and archives
     with remembered(Path(".snakemake/mdc_sources.json")):
@@ -46,12 +46,12 @@ try:
         SCALE, JOBS = PLAN.scale, PLAN.jobs
     R = f"results/{PLAN.params.scale}"
     FOLDER = ScaleFolder(Path(R))
-    # held shared as long as this process lives, so that another Snakemake knows whose configurations it must not delete
+    # a shared lock as long as this process lives, so that another Snakemake does not delete its configurations
     ALIVE = Path(".snakemake/alive").open("a+")  # NFS shares only what can be read
     with suppress(OSError):  # a file system without locks
         fcntl.flock(ALIVE, fcntl.LOCK_SH)
     CONFIGS = write_configs(FOLDER, JOBS.values())
-    # values that decide no result: block of the scale → its file, written only if they changed
+    # runtime values, which decide no result: block of the scale → its file, written only if they changed
     RUNTIMES = {
         block: f"{R}/configs/{block}.json"
         for block in (row.options.get("runtime") for row in VERBS.values())
@@ -73,7 +73,7 @@ if gpu_ids() and not ON_CLUSTER:
 
 
 def refuse(message):
-    """Raise WorkflowError, and say it again as the last line on the screen, below Snakemake's traceback."""
+    """Raise WorkflowError, and repeat it as the last line on the screen, below Snakemake's traceback."""
     atexit.register(print, message, file=sys.stderr)
     raise WorkflowError(message)
 
@@ -94,6 +94,6 @@ def manifest(name):
     return str(FOLDER.manifest(name, JOBS[name].verb))
 
 
-def given(job):
+def input_manifests(job):
     """The manifests that a job reads."""
     return [manifest(name) for name in job.inputs]

@@ -1,17 +1,13 @@
 # One rule for every verb of the registry (mdc.plan.verbs), with its name, `_` for `-`.
 
-# resumable states and caches; they are no output of any rule, so Snakemake does not delete them when a job fails
+# resumable states and caches; not outputs of a rule, so Snakemake does not delete them when a job fails
 STATE = f".state/{PLAN.params.scale}"
 TRIES = 2 if workflow.is_main_process else 0  # not in the Snakemake that a cluster job starts, which would retry as well
 
 
-def of_job(layer, ask):
-    """For a rule: what ``ask`` says of the job in a layer that the rule is to make."""
-
-    def asked(wildcards):
-        return ask(job_of(f"{layer}/{wildcards.name}"))
-
-    return asked
+def of_job(layer, function):
+    """For a rule: ``function`` of the layer's job that the wildcards name."""
+    return lambda wildcards: function(job_of(f"{layer}/{wildcards.name}"))
 
 
 def own_files(job):
@@ -22,27 +18,27 @@ def own_files(job):
 
 
 def others_files(job):
-    """Their own time means nothing, since the manifests name them by hash, and DVC does not keep it."""
+    """Files of the inputs. Their times are ignored: the manifests name them by hash, and DVC does not restore times."""
     return ancient(list(map(str, files_of_inputs(job, FOLDER))))
 
 
 def environment(job):
-    """CoCa's, for a job that needs it; MDC_COCA names another one, which is not made here."""
+    """CoCa's environment, for a job that needs it, unless MDC_COCA names another one."""
     needed = getattr(job, "coca", None) is not None and not os.environ.get("MDC_COCA")
     return ancient([".coca/.ready"]) if needed else []
 
 
 def runtime(job):
-    """The values that say how the job proceeds; they decide no result."""
+    """The file of the job's runtime values, which decide no result."""
     return ancient([file for block, file in RUNTIMES.items() if block == VERBS[job.verb].options.get("runtime")])
 
 
 def options(job):
-    """What a job is called with besides its configuration."""
-    given = {name: value for name, value in VERBS[job.verb].options.items() if value is not None}
-    block = given.pop("runtime", None)
+    """The command-line options of a job besides its configuration."""
+    values = {name: value for name, value in VERBS[job.verb].options.items() if value is not None}
+    block = values.pop("runtime", None)
     words = [f"--runtime {RUNTIMES[block]}"] if block in RUNTIMES else []
-    words += [f"--{name} {STATE}/{value.format(job=job)}" if value else f"--{name}" for name, value in given.items()]
+    words += [f"--{name} {STATE}/{value.format(job=job)}" if value else f"--{name}" for name, value in values.items()]
     return "".join(f" {word}" for word in words)
 
 
@@ -51,7 +47,7 @@ def cores_of(job):
 
 
 def gpus_of(job):
-    """How many GPUs a job asks for; on a cluster `auto` asks for none."""
+    """The number of GPUs of a job; on a cluster `auto` requests none."""
     device, processes, _ = computing(job)
     return (processes if device == "cuda" else 0) if ON_CLUSTER else wanted_gpus(device, processes)
 
@@ -59,14 +55,14 @@ def gpus_of(job):
 for verb, row in VERBS.items():
 
     if not row.layer:
-        continue  # a table or figure has a rule of its own
+        continue  # a table or figure has its own rule
 
     rule:
         name:
             verb.replace("-", "_")
         input:
             config=of_job(row.layer, config_of),
-            given=of_job(row.layer, given),
+            manifests=of_job(row.layer, input_manifests),
             files=of_job(row.layer, others_files),
             own=of_job(row.layer, own_files),
             environment=of_job(row.layer, environment),
@@ -89,7 +85,7 @@ for verb, row in VERBS.items():
             "exec mdc {params.verb} {input.config}{params.options} {params.to} {log}"
 
 
-# open_clip's CoCa does not write under our transformers; its environment is locked too
+# open_clip's CoCa does not decode under our version of transformers; its environment is locked too
 rule coca_environment:
     localrule: True
     input:

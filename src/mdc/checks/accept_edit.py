@@ -1,7 +1,7 @@
 """The verb ``mdc accept-edit``: say that an edit of the code changes no result, so that nothing reruns.
 
-Of every job whose record differs from what is asked for now by the code alone, the old and the new fingerprint are written
-to ``accepted_edits.json`` (see :mod:`mdc.plan.jobs.accepted`), with the reason and the date.
+For every job whose record differs from its current configuration by the code fingerprint alone, the old and the new fingerprint
+are written to ``accepted_edits.json`` (see :mod:`mdc.plan.jobs.accepted`), with the reason and the date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 
-#: (verb, old fingerprint, new one) → the jobs that it makes good
+#: (verb, old fingerprint, new fingerprint) → the jobs that this edit makes current again
 Stale = dict[tuple[str, str, str], list[str]]
 
 
@@ -34,8 +34,8 @@ def main(args: argparse.Namespace) -> None:
     before = read_accepted(folder)
     if not args.reason.strip():
         raise UserError("--reason is empty; it says in a sentence why the edit changes no result")
-    place = ScaleFolder(folder / "results" / params.scale)
-    stale, left = stale_by_code(params, before, place, folder / ".state" / params.scale, args.jobs or ["*"])
+    results = ScaleFolder(folder / "results" / params.scale)
+    stale, left = stale_by_code(params, before, results, folder / ".state" / params.scale, args.jobs or ["*"])
     if not stale:
         raise UserError(
             "no job's record differs from what is asked for now by its code alone; no edit to accept (`mdc verify` says "
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> None:
     for edit, jobs in zip(edits, stale.values(), strict=True):
         print(f"{edit.verb}: {edit.old[:12]}… → {edit.new[:12]}…, {_few(jobs)}")
     if left:
-        print(f"made by other code than most, so they will run: {_few(left)}")
+        print(f"made by other code than most, so they will rerun: {_few(left)}")
     print(f"{FILE}: edits added: {len(edits)}; commit the file")
 
 
@@ -56,30 +56,31 @@ def _few(jobs: Sequence[str]) -> str:
 
 
 def stale_by_code(
-    params: Params, accepted: Accepted, place: ScaleFolder, states: Path, patterns: Sequence[str]
+    params: Params, accepted: Accepted, folder: ScaleFolder, states: Path, patterns: Sequence[str]
 ) -> tuple[Stale, list[str]]:
-    """The edits that make good the jobs which differ from their records by the code alone, and the jobs that none makes good.
+    """The edits for jobs that differ from their records by the code alone, and the jobs that no edit covers.
 
-    Of an interrupted training, its state (below ``states``) says what it began with. Only jobs that match one of
-    ``patterns`` are looked at; an edit holds for all jobs with this code. It changes what rests on them, so edits are sought
-    until no more are found. A code gives what one other gave: where records were made by several, what most were made by.
+    An interrupted training has no record yet; its state (below ``states``) holds the configuration it started with. Only jobs
+    that match one of ``patterns`` are considered; an edit applies to all jobs with this code. Accepting an edit changes the
+    hashes of later jobs, so the search repeats until it finds none. If records were made by several old codes, the most frequent
+    one is accepted.
     """
-    from mdc.training.state import decisive  # brings PyTorch
+    from mdc.training.state import decisive  # imports PyTorch
 
-    found: Stale = {}
+    accepted_now: Stale = {}
     while True:
-        plan = Plan(params, Accepted((*accepted.edits, *_edits(found, accepted))))
+        plan = Plan(params, Accepted((*accepted.edits, *_edits(accepted_now, accepted))))
         fresh: Stale = {}
         left: list[str] = []
-        same: dict[str, list[str]] = {}
+        unchanged: dict[str, list[str]] = {}
         for name, job in plan.jobs.items():
-            done, now = read(place.record(name, job.verb)).get("config"), job.config()
+            done, now = read(folder.record(name, job.verb)).get("config"), job.config()
             if not done and isinstance(job, PretrainJob):
                 done, now = _begun(states / name), decisive(now)
             if not isinstance(done, dict):
                 continue
             if done == now:
-                same.setdefault(plan.code[name], []).append(name)
+                unchanged.setdefault(plan.code[name], []).append(name)
                 continue
             if {**done, "fingerprint": ""} != {**now, "fingerprint": ""}:
                 continue
@@ -89,23 +90,23 @@ def stale_by_code(
             elif any(fnmatchcase(name, pattern) for pattern in patterns):
                 fresh.setdefault((job.verb, old, new), []).append(name)
         if not fresh:
-            return {key: same.get(key[2], []) for key in found}, left
+            return {key: unchanged.get(key[2], []) for key in accepted_now}, left
         for key in sorted(fresh, key=lambda key: -len(fresh[key])):
-            if key[2] not in {known for _, _, known in found}:
-                found[key] = fresh[key]
+            if key[2] not in {known for _, _, known in accepted_now}:
+                accepted_now[key] = fresh[key]
 
 
 def _edits(stale: Stale, accepted: Accepted, reason: str = "-") -> list[Edit]:
-    """Each starts from the last code that gives what the records' code gave, so that earlier reasons are shown too."""
+    """Each starts from the latest code accepted as equal to the records' code, so that earlier reasons are shown too."""
     today = datetime.date.today().isoformat()
     return [Edit(verb=verb, old=accepted.newest(old), new=new, reason=reason, date=today) for verb, old, new in stale]
 
 
 def _begun(state: Path) -> dict[str, Any]:
-    """What decides the run whose resumable state was written last below a folder; nothing where there is none."""
+    """The configuration in the latest resumable state below a folder; empty if there is none."""
     from safetensors import SafetensorError, safe_open
 
-    for path in sorted(state.glob("*/state*.safetensors"), key=lambda one: one.stat().st_mtime, reverse=True):
+    for path in sorted(state.glob("*/state*.safetensors"), key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             with safe_open(str(path), framework="numpy") as file:
                 return dict(json.loads(file.metadata()["mdc"])["owner"]["config"])

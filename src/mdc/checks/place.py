@@ -1,4 +1,4 @@
-"""Where a scale's jobs keep their things, what is asked of each now, and the commands that mend them."""
+"""The folders of a scale's jobs, their current configurations, and the commands that repair them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ NOT_OURS = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 
 
 class Broken(UserError):
-    """A link in the chain behind a number does not hold."""
+    """A link in the chain of records behind a number is broken."""
 
     exit_code = 3
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record, or nothing where there is none that can be read."""
+    """A record; empty if there is none that can be read."""
     try:
         return read_json(path)
     except UserError:
         return {}
 
 
-def otherwise_written(error: Exception) -> str:
-    """What is wrong with a file that is not as this version writes it, by the error (of ``NOT_OURS``) that reading it raised."""
+def format_problem(error: Exception) -> str:
+    """What is wrong with a file in another version's format, from the error (of ``NOT_OURS``) that reading it raised."""
     return f"lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 @dataclass(frozen=True)
 class Place:
-    """``plan``: the jobs of the scale looked at. ``elsewhere``: it is another one than params.yaml names by itself."""
+    """``plan``: the jobs of the scale. ``elsewhere``: the scale is not the one that params.yaml names."""
 
     plan: Plan
     elsewhere: bool = False
@@ -57,12 +57,12 @@ class Place:
 
     @property
     def jobs(self) -> dict[str, Job]:
-        """What the scale and the code now ask for, by job."""
+        """The jobs as the scale and the code define them now, by name."""
         return self.plan.jobs
 
     @cached_property
     def shown(self) -> dict[str, ArtefactJob]:
-        """Of these, the tables and figures."""
+        """The tables and figures among ``jobs``."""
         return {name: job for name, job in self.jobs.items() if isinstance(job, ArtefactJob)}
 
     def record(self, job: str) -> Path:
@@ -72,17 +72,17 @@ class Place:
         return self.folder.manifest(job, self.jobs[job].verb)
 
     def host(self, job: str) -> dict[str, Any]:
-        """The host file of a job, if it is about the very manifest that is there; otherwise nothing."""
+        """The host file of a job; empty if it belongs to another manifest than the present one."""
         host, manifest = read(self.folder.host(job)), self.manifest(job)
         return host if manifest.is_file() and host.get("manifest_sha256") == sha256_file(manifest) else {}
 
     def target(self, job: str) -> Path:
-        """What to ask the workflow for so that a job is up to date: a table's copy, or the job's own manifest."""
-        asked = self.jobs[job]
-        return RESULTS / asked.files[0] if isinstance(asked, ArtefactJob) else self.manifest(job)
+        """The workflow target that brings a job up to date: a table's copy, or the job's own manifest."""
+        requested = self.jobs[job]
+        return RESULTS / requested.files[0] if isinstance(requested, ArtefactJob) else self.manifest(job)
 
     def snakemake(self, job: str) -> str:
-        """The command that brings a job, and what it is made from, up to date."""
+        """The command that brings a job and its inputs up to date."""
         return self._call(self.target(job))
 
     def copy_again(self, artefact: str) -> str:
@@ -90,20 +90,19 @@ class Place:
         return f"{self.snakemake(artefact)} --forcerun {artefact}"
 
     def again(self, wanted: str, damaged: str) -> str:
-        """The command that does a damaged job anew, then what rests on it up to ``wanted`` if it came out differently.
+        """The command that reruns a damaged job, then its dependents up to ``wanted`` if the result differs.
 
-        Snakemake takes what is there for what it made, and makes nothing that is missing between two good ends: so it
-        is told to. In two calls, because in one it would also make anew all that rests on an equal file.
+        Snakemake trusts files that exist and skips a missing file between two good ones, hence --forcerun. Two calls, because one
+        would also rerun the dependents of an equal file.
         """
         path = self.manifest(damaged)
-        anew = f"{self._call(path)} --forcerun {shlex.quote(str(path))}"
-        return anew if self.target(wanted) == path else f"{anew} && {self.snakemake(wanted)}"
+        rerun = f"{self._call(path)} --forcerun {shlex.quote(str(path))}"
+        return rerun if self.target(wanted) == path else f"{rerun} && {self.snakemake(wanted)}"
 
     def mend(self, wanted: str, job: str) -> str:
-        """The command for a manifest that is not the one named above it.
+        """The command for a manifest whose hash is not the one that a dependent's record names.
 
-        Where its host file says that its job wrote it so, it was made since, and what rests on it is stale; otherwise
-        it was changed.
+        If its host file names this hash, the job was rerun since and its dependents are stale; otherwise the file was changed.
         """
         return self.snakemake(wanted) if self.host(job) else self.again(wanted, job)
 

@@ -1,4 +1,4 @@
-"""Tables and figures rebuilt from the records that they were made from, several at a time."""
+"""Rebuild tables and figures from their records, several at a time, and compare the bytes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _DRAWN = (".png", ".svg", ".pdf")
 
 
 def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
-    """Rebuild ``artefacts``, whose chains were found good; yields of each how many files are equal to the byte.
+    """Rebuild ``artefacts``, whose chains are good; yields for each the number of files that are equal byte for byte.
 
-    Drawings are compared where the libraries are those that drew them: another version may draw another line. What holds times is
-    not compared. Raises Broken at the first file that differs. A run's log holds clocks, so no record names it by hash: if a log
-    is not the one that its host file names, it is what differs.
+    Drawings are compared only under the library versions that drew them. Files that hold times are not compared. Raises Broken at
+    the first file that differs. A run's log holds times, so no record names its hash; if a file differs, each log is first
+    compared with the hash in its host file.
     """
     place = walk.place
-    # forked: processes that are started anew would import everything again
+    # forked: spawned processes would import everything again
     pool = ProcessPoolExecutor(max(1, min(usable_cores(), len(artefacts))), get_context("fork"), initializer=_worker)
     try:
         begun = {
@@ -49,16 +49,19 @@ def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
                 same = record["versions"] == versions()
                 shown = place.shown[name]
                 measured = declared(shown.artefact, shown.kind).measured
-                kept = [file for file in record["outputs"] if same or Path(file).suffix not in _DRAWN]
-                kept = [file for file in kept if file not in measured]
-                for file in kept:
+                compared = [
+                    file
+                    for file in record["outputs"]
+                    if file not in measured and (same or Path(file).suffix not in _DRAWN)
+                ]
+                for file in compared:
                     if hashes[file] != record["outputs"][file]:
                         _logs(walk, record["inputs"])
                         raise Broken(
                             f"{place.record(name).with_name(file)}: rebuilt from the same records, it differs; to mend: "
                             f"{walk.again(name)}"
                         )
-            yield len(kept)
+            yield len(compared)
     except BrokenProcessPool:
         raise UserError("a process that rebuilt a table was ended from outside; is the memory full?") from None
     finally:
@@ -68,24 +71,24 @@ def rebuilt(walk: Walk, artefacts: Sequence[str]) -> Iterator[int]:
 def _worker() -> None:
     leave_to_parent()
     end_with_parent()
-    gc.set_threshold(100_000)  # a drawing is many objects that live as long as it does
+    gc.set_threshold(100_000)  # a drawing has many objects that live as long as it does
 
 
-def _rebuild(record: Path, given: Mapping[str, Path]) -> dict[str, str]:
-    """The sha256 of each file that a table or figure writes now. UserError if it refuses what it is given."""
+def _rebuild(record: Path, manifests: Mapping[str, Path]) -> dict[str, str]:
+    """The sha256 of each file of a rebuilt table or figure. UserError if its inputs are refused."""
     job = as_job(read_json(record)["config"], "make", str(record))
     with tempfile.TemporaryDirectory() as folder:
-        importlib.import_module(declared(job.artefact, job.kind).module).make(job, given, Path(folder))
+        importlib.import_module(declared(job.artefact, job.kind).module).make(job, manifests, Path(folder))
         return {path.name: sha256_file(path) for path in Path(folder).iterdir()}
 
 
 def _logs(walk: Walk, inputs: Mapping[str, str]) -> None:
-    """Raises Broken at a run's log that is missing, or that is not the one that its host file names."""
+    """Broken at a run's log that is missing or differs from the hash in its host file."""
     place: Place = walk.place
     for name in (name for name in inputs if place.jobs[name].verb == "pretrain"):
         log, host = place.manifest(name).with_name("log.jsonl"), place.folder.host(name)
         if not log.is_file():
             raise Broken(f"{log}: missing; to mend: {walk.again(name)}")
-        told = read_json(host).get("log_sha256") if host.is_file() else None
-        if told is not None and told != sha256_file(log):
+        expected = read_json(host).get("log_sha256") if host.is_file() else None
+        if expected is not None and expected != sha256_file(log):
             raise Broken(f"{log}: not the log that {host} names; to mend: {walk.again(name)}")

@@ -1,4 +1,4 @@
-"""The verb ``mdc verify``: walk the chain from the tables down and name the first link that does not hold."""
+"""The verb ``mdc verify``: walk the records from the tables down and name the first broken link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdc.report.index_page import copied_scale
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: params (file), scale (name or None), deep. Raises Broken at the first link that does not hold."""
+    """``args``: params (file), scale (name or None), deep. Raises Broken at the first broken link."""
     from mdc.plan.progress import progress
 
     place = place_of(args.params, args.scale)
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def place_of(params_file: str, scale: str | None) -> Place:
-    """The place of a scale, by default the one that the parameter file names."""
+    """The place of a scale, by default of the parameter file's."""
     params = load(params_file, scale)
     plan = Plan(params, read_accepted(Path(params_file).parent))
     elsewhere = scale is not None and scale != read_yaml(params_file).get("scale")
@@ -61,8 +61,7 @@ def place_of(params_file: str, scale: str | None) -> Place:
 
 
 def check_copies(place: Place, artefact: str) -> int:
-    """How many copies at ``results/`` are good; none are looked at if they are another scale's. Raises Broken at one that
-    differs."""
+    """The number of good copies at ``results/``; copies of another scale are skipped. Raises Broken at one that differs."""
     scale = copied_scale(place.results, artefact)
     if scale not in (None, place.scale):
         return 0

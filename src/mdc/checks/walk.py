@@ -1,10 +1,10 @@
-"""One recursive walk over records, from a job down to all that it was made from.
+"""One recursive walk over records, from a job down to all its inputs.
 
-A job's record says what was asked (``config``), from what it was made (``inputs`` {job: sha256 of its manifest}) and what it
-left (``outputs`` {file: sha256}). The manifest of a set names its shards or arrays, each with its size and sha256 (``lists`` of
-:class:`mdc.plan.verbs.Verb`), and shards of lines the tars of their images. A link holds if the record is the job's, asks what is
-asked now, each input is the one that it names, and so is each file. Files come last, so that damage is reported at the job that
-wrote the file.
+A job's record holds its configuration (``config``), its inputs (``inputs`` {job: sha256 of its manifest}) and its outputs
+(``outputs`` {file: sha256}). The manifest of a set names its shards or arrays, each with its size and sha256 (``lists`` of
+:class:`mdc.plan.verbs.Verb`); shards of lines name the tars of their images. A link holds if the record is the job's, its
+configuration is the current one, and each input and each file has the named hash. Files are checked last, so that damage is
+reported at the job that wrote the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.checks.differences import what_changed
-from mdc.checks.place import NOT_OURS, Broken, Place, otherwise_written
+from mdc.checks.place import NOT_OURS, Broken, Place, format_problem
 from mdc.data.shards.lines import is_lines, source_tar
 from mdc.plan.jobs.accepted import FILE, Edit
 from mdc.plan.records import UserError, read_json, sha256_file, sha256_json
@@ -31,8 +31,8 @@ QUICK = 4 << 30  # bytes of one set's files that are hashed without asking
 
 @dataclass(frozen=True)
 class Named:
-    """A file that a job left, as the file ``by`` names it. ``bytes``: its size, None where only its hash is named. ``hashed``:
-    False in a large set, of which only the sizes are compared."""
+    """An output file of a job, as the file ``by`` names it. ``bytes``: its size, None where only its hash is named. ``hashed``:
+    False in a large set, where only sizes are compared."""
 
     path: Path
     sha256: str
@@ -42,10 +42,10 @@ class Named:
 
 
 class Walk:
-    """What was found so far. ``wanted``: the job whose chain is walked; commands to mend lead up to it.
+    """The state of the walk. ``wanted``: the job whose chain is walked; repair commands lead up to it.
 
-    ``deep``: hash every file, however large. ``good`` counts the records that hold, by verb; ``hashed`` and ``sized`` are the
-    files that are good by their hash, or by their size alone; ``edits`` the accepted edits behind the code of some jobs.
+    ``deep``: hash every file, however large. ``good``: the number of good records by verb. ``hashed``, ``sized``: the files whose
+    hash, or whose size alone, was compared. ``edits``: by job, the accepted edits of its code.
     """
 
     def __init__(self, place: Place, deep: bool = False) -> None:
@@ -63,11 +63,11 @@ class Walk:
         self._hash = cache(self._begin_hash)
 
     def close(self) -> None:
-        """Hash nothing more."""
+        """Cancel pending hashes."""
         self._pool.shutdown(cancel_futures=True)
 
     def begin(self, jobs: Iterable[str]) -> None:
-        """Begin to hash the files of ``jobs`` in threads. What cannot be read is left to the walk to tell."""
+        """Begin to hash the files of ``jobs`` in threads. The walk reports what cannot be read."""
         for job in jobs:
             self.wanted = job
             with suppress(Broken), self.in_a_line(job):
@@ -76,9 +76,9 @@ class Walk:
                         self._hash(file.path)
 
     def jobs(self, job: str, wanted: str = "") -> Iterator[str]:
-        """Check ``job`` and everything behind it; yields each job that holds. Raises Broken at the first that does not.
+        """Check ``job`` and everything behind it; yields each good job. Raises Broken at the first that is not.
 
-        ``wanted``: the table or figure that a command to mend leads up to, by default ``job`` itself.
+        ``wanted``: the table or figure that a repair command leads up to, by default ``job`` itself.
         """
         self.wanted = wanted or job
         yield from self._down(job)
@@ -89,15 +89,15 @@ class Walk:
         self._seen.add(job)
         with self.in_a_line(job):
             self._linked(job)
-        for other in self.record(job)["inputs"]:
-            yield from self._down(other)
+        for input_job in self.record(job)["inputs"]:
+            yield from self._down(input_job)
         with self.in_a_line(job):
             self._whole(job)
         self.good[self.place.jobs[job].verb] += 1
         yield job
 
     def own(self, job: str, inputs: Iterable[str]) -> None:
-        """Check a job's record, its files, and of its inputs only these."""
+        """Check a job's record, its files and these of its inputs."""
         self.wanted = job
         with self.in_a_line(job):
             self._linked(job, inputs)
@@ -105,7 +105,7 @@ class Walk:
 
     @contextmanager
     def in_a_line(self, job: str) -> Iterator[None]:
-        """Whatever is wrong with the files that are read for a job ends in Broken."""
+        """Turn every error from reading a job's files into Broken, with a message of one line."""
         try:
             yield
         except Broken:
@@ -113,14 +113,14 @@ class Walk:
         except UserError as error:
             raise Broken(f"{error}; to mend: {self.again(job)}") from None
         except NOT_OURS as error:
-            where, told = self.place.record(job), otherwise_written(error)
-            raise Broken(f"{where}: not as this version writes it ({told}); to mend: {self.again(job)}") from None
+            where, problem = self.place.record(job), format_problem(error)
+            raise Broken(f"{where}: not as this version writes it ({problem}); to mend: {self.again(job)}") from None
 
     def again(self, job: str) -> str:
         return self.place.again(self.wanted, job)
 
     def sha256(self, path: Path) -> str:
-        """Of a file, which is read once."""
+        """The sha256 of a file, which is read once."""
         return self._hash(path).result()
 
     # --- one job ------------------------------------------------------------------------------------------------------
@@ -132,24 +132,24 @@ class Walk:
         return self._pool.submit(sha256_file, path)
 
     def _named(self, job: str) -> list[Named]:
-        """The files that a job left: the outputs of its record, then what its manifest lists."""
+        """The output files of a job: those in its record, then those that its manifest lists."""
         by, manifest = self.place.record(job), self.place.manifest(job)
-        found = [Named(by.with_name(name), sha256, by) for name, sha256 in self.record(job)["outputs"].items()]
+        named = [Named(by.with_name(name), sha256, by) for name, sha256 in self.record(job)["outputs"].items()]
         folder = VERBS[self.place.jobs[job].verb].lists
         if folder:
             listed: dict[Path, tuple[str, Path, int]] = {}
-            for one in _listed(read_json(manifest)):
-                path = Path(os.path.normpath(manifest.parent / folder / one["file"]))
-                listed[path] = one["sha256"], manifest, one["bytes"]
-                if "offsets" in one and is_lines(path) and path.is_file():
+            for file in _listed(read_json(manifest)):
+                path = Path(os.path.normpath(manifest.parent / folder / file["file"]))
+                listed[path] = file["sha256"], manifest, file["bytes"]
+                if "offsets" in file and is_lines(path) and path.is_file():
                     tar = source_tar(path)
                     listed[tar.path] = tar.sha256, path, tar.size
             hashed = self.deep or sum(size for _, _, size in listed.values()) <= QUICK
-            found += [Named(path, *told, hashed) for path, told in listed.items()]
-        return found
+            named += [Named(path, *entry, hashed) for path, entry in listed.items()]
+        return named
 
     def _whole(self, job: str) -> None:
-        """The files of a job are those that it left."""
+        """Broken if a file of the job is missing or differs in size or hash."""
         for file in self._files(job):
             if not file.path.is_file():
                 raise Broken(f"{file.path}: missing; {file.by} names it; to mend: {self.again(job)}")
@@ -163,54 +163,54 @@ class Walk:
             (self.hashed if file.hashed else self.sized).add(file.path)
 
     def _linked(self, job: str, inputs: Iterable[str] | None = None) -> None:
-        """The record of a job is the job's, asks what is asked now, and names the inputs that are there.
+        """Broken if a job's record is another job's, is stale, or names inputs other than the present ones.
 
-        ``inputs``: the inputs to look at, by default all.
+        ``inputs``: the inputs to check, by default all.
         """
         place, path, record = self.place, self.place.record(job), self.record(job)
         if record["id"] != job:
             raise Broken(f"{path}: is the record of {record['id']}; to mend: {self.again(job)}")
-        found, told = sha256_json(record["config"]), record["config_sha256"]
-        self._same(path, found, told, path, self.again(job), "its configuration")
+        actual, expected = sha256_json(record["config"]), record["config_sha256"]
+        self._same(path, actual, expected, path, self.again(job), "its configuration")
         if record["config"] != place.jobs[job].config():
             changed = what_changed(place, job, record["config"])
             raise Broken(f"{path}: stale: {changed}; to mend: {place.snakemake(self.wanted)}")
         if set(record["inputs"]) != set(place.jobs[job].inputs):
             raise Broken(f"{path}: names other inputs than its configuration; to mend: {self.again(job)}")
-        for other in record["inputs"] if inputs is None else inputs:
-            manifest = place.manifest(other)
+        for input_job in record["inputs"] if inputs is None else inputs:
+            manifest = place.manifest(input_job)
             if not manifest.is_file():
-                raise Broken(f"{manifest}: missing; {path} names it; to mend: {place.mend(self.wanted, other)}")
-            if self.sha256(manifest) != record["inputs"][other]:
-                mend = place.mend(self.wanted, other)
-                self._same(manifest, self.sha256(manifest), record["inputs"][other], path, mend)
+                raise Broken(f"{manifest}: missing; {path} names it; to mend: {place.mend(self.wanted, input_job)}")
+            if self.sha256(manifest) != record["inputs"][input_job]:
+                mend = place.mend(self.wanted, input_job)
+                self._same(manifest, self.sha256(manifest), record["inputs"][input_job], path, mend)
         if edits := place.plan.edits.get(job):
             self.edits[job] = edits
 
-    def _same(self, path: Path, found: str, told: str, by: Path, mend: str, what: str = "its sha256") -> None:
-        if found != told:
-            raise Broken(f"{path}: {what} is {found[:12]}…, {by} says {told[:12]}…; to mend: {mend}")
+    def _same(self, path: Path, actual: str, expected: str, by: Path, mend: str, what: str = "its sha256") -> None:
+        if actual != expected:
+            raise Broken(f"{path}: {what} is {actual[:12]}…, {by} says {expected[:12]}…; to mend: {mend}")
 
     def summary(self) -> str:
-        """Whether every link was followed to its end, in words."""
-        said = "every link holds"
+        """What was checked, in words."""
+        text = "every link holds"
         if self.sized:
-            said += (
+            text += (
                 f", but of {len(self.sized)} files in sets above 4 GiB only the size was compared (--deep hashes them)"
             )
         if self.edits:
             edits = {edit for edits in self.edits.values() for edit in edits}
-            said += f"; accepted edits: {len(edits)}, of the code of {_count(self.edits, 'job')} (see {FILE})"
-        return said
+            text += f"; accepted edits: {len(edits)}, of the code of {_count(self.edits, 'job')} (see {FILE})"
+        return text
 
 
 def _listed(value: Any) -> Iterator[Mapping[str, Any]]:
-    """What a manifest lists as {file, bytes, sha256}, at any depth."""
+    """The {file, bytes, sha256} entries of a manifest, at any depth."""
     if isinstance(value, dict) and {"file", "bytes", "sha256"} <= value.keys():
         yield value
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _listed(one)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _listed(part)
 
 
 def _count(things: Collection[object], word: str) -> str:

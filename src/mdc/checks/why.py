@@ -1,4 +1,4 @@
-"""The verb ``mdc why``: everything that stands behind one number of a table, in words."""
+"""The verb ``mdc why``: the provenance of one number of a table, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdc.checks.cells import Line, are_numbers, choose, labels, lines, name
-from mdc.checks.place import NOT_OURS, Broken, Place, otherwise_written, read
+from mdc.checks.place import NOT_OURS, Broken, Place, format_problem, read
 from mdc.checks.story import line, story
 from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
@@ -22,34 +22,34 @@ _TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 ite
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: table (its csv, or a name with ``scale``), row, column, params, deep. Broken if its chain does not hold."""
+    """``args``: table (its csv, or a name with ``scale``), row, column, params, deep. Raises Broken if its chain is broken."""
     if Path(args.table).name == args.table and not Path(args.table).suffix:
         args.table = f"results/{load(args.params, args.scale).scale}/{args.table}/{args.table}.csv"
-    place, artefact = _asked(Path(args.table), args.params)
+    place, artefact = _artefact_of(Path(args.table), args.params)
     if args.scale not in (None, place.scale):
         raise UserError(f"{args.table}: of scale {place.scale}, and --scale says {args.scale}")
     try:
         _why(place, artefact, args)
     except NOT_OURS as error:
-        told = otherwise_written(error)
+        problem = format_problem(error)
         raise Broken(
-            f"{args.table}: a file behind it is not as this version writes it ({told}); see `mdc verify`"
+            f"{args.table}: a file behind it is not as this version writes it ({problem}); see `mdc verify`"
         ) from None
 
 
-def _asked(path: Path, params_file: str) -> tuple[Place, str]:
-    """The scale and the table or figure whose csv ``path`` is. UserError if it is none's."""
+def _artefact_of(path: Path, params_file: str) -> tuple[Place, str]:
+    """The scale's place, and the table or figure that the csv file ``path`` belongs to. UserError if there is none."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; `snakemake {path} --cores all` makes a table's csv at results/")
-    found = lines(path) if path.suffix == ".csv" else []
-    scale = (found[0].get("scale") or "").split(" ")[0] if found else ""
+    rows = lines(path) if path.suffix == ".csv" else []
+    scale = (rows[0].get("scale") or "").split(" ")[0] if rows else ""
     if path.suffix == ".csv" and not scale:
         raise UserError(f"{path}: does not say of which scale it is; it is no csv file of this version")
     of_scale = place_of(params_file, scale or None)
     artefact = next((name for name, job in of_scale.shown.items() if path.name in job.files), None)
     if artefact is None or not scale:
-        there = ", ".join(file for job in of_scale.shown.values() for file in job.files if file.endswith(".csv"))
-        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
+        csv_files = ", ".join(file for job in of_scale.shown.values() for file in job.files if file.endswith(".csv"))
+        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {csv_files}")
     results = path.parent.parent.parent if path.parent.name == artefact else path.parent
     return replace(of_scale, results=results), artefact
 
@@ -57,30 +57,30 @@ def _asked(path: Path, params_file: str) -> tuple[Place, str]:
 def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
     table, folder = Path(args.table), place.record(artefact).parent
     path = folder / table.name
-    found, numbers = lines(path), folder / f"{artefact}_long.csv"
+    rows, numbers = lines(path), folder / f"{artefact}_long.csv"
     if path == folder / f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
-        # of a table in the paper's layout each number has a line there
-        path, found = numbers, lines(numbers)
+        # the long format has a line for each number of a table in the paper's layout
+        path, rows = numbers, lines(numbers)
     job = place.shown[artefact]
-    said = [f"{declared(artefact, job.kind, job.title).title}, scale {job.scale}"]
-    if are_numbers(found) and (level := args.row.strip().casefold()) in _LEVELS:
-        print(_level(found, level, args.column))
+    text = [f"{declared(artefact, job.kind, job.title).title}, scale {job.scale}"]
+    if are_numbers(rows) and (level := args.row.strip().casefold()) in _LEVELS:
+        print(_level(rows, level, args.column))
         return
-    keys = {one["label"]: one["key"] for one in job.config().get("columns", [])}
-    chosen, heading = choose(found, args.row, args.column)
+    keys = {column["label"]: column["key"] for column in job.config().get("columns", [])}
+    chosen, heading = choose(rows, args.row, args.column)
     columns, stale = None, None
-    if are_numbers(found):
-        # one, all of an average, none if it is a judge's choice
+    if are_numbers(rows):
+        # all columns for an average, none for a judge's choice
         columns = {key: label for label, key in keys.items() if chosen["label"] in (label, AVERAGE)}
-        said[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
-        said += _number(place, found, chosen, columns)
+        text[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
+        text += _number(place, rows, chosen, columns)
         stale = _value_broken(place, artefact, path, chosen, list(columns))
     else:
-        said += [f"{args.row}: {heading}", "", line("value", chosen[heading])]
+        text += [f"{args.row}: {heading}", "", line("value", chosen[heading])]
         if not job.inputs:
-            said.append(line("config", f"`mdc config {artefact}` prints what decides it"))
-    print("\n".join(said))
-    # a line that names none rests on all that its table is made from
+            text.append(line("config", f"`mdc config {artefact}` prints what decides it"))
+    print("\n".join(text))
+    # a line that names no records depends on all inputs of its table
     records = chosen["records"].split() if "records" in chosen else job.inputs
     broken = _check(place, artefact, table, [*records, *chosen.get("control_records", "").split()], args.deep) or stale
     print("\n".join(story(place, _behind(place, artefact, records, columns))))
@@ -91,18 +91,18 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
 # --- one number -----------------------------------------------------------------------------------------------------------
 
 
-def _number(place: Place, found: Sequence[Line], chosen: Line, columns: Mapping[str, str]) -> list[str]:
-    """What its line says. ``columns``: those that it is of, key → label."""
+def _number(place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[str, str]) -> list[str]:
+    """A number's line as text. ``columns``: those that it averages, key → label."""
     level = 100 * place.jobs[chosen["artefact"]].config()["statistics"]["level"]
     interval = f" [{_short(chosen['low'])}, {_short(chosen['high'])}]" if chosen["low"] else ""
     runs = chosen["run"].split()
     records = chosen["records"].split()[: len(runs)]  # further ones are a judge's, or chose a weight
-    said = [
+    text = [
         f"{name(chosen)} ({chosen['metric']})",
         "",
         line("value", f"{_short(chosen['value'])}{interval} {chosen['unit']}"),
         line("interval", f"{level:g} %: {chosen['interval'].replace('_', ' ')}; scope: {chosen['scope']}"),
-        # of captions there is no guessing
+        # captions have no chance level
         line(
             "n", f"{chosen['n']} test items{f'; chance level {_short(chance)}' if (chance := chosen['chance']) else ''}"
         ),
@@ -111,61 +111,61 @@ def _number(place: Place, found: Sequence[Line], chosen: Line, columns: Mapping[
     if len(columns) > 1:
         values = {label: _value(place, records, [key]) for key, label in columns.items()}
         parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
-        said.append(line("mean of", ", ".join(parts)))
-    if any(one["control_records"] == chosen["records"] for one in found):
-        said.append(line("encoder", "a reference that other rows are held against"))
+        text.append(line("mean of", ", ".join(parts)))
+    if any(row["control_records"] == chosen["records"] for row in rows):
+        text.append(line("encoder", "a reference that other rows are held against"))
     if chosen["gain"]:
-        control = next(one for one in found if one["records"] == chosen["control_records"])
+        control = next(row for row in rows if row["records"] == chosen["control_records"])
         gained = f" [{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]" if chosen["gain_low"] else ""
-        said.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {', '.join(labels(control)[1:])}"))
+        text.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {', '.join(labels(control)[1:])}"))
     if chosen["published"]:
-        said.append(line("paper", f"{chosen['published']} is printed in the paper"))
+        text.append(line("paper", f"{chosen['published']} is printed in the paper"))
     each = [
         run if (mean := _value(place, [record], list(columns))) is None else f"{mean:.1f} ({run})"
         for run, record in zip(runs, records, strict=True)
     ]
-    return [*said, line("seeds", f"{chosen['seeds']}: {', '.join(dict.fromkeys(each))}")]
+    return [*text, line("seeds", f"{chosen['seeds']}: {', '.join(dict.fromkeys(each))}")]
 
 
 def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> float | None:
-    """Per cent: the mean over seeds and columns of what the records say; None if they say no such number."""
+    """The mean over seeds and columns of the records' values, in per cent; None if a record lacks one."""
     try:
-        found = [read(place.record(record))["probes"][column]["value"] for record in records for column in columns]
+        values = [read(place.record(record))["probes"][column]["value"] for record in records for column in columns]
     except (KeyError, TypeError):
         return None
-    return float(sum(found) / len(found)) if found else None
+    return float(sum(values) / len(values)) if values else None
 
 
 def _value_broken(place: Place, artefact: str, path: Path, chosen: Line, columns: Sequence[str]) -> Broken | None:
-    """The number is not what its records say; where they say none, `mdc verify` tells, which rebuilds the table."""
-    value, told = _value(place, chosen["records"].split(), columns), float(chosen["value"])
+    """Broken if the number differs from its records. Numbers that no record holds are checked by `mdc verify`, which rebuilds."""
+    value, shown = _value(place, chosen["records"].split(), columns), float(chosen["value"])
     # not ">": a NaN must not pass
-    if value is None or abs(told - value) <= _TOLERANCE:
+    if value is None or abs(shown - value) <= _TOLERANCE:
         return None
     mend = place.again(artefact, artefact)
-    return Broken(f"{path}: {name(chosen)} is {told:.4f}, its records give {value:.4f}; to mend: {mend}")
+    return Broken(f"{path}: {name(chosen)} is {shown:.4f}, its records give {value:.4f}; to mend: {mend}")
 
 
-#: rows that are of no system, and the columns of the csv files that hold them
+#: rows without a system → the column of the csv files that holds their values
 _LEVELS = {"chance": "chance", "best shortcut": "shortcut", "perfect scorer": "ceiling"}
 
 
-def _level(found: Sequence[Line], row: str, column: str) -> str:
-    wanted, key = column.strip().casefold(), _LEVELS[row]
-    told = next((one[key] for one in found if one["label"].casefold() == wanted and one[key]), None)
-    if told is None:
-        names = ", ".join(dict.fromkeys(one["label"] for one in found if one[key])) or "none"
-        raise UserError(f"no column '{column}' in row '{row}'; columns: {names}")
-    return f"{row} on {column}: {_short(told)} per cent; no encoder stands behind it, only the set (its index.json)"
+def _level(rows: Sequence[Line], level: str, column: str) -> str:
+    wanted, key = column.strip().casefold(), _LEVELS[level]
+    value = next((row[key] for row in rows if row["label"].casefold() == wanted and row[key]), None)
+    if value is None:
+        names = ", ".join(dict.fromkeys(row["label"] for row in rows if row[key])) or "none"
+        raise UserError(f"no column '{column}' in row '{level}'; columns: {names}")
+    return f"{level} on {column}: {_short(value)} per cent; it is of no encoder, only of the set (its index.json)"
 
 
 # --- the chain ----------------------------------------------------------------------------------------------------------
 
 
 def _check(place: Place, artefact: str, table: Path, records: Sequence[str], deep: bool) -> Broken | None:
-    """Walk from the table's record and from ``records`` down; print how it ended. The first link that does not hold.
+    """Walk down from the table's record and from ``records``; print and return the first broken link, if any.
 
-    ``table``: the csv file that was asked about, perhaps a copy.
+    ``table``: the requested csv file, perhaps a copy.
     """
     with closing(Walk(place, deep)) as walk:
         try:
@@ -187,11 +187,11 @@ def _check(place: Place, artefact: str, table: Path, records: Sequence[str], dee
 
 
 def _behind(place: Place, artefact: str, records: Sequence[str], columns: Mapping[str, str] | None) -> list[str]:
-    """The jobs to tell of: by seed the run and its probes, then the data that they used, then the table.
+    """The jobs to describe: by seed the run and its probes, then their data, then the table.
 
-    ``columns``: the probes that a number is of, if it is not of all.
+    ``columns``: the number's probes, if not all.
     """
-    found: dict[str, None] = {}
+    runs: dict[str, None] = {}
     data: dict[str, None] = {}
     probes = place.plan.scale.data.probes
     unused = {f"data/probes/{name}" for name in probes if columns is not None and name not in columns}
@@ -199,8 +199,8 @@ def _behind(place: Place, artefact: str, records: Sequence[str], columns: Mappin
         for job in [*reversed(list(place.plan.ancestors(record))), record]:
             if job in unused:
                 continue
-            (data if job.startswith("data/") else found)[job] = None
-    return [*found, *data, artefact]
+            (data if job.startswith("data/") else runs)[job] = None
+    return [*runs, *data, artefact]
 
 
 def _short(number: str) -> str:

@@ -1,1 +1,1 @@
-"""From parameters to typed jobs: configuration, verbs, records, fingerprints and locks."""
+"""From parameters to typed jobs: configurations, verbs, records, code fingerprints and locks."""

@@ -1,7 +1,7 @@
-"""Every table and figure, as the module that makes it declares it: a literal ``SHOWN`` beside its ``make``.
+"""Every table and figure, as its module declares it: a literal ``SHOWN`` beside its ``make``.
 
-The literals are read as text, so every start of Snakemake can afford it: the modules themselves import what takes long. No
-fingerprint covers a literal, as none covers a docstring; the job's configuration holds its values.
+The literals are parsed without importing the modules, whose imports would slow down every start of Snakemake. No fingerprint
+covers them; the job's configuration holds their values.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Artefact:
-    """One table or figure. ``SHOWN`` has these keys, but for ``name`` and ``module``, and under ``artefacts`` by name what is an
-    artefact's own; a name with nothing but its title is of the module's kind.
+    """One table or figure. ``SHOWN`` has these keys except ``name`` and ``module``; its key ``artefacts`` holds, by name, the
+    values of single artefacts. A name with only a title is of the module's kind.
 
-    ``module``: its ``make(job, given, out)`` writes the files. ``config``: the class of its block in a scale, ``plan``: how
-    its job follows from that, ``job``: the class of its job; each a name of the module itself or, as ``module.Name``, below
-    ``mdc.plan.config`` or ``mdc.plan.jobs``. ``kind``: what a scale calls it that wants one more of the kind, under a name of
-    its own; "" if there can be no other. ``files``: what it writes into its folder besides its record, NAME.json, as endings
-    behind its name or as whole names; the first is the one to ask the workflow for. ``caption``: what the report says below it;
-    ``{scale}`` is filled in, and ``{what}`` by ``what``. ``more``: of the files, what the workflow's report shows besides the
-    page of a table or the picture of a figure, each with its title there. ``measured``: of the files, those that also hold what
-    host files say of times, so that the same records need not give the same bytes.
+    ``module``: its ``make(job, manifests, out)`` writes the files. ``config``: the class of its block in a scale, ``plan``: the
+    function from that to its job, ``job``: the class of its job; each a name of the module itself or, as ``module.Name``, below
+    ``mdc.plan.config`` or ``mdc.plan.jobs``. ``kind``: the key by which a scale adds another of the kind; "" if there can be no
+    other. ``files``: its files besides its record, NAME.json, as endings of NAME or as whole names; the first is the workflow's
+    target. ``caption``: the report's text below it; ``{scale}`` and ``{what}`` are filled in, the latter by ``what``.
+    ``more``: further files that the workflow's report shows besides the page of a table or the picture of a figure, each with its
+    title. ``measured``: the files that also hold times from host files, so that equal records need not give equal bytes.
     """
 
     name: str
@@ -47,17 +46,17 @@ class Artefact:
 
     @property
     def target(self) -> str:
-        """The file of ``results/`` to ask the workflow for."""
+        """Its file in ``results/`` that is the workflow's target."""
         return self.files[0]
 
     @property
     def plan_name(self) -> str:
-        """What its job calls the plan."""
+        """The name of its plan function, as its job holds it."""
         return self.plan.rpartition(".")[2]
 
     @property
     def category(self) -> Literal["Tables", "Figures"]:
-        """Where the report shows it: it lies in ``mdc.report.tables`` or ``mdc.report.figures``."""
+        """Its category in the report: its module is in ``mdc.report.tables`` or ``mdc.report.figures``."""
         return "Tables" if ".tables." in self.module else "Figures"
 
     @property
@@ -76,14 +75,14 @@ class Artefact:
 
 def read_shown(file: str | Path) -> dict[str, Any] | None:
     """The literal ``SHOWN`` of a file of the package; None if it has none."""
-    # as it is formatted: its last brace stands alone at the beginning of a line
+    # the formatter puts its last brace alone at the beginning of a line
     text = (_PACKAGE / file).read_text(encoding="utf-8")
-    found = re.search(r"^SHOWN = (\{\n.*?^\})$", text, re.MULTILINE | re.DOTALL)
-    return ast.literal_eval(found[1]) if found else None
+    match = re.search(r"^SHOWN = (\{\n.*?^\})$", text, re.MULTILINE | re.DOTALL)
+    return ast.literal_eval(match[1]) if match else None
 
 
 def _declared() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The modules of tables and figures that declare something, and what."""
+    """(module, its ``SHOWN``) of every module of tables and figures."""
     for package in ("tables", "figures"):
         for path in sorted((_PACKAGE / "report" / package).glob("*.py")):
             if shown := read_shown(path):
@@ -94,12 +93,12 @@ def _artefact(name: str, module: str, values: Mapping[str, Any]) -> Artefact:
     def whole(text: str) -> str:
         return f"{name}{text}" if text[0] in "._" else text
 
-    told = {**values, **{key: tuple(map(whole, values.get(key, "").split())) for key in ("files", "measured")}}
-    told["more"] = {
-        whole(file): text.replace("{title}", told["title"]) for file, text in values.get("more", {}).items()
+    filled = {**values, **{key: tuple(map(whole, values.get(key, "").split())) for key in ("files", "measured")}}
+    filled["more"] = {
+        whole(file): text.replace("{title}", filled["title"]) for file, text in values.get("more", {}).items()
     }
-    told["caption"] = told["caption"].replace("{what}", told.get("what", ""))
-    return Artefact(name, module, **told)
+    filled["caption"] = filled["caption"].replace("{what}", filled.get("what", ""))
+    return Artefact(name, module, **filled)
 
 
 def _collected() -> tuple[dict[str, Artefact], dict[str, tuple[str, dict[str, Any]]]]:
@@ -112,7 +111,7 @@ def _collected() -> tuple[dict[str, Artefact], dict[str, tuple[str, dict[str, An
     return dict(sorted(artefacts.items())), {kind: kinds[kind] for kind in sorted(filter(None, kinds))}
 
 
-#: by name; and what a scale may have more of: by kind the module that makes it, and what this declares
+#: the artefacts by name; and by kind (module, its declaration), for further artefacts of a scale
 ARTEFACTS, KINDS = _collected()
 
 

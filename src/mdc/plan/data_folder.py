@@ -1,4 +1,4 @@
-"""Where the user's own data lies."""
+"""The folder of the user's own data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How an image and a caption are scored: every estimator by its name. :mod:`mdc.plan.config.score` says which a method has.
+"""The estimators that score an image and a caption, by name. :mod:`mdc.plan.config.score` lists those of each method.
 
-It imports nothing, so that validation and planning can afford it; :mod:`mdc.evaluation.predictors.score` does the work.
+:mod:`mdc.evaluation.predictors.score` implements them; this module imports nothing, so that validation and planning stay fast.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Estimator:
-    """``label``: how a row says it, behind the method's name ("" where the name is enough). ``text``: what it is, a sentence.
+    """``label``: its label in a row, after the method's name ("" where the name is enough). ``text``: its definition, a sentence.
 
-    ``sampled``: its masks are drawn, so a score has a standard error. ``nats``: it is a sum of log probabilities, so it has
-    a mean a token, and a blind score can be taken off.
+    ``sampled``: its masks are sampled, so a score has a standard error. ``nats``: it is a sum of log probabilities, so it has
+    a per-token mean, and the score of a mismatched image can be subtracted.
     """
 
     label: str
@@ -46,7 +46,7 @@ ESTIMATORS = {
     "pseudo_likelihood": Estimator("pseudo-likelihood", "Σ log p(c_i | all other tokens, V), which is no likelihood"),
 }
 
-#: what CLIPScore's model could not read as it is: the name of each count in a record → how a table says it
+#: captions that CLIPScore's model could not read unchanged: name of the count in a record → its text in a table
 CLIP_COUNTS = {
     "cut": "captions were longer than its context and lost their end",
     "unknown": "captions had tokens that are not in its vocabulary, and were scored without these",

@@ -1,18 +1,16 @@
-"""What source code a job runs, as one hash.
+"""The code fingerprint of a job: one hash of the source code that it runs.
 
 The hash covers the module of the job's verb, the modules that the job loads by name (its objective's, its source kind's,
-see :mod:`mdc.plan.parts`), and everything of this package that these import, directly or not, at module level or inside a
+see :mod:`mdc.plan.parts`), and every module of this package that these import, directly or not, at module level or inside a
 function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns nothing; a changed
-loss reruns what it decides; a new objective or a new kind of source reruns nothing at all.
+loss reruns what depends on it; a new objective or a new kind of source reruns nothing.
 
-A literal ``SHOWN`` of a table or figure is left out too: the job's configuration holds its values (see
-:mod:`mdc.plan.artefacts`).
+A literal ``SHOWN`` of a table or figure is not covered: the job's configuration holds its values (see
+:mod:`mdc.plan.artefacts`). The bytes of package files that a module reads, such as templates, are covered if it names them in
+``DATA_FILES``.
 
-A module that reads files of the package, as templates, names them in ``DATA_FILES``; their bytes are covered with it.
-
-Left out is what only says which values a job is asked with: they stand in its configuration and are compared there. So a
-value that decides a result and is in no configuration may not stand in a module that is left out
-(``tests/unit/plan/test_left_out.py``).
+Modules that only define a job's configuration are not covered: configurations are compared by value. So a value that decides a
+result and is in no configuration must not be in such a module (``tests/unit/plan/test_left_out.py``).
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ LEFT_OUT = (
     *("mdc.plan.config", "mdc.plan.jobs", "mdc.plan.registry"),  # parameters, jobs and datasets: values
     *("mdc.plan.artefacts", "mdc.plan.parts", "mdc.plan.verbs"),  # names of modules and files
 )
-#: of these packages, what all jobs run nevertheless: it writes their records
+#: covered although its package is left out: it writes the record of every job
 COVERED = ("mdc.plan.jobs.call",)
 
 
@@ -59,7 +57,7 @@ def module_file(module: str) -> Path | None:
 
 @dataclass(frozen=True)
 class _Source:
-    """What a fingerprint takes of one module: a hash of its code, the names in its import statements, its data files."""
+    """A module's part of a fingerprint: the hash of its code, the names in its import statements, its data files."""
 
     sha256: str
     named: frozenset[str]
@@ -67,24 +65,24 @@ class _Source:
 
 
 _OWN = Path(__file__).read_bytes()
-#: hash of this file and of a source → what was found in it, as long as `remembered` keeps that
-_found: dict[str, _Source] = {}
+#: sha256 of this file and a source together → the parsed source
+_sources: dict[str, _Source] = {}
 
 
 @contextmanager
-def remembered(place: Path) -> Iterator[None]:
-    """Within, a source is not parsed if an earlier call has read the same bytes; what they hold is kept in the file ``place``.
+def remembered(file: Path) -> Iterator[None]:
+    """While its block runs, sources that an earlier call parsed are read from the cache ``file``, by hash.
 
-    Parsing takes most of a workflow's start. What checks results does without this.
+    Parsing takes most of a workflow's start. The verbs that check results do not use this cache.
     """
     with suppress(OSError, ValueError, TypeError):
-        told = json.loads(place.read_text(encoding="utf-8"))
-        _found.update({key: _Source(one[0], frozenset(one[1]), tuple(one[2])) for key, one in told.items()})
-    before = len(_found)
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        _sources.update({key: _Source(entry[0], frozenset(entry[1]), tuple(entry[2])) for key, entry in stored.items()})
+    before = len(_sources)
     yield
-    if len(_found) > before:
-        told = {key: (one.sha256, sorted(one.named), one.data_files) for key, one in _found.items()}
-        write_text(place, json.dumps(told))
+    if len(_sources) > before:
+        stored = {key: (entry.sha256, sorted(entry.named), entry.data_files) for key, entry in _sources.items()}
+        write_text(file, json.dumps(stored))
 
 
 @cache
@@ -93,9 +91,9 @@ def _read(module: str) -> _Source:
     assert path is not None
     text = path.read_bytes()
     key = hashlib.sha256(_OWN + text).hexdigest()
-    if key not in _found:
-        _found[key] = _parsed(ast.parse(text, filename=str(path)))
-    return _found[key]
+    if key not in _sources:
+        _sources[key] = _parsed(ast.parse(text, filename=str(path)))
+    return _sources[key]
 
 
 def _parsed(tree: ast.Module) -> _Source:
@@ -109,7 +107,7 @@ def _parsed(tree: ast.Module) -> _Source:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements right inside of one. Expressions have none, and walking them takes ten times as long."""
+    """The statements directly inside a statement. Expressions contain none; walking them takes ten times as long."""
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
         yield from getattr(node, field, ())
 
@@ -121,7 +119,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _named(node: ast.AST) -> Iterator[str]:
-    """What is named in import statements that can run; those for a type checker alone cannot."""
+    """The names in import statements, without those under TYPE_CHECKING."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -138,8 +136,8 @@ def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
 
 
 def _data_files(tree: ast.Module) -> tuple[str, ...]:
-    found = [node.value for node in tree.body if _assigns(node, "DATA_FILES")]
-    return tuple(ast.literal_eval(found[0])) if found else ()
+    literals = [node.value for node in tree.body if _assigns(node, "DATA_FILES")]
+    return tuple(ast.literal_eval(literals[0])) if literals else ()
 
 
 def imports(module: str) -> frozenset[str]:
@@ -154,7 +152,7 @@ def data_files(module: str) -> tuple[str, ...]:
 
 @cache
 def closure(*modules: str) -> list[str]:
-    """``modules`` and all that they import of this package, sorted, without what is left out."""
+    """``modules`` and all modules of this package that they import, directly or not, sorted, without those left out."""
     seen: set[str] = set()
     waiting = list(modules)
     while waiting:

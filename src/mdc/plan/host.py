@@ -1,7 +1,7 @@
 """Where, how and how long a job ran: the file ``host.json`` beside its record.
 
-It differs from machine to machine and from call to call. It is therefore no part of the record, no job reads it, and it
-may be missing. It names the manifest that it belongs to by sha256.
+It differs between machines and calls, so it is not part of the record. No job reads it, and it may be missing. It names its
+manifest by sha256.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def usable_cores() -> int:
 
 
 def processor_seconds() -> float:
-    """Of this process so far, in all its threads, and of those that it has started and waited for."""
+    """CPU seconds of this process so far, in all its threads, and of child processes that it has waited for."""
     return sum(os.times()[:4])
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The call ``mdc ARGUMENTS`` as a line for a shell in the project's folder, with MDC_DATA if it was set.
+    """The call ``mdc ARGUMENTS`` as a shell command in the project's folder, with MDC_DATA if it was set.
 
-    For a process that torchrun started it is the call of torchrun, because the process is one of several.
+    For a process that torchrun started it is the call of torchrun.
     """
     words = ["mdc", *arguments]
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -56,12 +56,10 @@ def write_host(
     facts: Mapping[str, Any] | None = None,
     processor: float | None = None,
 ) -> None:
-    """Write the host file ``path`` of the job that left ``manifest``, done by a process that took ``seconds``, and ``processor``
-    seconds of its cores.
+    """Write the host file ``path`` of the job that wrote ``manifest`` in ``seconds``, and ``processor`` CPU seconds.
 
-    ``facts``: what else the job reports. Its ``seconds_before`` are the seconds of earlier processes whose work this one
-    resumed; they are added, and what these took of the cores is not known. If a job has several processes, only the first one
-    writes.
+    ``facts``: further values that the job reports. Its ``seconds_before``, the seconds of earlier processes whose work this one
+    resumed, are added; their CPU seconds are not known. If a job has several processes, only rank 0 writes.
     """
     if os.environ.get("RANK", "0") != "0":
         return
@@ -83,7 +81,7 @@ def write_host(
 
 
 def _log() -> str | None:
-    """The file that the job's messages go to, relative to the current folder; None if they do not go to a file."""
+    """The file that stderr goes to, relative to the current folder; None if it is not a file."""
     try:
         path = Path("/proc/self/fd/2").readlink()
     except OSError:

@@ -1,7 +1,7 @@
-"""What a job loads by name: each kind, objective and ability with the module that is it.
+"""The modules that jobs load by name: one for each kind, objective and ability.
 
 A module named here is imported only by the jobs that use it (``importlib.import_module``), so a job's fingerprint covers
-the parts that it runs and no others (see :mod:`mdc.plan.fingerprint`). Adding one is a file of its own and a line here.
+only the parts that it runs (see :mod:`mdc.plan.fingerprint`). A new part needs a file and a line here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OBJECTIVES = {
     "superclass": "mdc.training.objectives.superclass",
 }
 
-#: objective → the one as whose models its own score and write, if that is another
+#: objective → the objective whose scoring and decoding its models use, if it is another
 FAMILIES = {"cappa": "autoregressive", "bicaptioning": "autoregressive", "complementary": "masked"}
 
 #: kind of a frozen encoder → its module (build, fetched)
@@ -50,10 +50,10 @@ CORPORA = {
     "cub": "mdc.data.sources.corpora.cub",
 }
 
-#: those of them that always lie in files of which each can be read alone (mdc.data.sources.cleaned.InParts); parquet files may
+#: corpora that are always split into files that can be read independently (mdc.data.sources.cleaned.InParts); parquet may be
 IN_PARTS = frozenset({"webdataset", "pairs"})
 
-#: … of a labelled set's
+#: kind of a labelled set's source → its module
 PROBES = {
     "scenes": "mdc.data.sources.probes.scenes",
     "digits": "mdc.data.sources.probes.digits",
@@ -63,7 +63,7 @@ PROBES = {
     "builder": "mdc.data.sources.probes.builder",
 }
 
-#: … of a set of images with one right caption among several
+#: kind of a choice set's source (images with one right caption among several) → its module
 CHOICES = {
     "scenes": "mdc.data.sources.choices.scenes",
     "sugarcrepe_parquet": "mdc.data.sources.choices.sugarcrepe_parquet",
@@ -76,12 +76,12 @@ CHOICES = {
     "choice_table": "mdc.data.sources.choices.choice_table",
 }
 
-#: … of captions without images
+#: kind of a source of captions without images → its module
 TEXTS = {
     "caption_list": "mdc.data.sources.texts.caption_list",
 }
 
-#: what a predictor can be asked for → its module
+#: ability of a predictor → its module
 ABILITIES = {
     "encode": "mdc.evaluation.predictors.encode",
     "score": "mdc.evaluation.predictors.score",
@@ -89,19 +89,19 @@ ABILITIES = {
     "generate": "mdc.evaluation.predictors.generate",
 }
 
-#: how an encoder is probed → its module (TOKENS, fit)
+#: kind of a probe's head → its module (TOKENS, fit)
 HEADS = {
     "linear": "mdc.evaluation.linear_probe",
     "attentive": "mdc.evaluation.attentive_probe",
     "knn": "mdc.evaluation.knn_probe",
 }
 
-#: captioners of others → the script that runs in their own environment
+#: external captioners → the script that runs in their own environment
 OTHERS = {"coca": "mdc.evaluation.others.coca"}
 
 
 def family_of(objective: str) -> str:
-    """The objective as whose models an objective's own score and write."""
+    """The objective whose scoring and decoding an objective's models use."""
     return FAMILIES.get(objective, objective)
 
 

@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a screen; in a file, as a job's log, a line a minute: what is done, how fast, the time left."""
+"""The progress of a long job: a bar on a terminal; in a file, such as a job's log, one line per minute."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any
 
 from tqdm import tqdm
 
-EVERY = 60.0  # seconds between two lines, and before the first: what is done sooner needs none
+EVERY = 60.0  # seconds between two lines, and before the first
 
 
 def progress(*args: Any, **options: Any) -> tqdm[Any]:
-    """tqdm's bar with tqdm's arguments, or what stands for it in a file."""
+    """tqdm's bar with tqdm's arguments; if stderr is a file, whole lines."""
     return tqdm(*args, **options) if sys.stderr.isatty() else _Lines(*args, **options)
 
 
 class _Lines(tqdm):
-    """Whole lines in the place of a bar that is drawn over itself."""
+    """Whole lines instead of a bar that is redrawn."""
 
-    monitor_interval = 0  # no thread beside, which a fork would have to fear
+    monitor_interval = 0  # no monitor thread, which is unsafe under fork
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        told = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-        lines = {"mininterval": EVERY, "delay": EVERY, "miniters": 1, "bar_format": told}
+        line = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        lines = {"mininterval": EVERY, "delay": EVERY, "miniters": 1, "bar_format": line}
         super().__init__(*args, **{**options, **lines})
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """Say where things stand."""
+        """Print one line."""
         print(msg or str(self), file=self.fp, flush=True)
 
     def close(self) -> None:
-        """Say how it ended, if anything was said before."""
+        """Print a last line if there were earlier ones."""
         if not self.disable:
             self.disable = True
             type(self)._decr_instances(self)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Files that can be trusted: written whole or not at all, equal bytes for equal content, named by their sha256."""
+"""Atomic files with deterministic bytes, and their sha256."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-# A record names the versions of Python and of these packages, because they can change a number.
+# A record holds the versions of Python and of these packages, because they can change a number.
 _PACKAGES = (
     "clip-benchmark",
     "matplotlib",
@@ -33,13 +33,12 @@ _PACKAGES = (
 
 os.umask(
     _UMASK := os.umask(0o077)
-)  # it can only be read by setting it, which in a thread would touch the others' files
+)  # can only be read by setting it, so it is read here, before other threads write files
 _MODE = 0o666 & ~_UMASK
 
 
 class UserError(Exception):
-    """A mistake that the user can put right. The message is one line: what is wrong, where, and what is allowed; of several
-    mistakes at once a line each."""
+    """A mistake that the user can correct. Each message is one line: what is wrong, where, and what is allowed."""
 
     exit_code = 2
 
@@ -52,13 +51,13 @@ class UserError(Exception):
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; when the block ends well, its file takes the name ``path`` at once.
+    """Yield a temporary path beside ``path``; when the block succeeds, its file is renamed to ``path``.
 
-    The folder is made if it is missing. The temporary name keeps the suffix, because some writers choose a format by it.
-    The content is flushed to disk (fsync) before the rename, and the folder's entry after it. Whom the process's umask lets
-    may read and write the file, also where its writer would keep it private, as safetensors does. If the block raises, or
-    writes no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed. If the process is
-    killed, the temporary file stays, and ``clear_leftovers`` removes it later.
+    A missing folder is created. The temporary name keeps the suffix, because some writers choose a format by it. The content is
+    flushed to disk (fsync) before the rename, and the folder's entry after it. The file's mode follows the process's umask, also
+    where its writer, like safetensors, makes it private. If the block raises, or writes no file (FileNotFoundError), ``path``
+    keeps its old content and the temporary file is removed. If the process is killed, the temporary file stays, and
+    ``clear_leftovers`` removes it later.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,8 +81,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def clear_leftovers(folder: str | Path, name: str = "*") -> None:
     """Remove the temporary files that killed writers of ``folder/name`` left (see ``atomic_path``).
 
-    Only a job that starts and that owns these files may call it, since a writer that is still running would lose its file.
-    When a whole folder is cleared, the temporary files of safetensors go too; it writes under names of its own.
+    Only the job that owns these files may call it, at its start: a running writer would lose its file. With the default
+    ``name`` the temporary files of safetensors, which have other names, are removed too.
     """
     patterns = [f".{name}.*-????????.tmp*", *([".tmp??????"] if name == "*" else [])]
     for leftover in (path for pattern in patterns for path in Path(folder).glob(pattern)):
@@ -99,7 +98,7 @@ def _fsync(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` as UTF-8, whole or not at all; its line ends stay as they are."""
+    """Write ``text`` atomically as UTF-8, without translating line ends."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
 
@@ -114,7 +113,7 @@ def write_text_if_changed(path: str | Path, text: str) -> bool:
 
 
 def json_text(obj: Any) -> str:
-    """``obj`` as the JSON that this project writes: keys sorted, indent 1, final newline. NaN raises ValueError."""
+    """``obj`` as this project's JSON: keys sorted, indent 1, final newline. NaN raises ValueError."""
     return json.dumps(obj, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -142,7 +141,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; none if it does not exist. A last line that a kill cut short is left out."""
+    """The objects of a JSON-lines file; none if it does not exist. A truncated last line is left out."""
     path = Path(path)
     if not path.exists():
         return []
@@ -159,11 +158,11 @@ def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"duplicate key {twice!r}")
-    return found
+    return record
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -194,10 +193,10 @@ def sha256_json(obj: Any) -> str:
 @cache  # one process may write hundreds of records, and each package's metadata is parsed
 def versions() -> dict[str, str]:
     """The installed versions of Python and of the packages that can change a number. No package is imported for this."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            numbers[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return numbers

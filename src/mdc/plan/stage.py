@@ -1,4 +1,4 @@
-"""``mdc stage NAME``: bring a stage of DVC up to date, by Snakemake only if a record says that there is something to do."""
+"""``mdc stage NAME``: bring a stage of DVC up to date; Snakemake is only started if a record is missing or stale."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from mdc.plan.verbs import LAYERS, VERBS
 
 #: the page that shows every table and figure
 INDEX = "index"
-#: what DVC keeps of a table that the scale does not name
+#: DVC's file for a table that the scale does not name
 NOT_NAMED = "not_named.txt"
 
 
 def target(name: str) -> str:
-    """What a stage asks Snakemake for."""
+    """A stage's Snakemake target."""
     return f"{name}_all" if name in LAYERS and name != "data" else "results/index.html" if name == INDEX else name
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: name, params, scale. This process becomes Snakemake's if there is something to do. UserError for no stage."""
+    """``args``: name, params, scale. Replaces this process by Snakemake if there is something to do. UserError for no stage."""
     notes = Path(".snakemake/mdc_sources.json")
     notes.parent.mkdir(exist_ok=True)
     with remembered(notes):
@@ -60,16 +60,16 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _current(plan: Plan, folder: ScaleFolder, wanted: Iterable[str]) -> bool:
-    """Whether these jobs and all behind them were made as asked now, of the inputs that are there. What the files of a job
-    hold is not looked at: DVC hashes them."""
+    """Whether the records of these jobs and their ancestors have the current configurations and inputs. The contents of output
+    files are not checked: DVC hashes them."""
     data, sha256 = data_folder(), cache(sha256_file)
-    every = dict.fromkeys(name for one in wanted for name in (one, *plan.ancestors(one)))
+    every = dict.fromkeys(name for job_name in wanted for name in (job_name, *plan.ancestors(job_name)))
     try:
         for name in every:
             job = plan.jobs[name]
             path = folder.record(name, job.verb)
             record, made = read_json(path), path.stat().st_mtime
-            inputs = {one: sha256(folder.manifest(one, plan.jobs[one].verb)) for one in job.inputs}
+            inputs = {job_name: sha256(folder.manifest(job_name, plan.jobs[job_name].verb)) for job_name in job.inputs}
             if record["config_sha256"] != job.sha256 or record["inputs"] != inputs:
                 return False
             if not all(path.with_name(file).is_file() for file in record["outputs"]):
@@ -85,5 +85,5 @@ def _current(plan: Plan, folder: ScaleFolder, wanted: Iterable[str]) -> bool:
 
 
 def _newest(page: Path) -> bool:
-    """Whether the page is there and no older than what it shows."""
-    return page.is_file() and all(one.stat().st_mtime <= page.stat().st_mtime for one in page.parent.glob("*.json"))
+    """Whether the page exists and is no older than the records that it shows."""
+    return page.is_file() and all(file.stat().st_mtime <= page.stat().st_mtime for file in page.parent.glob("*.json"))

@@ -1,7 +1,7 @@
-"""The verbs of the pipeline, a row each: which module does it, where its jobs lie, what it leaves, what it takes besides its job.
+"""The verbs of the pipeline: each one's module, folder, output files and command-line options.
 
-The command line, the workflow's rules, `mdc verify` and `mdc why`, and the tests' stand-in all read this one dictionary. It
-imports nothing, so that every start of Snakemake can afford it.
+The command line, the workflow's rules, `mdc verify` and `mdc why`, and the tests' stand-in read this one dictionary. The module
+imports nothing of the package, so that Snakemake starts fast.
 """
 
 from __future__ import annotations
@@ -15,26 +15,24 @@ from typing import Any
 class Verb:
     """One verb.
 
-    ``stage``: what the index page counts it with. ``layer``: the folder of its jobs below ``results/<scale>/``, with which
-    their names begin. ``job``: the class of its jobs, a module of :mod:`mdc.plan.jobs` and a name. ``module``: its
-    ``main(call)`` does a job (see :class:`mdc.plan.jobs.call.Call`). ``text``: the command line's help. ``counted``: what
-    `mdc verify` calls its records.
+    ``stage``: its group in the counts of the index page. ``layer``: the folder of its jobs below ``results/<scale>/``, a prefix
+    of their names. ``job``: the class of its jobs, as MODULE.CLASS of :mod:`mdc.plan.jobs`. ``module``: its ``main(call)`` does a
+    job (see :class:`mdc.plan.jobs.call.Call`). ``text``: the command line's help. ``counted``: what `mdc verify` calls its
+    records.
 
-    In the job's folder, ``record`` is the file that says what was asked (``config``), from what it was made (``inputs`` {job:
-    sha256}) and what it left (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For
-    data the two differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that
-    the workflow must know. ``lists``: of a manifest that itself lists files as {file, bytes, sha256}, their folder,
-    seen from the manifest's.
+    In the job's folder, ``record`` is the file that holds its configuration (``config``), inputs (``inputs`` {job: sha256}) and
+    outputs (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For data the two
+    differ: a rerun that writes an equal set reruns nothing after it. ``outputs``: further files that the workflow must know.
+    ``lists``: if the manifest lists files as {file, bytes, sha256}, their folder relative to the manifest's.
 
-    ``options``: what else its command line takes (see :data:`OPTIONS`), each with what the workflow gives it: of ``runtime`` the
-    block of the scale that is written to a file, of ``state`` and ``cache`` the folder below ``.state/<scale>/``, in which
-    ``{job}`` is the job; None for what the workflow does not use. ``computes``: the key of the job that says on which device and
-    in how many threads it runs, and, if it is ``shared``, in how many processes. ``resumes``: a job that failed is tried again,
-    twice, goes on where it was, and appends to its log.
+    ``options``: its further command-line options (see :data:`OPTIONS`), each with the workflow's value: for ``runtime`` the block
+    of the scale that is written to a file, for ``state`` and ``cache`` the folder below ``.state/<scale>/``, in which ``{job}``
+    is the job; None where the workflow does not use it. ``computes``: the key of the job that holds its device and number of
+    threads and, if ``shared``, of processes. ``resumes``: a failed job is retried twice, resumes, and appends to its log.
 
-    Two kinds of files decide when a job runs again, besides its configuration and the manifests of its inputs. ``reads``: of the
-    jobs that it is made from, the files of these names must be there. ``watches``: the key of the job that names the user's own
-    files, which are made into something anew when they change.
+    Besides its configuration and the manifests of its inputs, two kinds of files decide when a job reruns. ``reads``: the names
+    of files of its inputs that must exist. ``watches``: the key of the job that names the user's own files; the job reruns when
+    they change.
     """
 
     stage: str
@@ -84,7 +82,7 @@ VERBS = {
         options={"runtime": "data.download.runtime"},
         resumes=True,
         watches="dataset.list.path",
-        text="bring a dataset to its place under MDC_DATA, and check what is there",
+        text="download a dataset to its folder under MDC_DATA, and check it",
         counted="obtained datasets",
     ),
     "plan-download": _set(
@@ -94,7 +92,7 @@ VERBS = {
         manifest="planned.json",
         resumes=True,
         watches="dataset.list.path",
-        text="fix what of a list of URLs will be asked for, and in which order",
+        text="choose which URLs of a list are requested, and in which order",
         counted="plans of downloads",
     ),
     "download": _set(
@@ -179,7 +177,7 @@ VERBS = {
         computes="entry.recipe",
         resumes=True,
         watches="entry.path",
-        text="train a tokenizer of images, or bring one that others trained; it resumes where it was killed",
+        text="train an image tokenizer, or import a pretrained one; it resumes where it was killed",
         counted="tokenizers of images",
     ),
     "import-words": Verb(
@@ -189,7 +187,7 @@ VERBS = {
         module="mdc.training.precompute.import_words",
         record="words.json",
         outputs=("words.safetensors",),
-        text="bring embeddings of BPE tokens that are not trained here, and keep them as safetensors",
+        text="import pretrained embeddings of BPE tokens as safetensors",
         counted="embeddings of BPE tokens",
     ),
     "import-encoder": Verb(
@@ -200,7 +198,7 @@ VERBS = {
         record="encoder.json",
         outputs=("encoder.safetensors",),
         watches="entry.weights",
-        text="bring the weights of an encoder that is not trained here, and keep them as safetensors",
+        text="import the weights of a pretrained encoder as safetensors",
         counted="frozen encoders",
     ),
     "encode-corpus": Verb(
@@ -293,7 +291,7 @@ VERBS = {
         record="positions.json",
         outputs=("tokens.parquet", "gradients.parquet"),
         options={"cache": "positions"},
-        text="measure what the image tells about each token of held-out captions; it resumes where it was killed",
+        text="measure the image's information about each token of held-out captions; it resumes where it was killed",
         counted="records of scores by position",
     ),
     "write-captions": Verb(
@@ -308,7 +306,7 @@ VERBS = {
         shared=True,
         resumes=True,
         reads=("checkpoint.safetensors",),
-        text="caption images with one run, by each way of writing that Table 3 asks for; it resumes where it was killed",
+        text="caption images with one run, by each decoding that Table 3 needs; it resumes where it was killed",
         counted="records of captions",
     ),
     "measure-captions": Verb(
@@ -321,7 +319,7 @@ VERBS = {
         computes="captioning",
         reads=("captions.parquet",),
         watches="instances",
-        text="hold captions against references, images and, where it is known, the truth",
+        text="score captions against references, images and, where known, the true scene",
         counted="records of measured captions",
     ),
     "judge-captions": Verb(
@@ -337,7 +335,7 @@ VERBS = {
         text="let a judge choose the best of several captions of each image; it resumes where it was killed",
         counted="records of a judge's choices",
     ),
-    # a table or figure has a layer of its own; its files and its own class of job stand in mdc.plan.artefacts
+    # a table or figure has its own layer; its files and its class of job are in mdc.plan.artefacts
     "make": Verb(
         stage="tables and figures",
         layer="",
@@ -351,7 +349,7 @@ VERBS = {
 }
 
 
-#: what DVC keeps together, a stage each, and Snakemake has a target for → the stages of its verbs
+#: stage of DVC, also a Snakemake target → the stages of its verbs
 LAYERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "pretrain": ("tokenizers", "encoders", "trainings"),
@@ -366,7 +364,7 @@ def verb_of(job: str) -> str:
     return next((name for name, verb in VERBS.items() if verb.layer and job.startswith(f"{verb.layer}/")), "make")
 
 
-#: option of a verb → how it stands on the command line
+#: option of a verb → its argparse arguments
 OPTIONS: dict[str, dict[str, Any]] = {
     "runtime": {"metavar": "FILE", "help": "processes, workers, intervals, time-outs (JSON); they decide no result"},
     "state": {"metavar": "DIR", "required": True, "help": "folder for the resumable state while it runs"},

@@ -18,6 +18,6 @@ def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.shown.ArtefactJob`."""
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)
-    importlib.import_module(declared(call.job.artefact, call.job.kind).module).make(call.job, call.given, call.out)
+    importlib.import_module(declared(call.job.artefact, call.job.kind).module).make(call.job, call.manifests, call.out)
     outputs = [Path(call.out) / name for name in call.job.files]
     write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, record(call, "artefact", outputs))

@@ -195,5 +195,5 @@ def _picture(path: Path, rows: list[Tensor]) -> None:
 
 
 def _states(call: Call) -> States:
-    inputs = {name: sha256_file(path) for name, path in call.given.items()}
+    inputs = {name: sha256_file(path) for name, path in call.manifests.items()}
     return States.among(call.out / "state", call.job.config(), inputs)

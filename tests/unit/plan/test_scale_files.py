@@ -195,7 +195,7 @@ def test_methods_of_a_list_of_corpora_and_pairs_on_each() -> None:
         ({**short, "corpora": {"alt": ["mdc"]}}, "table4.methods: goes with a list of corpora; here corpora names"),
         ({**short, "corpora": ["alt", "alt"]}, "duplicate entry alt"),
         ({**short, "corpora": ["alt", "dense", "x"]}, "corpora: no corpus is named 'x'"),
-        ({**short, "primary": [["mdc", "lstm"]]}, r"table4\.primary: \[mdc, lstm\] stands on no corpus"),
+        ({**short, "primary": [["mdc", "lstm"]]}, r"table4\.primary: \[mdc, lstm\]: no corpus has both"),
     ):
         with pytest.raises(UserError, match=said):
             _mini((where, wrong))

@@ -12,7 +12,7 @@ from scale_plans import changed_plan
 
 from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.config.choice_sources import ChoiceSource, Parts, mean_over
-from mdc.plan.config.systems import AskedSystem, Systems, written_out
+from mdc.plan.config.systems import SystemEntry, Systems, expand
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError
 from mdc.plan.registry.choices import ARO_SYMMETRIC
@@ -23,9 +23,7 @@ DIFFUSE, UNMASK = {"kind": "diffuse"}, {"kind": "unmask", "lengths": [6]}
 
 def _written_out(**entries: dict[str, Any]) -> Systems:
     whole = {"method": "m", "decode": UNMASK}
-    return written_out(
-        {key: AskedSystem.model_validate({"label": key, **whole, **one}) for key, one in entries.items()}
-    )
+    return expand({key: SystemEntry.model_validate({"label": key, **whole, **one}) for key, one in entries.items()})
 
 
 # --- systems ----------------------------------------------------------------------------------------------------------

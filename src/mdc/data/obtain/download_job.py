@@ -38,7 +38,7 @@ def _downloaded(call: Call) -> tuple[dict[str, Any], dict[str, str]]:
     from mdc.data.obtain.urls import download_group, package_versions
 
     job = call.job
-    (planned,) = call.given.values()
+    (planned,) = call.manifests.values()
     config = with_runtime(job.complete(), call.runtime)
     record = download_group(config, data_folder(), read_json(planned)["plan_sha256"], job.group, job.groups)
     return record, package_versions()

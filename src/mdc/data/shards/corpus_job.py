@@ -30,7 +30,7 @@ def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.CorpusJob`."""
     source = open_corpus(source_of(call), data_folder())
     splits, context_length = splits_of(source_of(call)), call.job.protocol.context_length
-    if groups := [path for job, path in call.given.items() if job.startswith("data/parts/")]:
+    if groups := [path for job, path in call.manifests.items() if job.startswith("data/parts/")]:
         if not isinstance(source, InParts):
             raise AssertionError(f"{call.job.job}: a source of this kind has no parts")
         settings: dict[str, Any] = {

@@ -15,7 +15,7 @@ def main(call: Call) -> None:
     if call.job.kind == "full":
         vocabulary = Vocabulary.full()
     else:
-        vocabulary = Vocabulary.corpus(*(read_index(path)["pieces"] for path in call.given.values()))
+        vocabulary = Vocabulary.corpus(*(read_index(path)["pieces"] for path in call.manifests.values()))
     path = call.out / VOCABULARY
     write_json(path, vocabulary.to_json())
     write_made(call, [path])

@@ -24,14 +24,14 @@ class Decoder(Strict):
         return self
 
 
-#: what of an image a decoder reads: its patch tokens, their mean, [CLS], the means of a grid of regions, or of the objects of a
-#: rendered scene
+#: the visual tokens that a decoder reads: patch tokens, their mean, [CLS], the means of a grid of regions, or those of the
+#: objects of a rendered scene
 VisualContext = Literal["patches", "mean", "cls", "grid_2", "grid_3", "objects"]
 
 
 class Backbone(Strict):
-    """A vision transformer and the decoder that goes with it (paper, section 4.1). ``visual_context``: what of an image the
-    decoder reads (:mod:`mdc.models.visual_context`); the paper's reads every patch."""
+    """A vision transformer and its decoder (paper, section 4.1). ``visual_context``: the visual tokens that the decoder reads
+    (:mod:`mdc.models.visual_context`); in the paper all patch tokens."""
 
     label: str
     image_size: Positive
@@ -58,11 +58,11 @@ class Backbone(Strict):
 
 
 class ResNet(Backbone):
-    """A residual network (He et al., 2016) of torchvision and the decoder that goes with it: ``blocks`` residual blocks in
-    each of its one to four stages, each stage at half the resolution of the one before it and twice as wide. ResNet-18 has
-    ``basic`` blocks, [2, 2, 2, 2], and ResNet-50 ``bottleneck`` blocks, [3, 4, 6, 3].
+    """A residual network (He et al., 2016) of torchvision and its decoder: ``blocks`` residual blocks in each of one to four
+    stages, each stage at half the resolution and twice the width of the one before. ResNet-18 has ``basic`` blocks, [2, 2, 2, 2],
+    and ResNet-50 ``bottleneck`` blocks, [3, 4, 6, 3].
 
-    Each place of the last stage's grid is a visual token: ``patch_size`` pixels of the image a side, ``width`` channels.
+    Each cell of the last stage's grid is a visual token: ``patch_size``² pixels of the image, ``width`` channels.
     """
 
     block: Literal["basic", "bottleneck"]
@@ -71,23 +71,23 @@ class ResNet(Backbone):
     @model_validator(mode="before")
     @classmethod
     def _grid(cls, value: Any) -> Any:
-        """What follows from the blocks, where a vision transformer has numbers of its own."""
+        """Derive from the blocks the shape that a vision transformer sets by keys."""
         if not isinstance(value, dict):
             return value
         blocks = value.get("blocks")
-        # of blocks that are wrong, nothing follows that could be told as a mistake beside them
+        # invalid blocks are reported elsewhere and must not cause a second error here
         stages = len(blocks) if isinstance(blocks, list) and 1 <= len(blocks) <= 4 else 1
         halved = 2 ** (stages - 1)
         width = 64 * halved * (4 if value.get("block") == "bottleneck" else 1)
         follow = {"patch_size": 4 * halved, "width": width, "layers": stages, "heads": 1}
-        for key, number in follow.items():  # a job has them
+        for key, number in follow.items():  # a job's configuration has these keys
             if value.get(key, number) != number:
                 raise ValueError(f"{key} follows from blocks; leave it out")
         return {**value, **follow}
 
 
 class FrozenWords(Strict):
-    """Embeddings of ``width`` numbers that the job ``job``, whose configuration has that hash, brings."""
+    """Embeddings of ``width`` numbers, from the job ``job`` with this configuration hash."""
 
     job: str
     config_sha256: str
@@ -95,8 +95,8 @@ class FrozenWords(Strict):
 
 
 class FrozenTokens(Strict):
-    """What a decoder reads of an image: ``tokens`` vectors of ``width`` numbers that the encoder job ``job``, whose
-    configuration has that hash, makes of ``image_size``² pixels."""
+    """A frozen encoder's output for an image of ``image_size``² pixels: ``tokens`` vectors of ``width`` numbers, from the encoder
+    job ``job`` with this configuration hash."""
 
     job: str
     config_sha256: str
@@ -106,10 +106,8 @@ class FrozenTokens(Strict):
 
 
 class FrozenBackbone(Strict):
-    """A decoder on an encoder that is not trained: ``frozen`` is a key of the scale's ``encoders``.
-
-    ``words``, a key of the scale's ``words``: whose embeddings of BPE tokens it has, which are not trained either.
-    """
+    """A decoder on a frozen encoder: ``frozen`` is a key of the scale's ``encoders``. ``words``: a key of the scale's ``words``,
+    whose embeddings of BPE tokens the decoder uses, frozen too."""
 
     label: str
     frozen: EncoderName
@@ -123,7 +121,7 @@ def _which(value: Any) -> str:
     return "frozen" if isinstance(value, _OnFrozen) else "resnet" if isinstance(value, ResNet) else "vit"
 
 
-#: told apart by the keys ``frozen`` and ``blocks``, so that a mistake in one is never told as one of another
+#: distinguished by the keys ``frozen`` and ``blocks``, so that an error is reported for the right class
 AnyBackbone = Annotated[
     Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")] | Annotated[FrozenBackbone, Tag("frozen")],
     Discriminator(_which),
@@ -131,7 +129,7 @@ AnyBackbone = Annotated[
 
 
 class FrozenEncoderBackbone(Strict):
-    """The same, as a job has it: with what is to be known of the encoder, whose ``image_size`` it has."""
+    """A :class:`FrozenBackbone` as a job has it: with the encoder's token shape and its ``image_size``."""
 
     label: str
     image_size: Positive
@@ -142,7 +140,7 @@ class FrozenEncoderBackbone(Strict):
 
 _OnFrozen = FrozenBackbone | FrozenEncoderBackbone | FrozenTokens
 
-#: a backbone as a run's job has it, and one that may be no run's
+#: a backbone as a run's job has it, and one whose encoder is trained
 JobBackbone = Annotated[
     Annotated[Backbone, Tag("vit")]
     | Annotated[ResNet, Tag("resnet")]

@@ -1,4 +1,4 @@
-"""Captioning: how runs are finetuned for it, how captions are written, and how long they are."""
+"""Captioning: finetuning, decoding, and caption lengths."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import CorpusName
 from mdc.plan.config.types import NonNegative, Positive, Strict, Threads, increasing
 
-#: family of objectives → the kind of writing that its models have; those of other families write no captions
+#: family of objectives → the kind of decoding of its models; other families generate no captions
 DECODING_OF = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
-#: kind of writing → what messages call it
+#: kind of decoding → its name in messages
 DECODINGS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
 
 
 class Finetune(Strict):
-    """How pretrained captioners go on with a captioning corpus (paper, section 4.2), with a recipe of its own.
+    """Finetuning of pretrained captioners on a captioning corpus (paper, section 4.2), with its own recipe.
 
-    They start from their last or best ``weights``, and stop after ``patience`` validations in a row of which none was the best
-    so far. ``canvas``: masked models learn where captions end, on canvases of up to so many tokens (docs/captioning.md).
+    It starts from their last or best ``weights``, and stops early after ``patience`` validations in a row without a new best.
+    ``canvas``: masked models learn where captions end, on canvases of up to this many tokens (docs/captioning.md).
     """
 
     corpus: CorpusName
@@ -31,7 +31,7 @@ class Finetune(Strict):
 
 
 class Captioning(Strict):
-    """How captions are computed. ``batch_tokens``: at a time, a matter of memory. ``processes``: that share a job, one GPU
+    """How captions are computed. ``batch_tokens``: tokens per batch, limited by memory. ``processes``: that share a job, one GPU
     each; they change no result."""
 
     batch_tokens: Annotated[int, Field(ge=128)]
@@ -42,22 +42,22 @@ class Captioning(Strict):
 
 
 class Guide(Strict):
-    """A CLIP run of the scale has a say in which piece is shown (:mod:`mdc.diffusion.guided`): of the ``candidates`` likeliest
-    pairs of a place and a piece the one with the highest log p + ``weight`` · cosine of the image and the caption so far."""
+    """CLIP-guided unmasking (:mod:`mdc.diffusion.guided`): of the ``candidates`` likeliest pairs of a position and a token, the
+    one with the highest log p + ``weight`` · cosine of the image and the caption so far, by a CLIP run of the scale."""
 
     weight: Annotated[float, Field(gt=0, le=1000)]
     candidates: Annotated[int, Field(ge=2, le=64)] = 8
 
 
 class Unmasking(Strict):
-    """A masked diffusion model writes from a fully masked caption (paper, section 3.2; docs/captioning.md).
+    """Decoding by a masked diffusion model, from a fully masked caption (paper, section 3.2; docs/captioning.md).
 
-    ``lengths`` in BPE tokens, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
-    length^``length_penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that
-    one length; it has to be finetuned with a canvas. At a step ``tokens_per_step`` places are shown, or all whose likeliest token
-    has at least the probability ``threshold``. ``temperature`` None is greedy; with one, the token of a place that is shown is
-    drawn, with ``seed``. ``ancestral``: MDLM's ancestral sampling in so many steps, which draws when each place is shown too.
-    With a ``guide`` one place is shown at a step, greedily.
+    ``lengths`` in BPE tokens, the paper's N'. Of several, each image gets the one with the highest Σ log p /
+    length^``length_penalty`` of its tokens when they were unmasked. ``ends``: the model ends its caption itself, on a canvas of
+    this one length; it must be finetuned with a canvas. Each step unmasks ``tokens_per_step`` positions, or all whose likeliest
+    token has at least the probability ``threshold``. ``temperature``: None is greedy; otherwise tokens are sampled, with
+    ``seed``. ``ancestral``: MDLM's ancestral sampling in this many steps, which also samples when a position is unmasked. With a
+    ``guide`` each step unmasks one position, greedily.
     """
 
     kind: Literal["unmask"]
@@ -85,9 +85,9 @@ class Unmasking(Strict):
             raise ValueError("ancestral: draws what it shows; give a temperature, as MDLM's is temperature: 1.0")
         if self.ends and len(self.lengths) > 1:
             raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
-        others = {"tokens_per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
-        for key, plain in others.items():
-            if self.guide is not None and getattr(self, key) != plain:
+        defaults = {"tokens_per_step": 1, "threshold": None, "ancestral": None, "temperature": None, "ends": False}
+        for key, default in defaults.items():
+            if self.guide is not None and getattr(self, key) != default:
                 raise ValueError(
                     f"guide: shows one place at a step, greedily, in captions of given lengths; leave {key} out"
                 )
@@ -95,14 +95,11 @@ class Unmasking(Strict):
 
 
 class Beam(Strict):
-    """An autoregressive model searches with ``num_beams`` beams, 1 is greedy, for captions of ``min_tokens`` to ``max_tokens``
-    BPE tokens.
-
-    A caption's score is Σ log p / (its tokens)^``length_penalty``, EOT counted.
-    """
+    """Beam search by an autoregressive model with ``num_beams`` beams (1: greedy), for captions of ``min_tokens`` to
+    ``max_tokens`` BPE tokens. A caption's score is Σ log p / (number of tokens)^``length_penalty``, EOT counted."""
 
     kind: Literal["beam"]
-    # each holds the decoder's keys and values, so a slip would take all memory
+    # each beam holds the decoder's keys and values, so a typo could take all memory
     num_beams: Annotated[int, Field(ge=1, le=256)]
     min_tokens: Positive = 1
     max_tokens: Positive
@@ -116,12 +113,12 @@ class Beam(Strict):
 
 
 class Diffusing(Strict):
-    """A model of mask-and-replace diffusion undoes it in ``steps`` sampling steps, None: one for each of its own steps, as the
-    paper does (docs/mc-diffusion.md).
+    """Sampling from a model of mask-and-replace diffusion in ``steps`` steps; None: one for each of its diffusion steps, as in
+    the paper (docs/mc-diffusion.md).
 
-    ``policy`` posterior draws from p(x_s | x_t); best_first shows, at each step, the most confident places, and keeps them.
-    ``guidance``: the scale s; 1 is none. ``orientation``: whether s stands at the whole condition (cfg), or at what is left of it
-    (as_printed). ``condition_mask``: what is lost of the condition is drawn per_step, or once per_image. ``seed`` draws.
+    ``policy``: posterior samples from p(x_s | x_t); best_first fixes the most confident positions at each step. ``guidance``: the
+    scale s; 1 is none. ``orientation``: s multiplies the full condition (cfg) or the degraded one (as_printed).
+    ``condition_mask``: the degradation is drawn per_step, or once per_image. ``seed``: of all draws.
     """
 
     kind: Literal["diffuse"]
@@ -137,5 +134,5 @@ Decoding = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
 
 
 def longest(policy: Unmasking | Beam) -> int:
-    """The most BPE tokens that a caption of this policy can have."""
+    """The maximal number of BPE tokens of a caption by this policy."""
     return policy.lengths[-1] if isinstance(policy, Unmasking) else policy.max_tokens

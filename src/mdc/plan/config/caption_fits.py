@@ -1,4 +1,4 @@
-"""Whether what captioning asks for can be done: each system by its method, its finetuning and its vocabulary."""
+"""Checks of captioning across sections: each system against its method, finetuning and vocabulary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdc.plan.parts import family_of
 
 
 def check_captioning(params: Params) -> None:
-    """ValueError, which begins with the key, for the first thing that does not fit."""
+    """ValueError, which begins with the key, for the first problem."""
     context_length = params.protocol.data.context_length
     for name, tuned in params.finetune.items():
         if tuned.canvas is not None and tuned.canvas > context_length - 1:
@@ -46,12 +46,20 @@ def check_captioning(params: Params) -> None:
 
 def _table(params: Params, table: CaptionTable, where: str) -> None:
     check_unique_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
-    check_unique_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
+    check_unique_labels(
+        f"{where}.systems",
+        {key: f"{system_config.label} · {system_config.length}" for key, system_config in table.systems.items()},
+    )
     for key, dataset in table.datasets.items():
         _dataset(params, dataset, f"{where}.datasets.{key}")
-        for system, one in table.systems_of(key).items():
-            _system(params, dataset, one, f"{where}.systems.{system}")
-            _on(params, params.methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
+        for system, system_config in table.systems_of(key).items():
+            _system(params, dataset, system_config, f"{where}.systems.{system}")
+            _on(
+                params,
+                params.methods[system_config.method],
+                table.backbone_of(key, system),
+                f"{where}.systems.{system}",
+            )
     for place, clip in (("clip_score", table.clip_score), ("guide", table.guide)):
         if isinstance(clip, RunClip):
             _clip(params, clip, f"{where}.{place}")
@@ -66,23 +74,23 @@ def _table(params: Params, table: CaptionTable, where: str) -> None:
 
 
 def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
-    stands = scale.training.backbones[backbone]
-    if isinstance(stands, FrozenBackbone) and stands.words is not None and method.objective != "mask_and_replace":
+    encoder = scale.training.backbones[backbone]
+    if isinstance(encoder, FrozenBackbone) and encoder.words is not None and method.objective != "mask_and_replace":
         raise ValueError(
             f"{where}.backbone = {backbone}: has word embeddings of others, which only mask_and_replace takes"
         )
-    if method.guidance is not None and not isinstance(stands, FrozenBackbone):
+    if method.guidance is not None and not isinstance(encoder, FrozenBackbone):
         raise ValueError(
             f"{where}.method: it learns guidance, for which its condition must be a frozen encoder's; {backbone} trains its own"
         )
 
 
 def _view(scale: Scale, view: ShownInPart, where: str) -> None:
-    """What a table or figure shows must be there, in one section, of each seed that it is of."""
+    """Check that one section has the datasets and systems of a table or figure, for all its seeds."""
     named, datasets = ("datasets", view.datasets) if isinstance(view, CaptionView) else ("dataset", [view.dataset])
-    everything = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
-    check_reference(f"{where}.{named}", datasets[0], everything, "dataset (of mc_diffusion or claims)")
-    section, table = everything[datasets[0]], scale.section_of(datasets[0])
+    sections = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
+    check_reference(f"{where}.{named}", datasets[0], sections, "dataset (of mc_diffusion or claims)")
+    section, table = sections[datasets[0]], scale.section_of(datasets[0])
     first = isinstance(view, CaptionExamplesOf)
     if isinstance(view, CaptionView):
         systems, first = table.members(view.systems), view.first_seed
@@ -127,7 +135,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
 
 
 def _captions(table: CaptionTable, dataset: str, system: str, where: str, section: str) -> None:
-    """ValueError if a system does not caption a dataset; names that are not known are told of elsewhere."""
+    """ValueError if a system does not caption a dataset; unknown names are reported elsewhere."""
     if dataset in table.datasets and system in table.systems and system not in table.systems_of(dataset):
         raise ValueError(
             f"{where}: {system} does not caption {dataset}; name it under {section}.datasets.{dataset}.systems"
@@ -135,21 +143,21 @@ def _captions(table: CaptionTable, dataset: str, system: str, where: str, sectio
 
 
 def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, section: str) -> list[str]:
-    """The systems of a figure of robustness as they are and at every strength."""
+    """The systems of a robustness figure, undistorted and at every strength."""
     for side in (side for pair in view.primary for side in pair):
         check_reference(f"{where}.primary", side, view.systems, "system of this figure (systems)")
-    found = []
+    systems = []
     for key in view.systems:
         check_reference(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
         for kind in view.kinds:
             wanted = [distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1)]
-            if not all(one in table.systems for one in wanted):
+            if not all(name in table.systems for name in wanted):
                 raise ValueError(
                     f"{where}.kinds: {key} is not shown images with {kind}; give {section}.systems.{key} "
                     f"distorted: [{kind}]"
                 )
-            found += wanted
-    return [*view.systems, *found]
+            systems += wanted
+    return [*view.systems, *systems]
 
 
 def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
@@ -209,5 +217,5 @@ def _clip(params: Params, clip: RunClip, where: str) -> None:
     if objective != "contrastive":
         raise ValueError(f"{where}.method = {clip.method}: its objective is {objective}, not CLIP's")
     if clip.seed is not None and clip.seed not in params.training.seeds:
-        there = ", ".join(map(str, params.training.seeds))
-        raise ValueError(f"{where}.seed = {clip.seed}: not one of the scale's (pretrain.seeds: {there})")
+        seeds = ", ".join(map(str, params.training.seeds))
+        raise ValueError(f"{where}.seed = {clip.seed}: not one of the scale's (pretrain.seeds: {seeds})")

@@ -1,4 +1,4 @@
-"""Table 3 and Figure 6: whose captions of which images are measured, and what is claimed of them."""
+"""Table 3 and Figure 6: systems, captioned datasets, and claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdc.plan.config.references import (
     TrainedOn,
 )
 from mdc.plan.config.score import OpenClipModel
-from mdc.plan.config.systems import AskedSystem, CaptionSystem, Systems, written_out
+from mdc.plan.config.systems import CaptionSystem, SystemEntry, Systems, expand
 from mdc.plan.config.types import (
     MOST_CLAIMS,
     DataPath,
@@ -41,7 +41,7 @@ from mdc.plan.config.types import (
     check_unique_labels,
 )
 
-#: the row of the floor that needs no model: the most frequent training caption
+#: the row of the most-frequent-caption baseline, which needs no model
 MOST_FREQUENT = "most_frequent"
 #: the metrics of which a claim can be made
 Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "true", "told"]
@@ -50,11 +50,11 @@ Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", 
 class CaptionedImages(Strict):
     """The first ``images`` of a corpus's ``split``; their captions are the references.
 
-    ``pretrained``: the corpus of the runs that caption them. ``tuned``: what the table's systems call a finetuning → its key
-    in the scale's ``finetune``, or None where there is none (the run was trained on these captions from the start).
-    ``training``: the corpus whose training captions are looked for among those that were written; its most frequent one is
-    the floor. ``backbone``: of the runs, if it is not the table's; ``systems``: those of the table's that caption these
-    images, None for all. ``instances``: MSCOCO's file of the objects in these images, by which CHAIR is measured.
+    ``pretrained``: the corpus of the runs that caption them. ``tuned``: name of a finetuning in the table's systems → its key
+    in the scale's ``finetune``, or None (the run was trained on these captions from the start). ``training``: the corpus whose
+    training captions are searched for copies; its most frequent one is the baseline. ``backbone``: of the runs, if it is not the
+    table's. ``systems``: the table's systems that caption these images, None for all. ``instances``: MSCOCO's file of the objects
+    in these images, for CHAIR.
     """
 
     label: str
@@ -69,14 +69,13 @@ class CaptionedImages(Strict):
     instances: DataPath | None = None
 
     def tuned_as(self, system: CaptionSystem) -> str | None:
-        """The key of a system's finetuning here; None if it writes as it was pretrained."""
+        """The key of a system's finetuning here; None if it is not finetuned."""
         return self.tuned[system.tuned] if system.tuned is not None else None
 
 
 class Coca(OpenClipModel):
-    """open_clip's CoCa as a row of reference: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``; it captions
-    ``datasets``, by beam search with so many ``num_beams`` (1 is greedy), at most ``max_tokens`` tokens with its start and
-    end."""
+    """open_clip's CoCa as a reference row: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``. It captions
+    ``datasets`` by beam search with ``num_beams`` beams (1: greedy) and at most ``max_tokens`` tokens, start and end included."""
 
     datasets: SomeUnique[Annotated[Name, Ref("datasets", "dataset")]]
     num_beams: Positive = 6
@@ -102,7 +101,7 @@ class RunClip(Strict):
 
 
 class OpenClip(OpenClipModel):
-    """CLIPScore by a model of open_clip; ``prefix`` stands before every caption."""
+    """CLIPScore by a model of open_clip; ``prefix`` is prepended to every caption."""
 
     kind: Literal["open_clip"]
     prefix: str = "A photo depicts "
@@ -112,15 +111,15 @@ class CaptionTable(WithClaims):
     """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
     metrics and ``primary_metric`` alone.
 
-    ``coca``: rows of reference by a model of others. ``skip_metrics``: metrics that are not to be measured; their programs take
-    long. ``examples``: how many images Figure 6 shows, drawn with ``seed``. ``steps``: strides of the systems that diffuse and
-    name none themselves. ``clip_score``: what CLIPScore is by. ``guide``: of the systems that write with one; it must be another
-    model than that of CLIPScore, which would else reward what it has chosen itself.
+    ``coca``: reference rows by an external model. ``skip_metrics``: metrics that are not measured; their programs are slow.
+    ``examples``: number of images in Figure 6, drawn with ``seed``. ``steps``: sampling steps of the diffusion systems that name
+    none. ``clip_score``: the model of CLIPScore. ``guide``: the CLIP of guided systems; it must be another model than
+    CLIPScore's, which would otherwise reward its own choices.
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
     backbones: Annotated[BackboneNames, Field(max_length=1)]
-    entries: Annotated[dict[Name, AskedSystem], Field(min_length=1, alias="systems")]
+    entries: Annotated[dict[Name, SystemEntry], Field(min_length=1, alias="systems")]
     coca: dict[Name, Coca] = Field(default_factory=dict)
     skip_metrics: Unique[Literal["METEOR", "SPICE"]] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
@@ -132,40 +131,40 @@ class CaptionTable(WithClaims):
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
-    #: of a part of the table, the systems of each dataset that it shows
+    #: for a part of the table, the systems shown by dataset
     _shown: dict[str, set[str]] | None = PrivateAttr(default=None)
 
     @cached_property
-    def written_out(self) -> Systems:
-        return written_out(self.entries)
+    def expanded(self) -> Systems:
+        return expand(self.entries)
 
     @property
     def systems(self) -> dict[str, CaptionSystem]:
-        """Every system that the entries expand to."""
-        return self.written_out.all
+        """All systems of the expanded entries."""
+        return self.expanded.all
 
     @property
     def sweeps(self) -> dict[str, list[str]]:
-        """Entry → the systems that its name expands to in a list."""
-        return self.written_out.members
+        """Entry → the systems that its name stands for in a list."""
+        return self.expanded.members
 
     def members(self, listed: list[str]) -> list[str]:
-        """``listed`` with the systems of each sweep in place of its name."""
-        return [name for one in listed for name in self.sweeps.get(one, [one])]
+        """``listed`` with each sweep replaced by its systems."""
+        return [name for entry in listed for name in self.sweeps.get(entry, [entry])]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if MOST_FREQUENT in self.systems:
-            raise ValueError(f"systems.{MOST_FREQUENT}: this row stands in every table; give the system another key")
+            raise ValueError(f"systems.{MOST_FREQUENT}: this row is in every table; give the system another key")
         for name in self.coca:
             if name in self.systems or name == MOST_FREQUENT:
                 raise ValueError(f"coca.{name}: a system is called so; give it another key")
         for name, dataset in self.datasets.items():
             for key, system in self.systems_of(name).items():
                 if system.tuned is not None and system.tuned not in dataset.tuned:
-                    there = ", ".join(dataset.tuned) or "none"
+                    available = ", ".join(dataset.tuned) or "none"
                     raise ValueError(
-                        f"systems.{key}.tuned = {system.tuned}: datasets.{name}.tuned does not name it; it has {there}"
+                        f"systems.{key}.tuned = {system.tuned}: datasets.{name}.tuned does not name it; it has {available}"
                     )
         if self.judge is not None:
             labels = {name: contest.label for name, contest in self.judge.contests.items()}
@@ -181,51 +180,51 @@ class CaptionTable(WithClaims):
         return self
 
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
-        """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
+        """The systems that caption a dataset, in the table's order, with the table's ``steps`` by default."""
         listed = self.datasets[dataset].systems
         if self._shown is not None:
             keys = self._shown[dataset]
         elif listed is not None:
-            keys = {name for one in listed for name in self.written_out.captioning.get(one, [one])}
+            keys = {name for key in listed for name in self.expanded.captioning.get(key, [key])}
         else:
             return self.whole_systems
-        return {key: one for key, one in self.whole_systems.items() if key in keys}
+        return {key: system for key, system in self.whole_systems.items() if key in keys}
 
     @cached_property
     def whole_systems(self) -> dict[str, CaptionSystem]:
-        """All systems, with the table's ``steps`` where they name none; planning asks for them hundreds of times."""
-        return {key: self._whole(one) for key, one in self.systems.items()}
+        """All systems, with the table's ``steps`` by default; cached, since planning needs them hundreds of times."""
+        return {key: self._whole(system) for key, system in self.systems.items()}
 
     def coca_of(self, dataset: str) -> dict[str, Coca]:
-        """The models of others that caption a dataset's images."""
-        return {key: one for key, one in self.coca.items() if dataset in one.datasets}
+        """The external models that caption a dataset."""
+        return {key: model for key, model in self.coca.items() if dataset in model.datasets}
 
     def contests_of(self, dataset: str) -> dict[str, Contest]:
-        """The judge's contests of a dataset: those whose systems all caption it; models of others enter where they do."""
-        own, others = self.systems_of(dataset), self.coca_of(dataset)
-        found = {}
+        """The judge's contests of a dataset: those whose systems all caption it; external models that do not are left out."""
+        own, external = self.systems_of(dataset), self.coca_of(dataset)
+        contests = {}
         for name, contest in self.judge.contests.items() if self.judge is not None else ():
-            systems = [one for one in contest.systems if one in own or one in others]
-            if len(systems) > 1 and all(one in systems or one in self.coca for one in contest.systems):
-                found[name] = contest.model_copy(update={"systems": systems})
-        return found
+            systems = [key for key in contest.systems if key in own or key in external]
+            if len(systems) > 1 and all(key in systems or key in self.coca for key in contest.systems):
+                contests[name] = contest.model_copy(update={"systems": systems})
+        return contests
 
     def backbone_of(self, dataset: str, system: str | None = None) -> str:
-        """The backbone of a dataset's runs, or of a system's there."""
+        """The backbone of a dataset's runs, or of one system's runs there."""
         own = self.systems[system].backbone if system is not None else None
         return own or self.datasets[dataset].backbone or self.backbones[0]
 
-    def view(self, asked: CaptionView) -> CaptionTable:
-        """The part of this table that ``asked`` shows."""
-        datasets = {name: dataset for name, dataset in self.datasets.items() if name in asked.datasets}
+    def view(self, shown: CaptionView) -> CaptionTable:
+        """The part of this table that the view ``shown`` contains."""
+        datasets = {name: dataset for name, dataset in self.datasets.items() if name in shown.datasets}
         pairs = {
-            "contrasts": asked.contrasts,
-            "primary": asked.primary,
-            "primary_metric": asked.primary_metric or self.primary_metric,
+            "contrasts": shown.contrasts,
+            "primary": shown.primary,
+            "primary_metric": shown.primary_metric or self.primary_metric,
         }
-        found = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, "order": asked.order, **pairs})
-        found._shown = {name: set(self.systems_of(name)) & set(self.members(asked.systems)) for name in datasets}
-        return found
+        part = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, "order": shown.order, **pairs})
+        part._shown = {name: set(self.systems_of(name)) & set(self.members(shown.systems)) for name in datasets}
+        return part
 
     def _whole(self, system: CaptionSystem) -> CaptionSystem:
         if isinstance(system.decode, Diffusing) and system.decode.steps is None:
@@ -236,8 +235,8 @@ class CaptionTable(WithClaims):
         for side in pair:
             dataset, _, system = side.partition("/")
             if dataset not in self.datasets or system not in self.systems_of(dataset):
-                there = ", ".join(f"{one}/{other}" for one in self.datasets for other in self.systems_of(one))
-                raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {there}")
+                allowed = ", ".join(f"{name}/{key}" for name in self.datasets for key in self.systems_of(name))
+                raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {allowed}")
         same_dataset(where, pair)
 
 
@@ -248,13 +247,13 @@ def same_dataset(where: str, pair: list[Side]) -> None:
 
 
 class CaptionView(WithClaims):
-    """A table of some ``systems`` on some ``datasets`` of the captions that one section of the scale asks for.
+    """A table of some ``systems`` on some ``datasets`` of one section of the scale, ``mc_diffusion`` or ``claims``.
 
-    The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
-    ``select_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
-    table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its datasets,
-    which are splits of the same images, but for those that stand ``beside``, as an official split does beside random ones; of
-    each it is claimed that the first is better. ``primary_metric``: the metric that is claimed, if it is not the section's.
+    ``contrasts`` and ``primary`` are as there. ``select_on``: the dataset on which the best system is chosen by the primary
+    metric; the table's notes name it. ``first_seed``: only the first seed is shown. ``over``: pairs of systems that are compared
+    over all datasets, which are splits of the same images; for each pair the claim is that the first is better. ``beside``:
+    datasets that this comparison leaves out, such as an official split beside random ones. ``primary_metric``: the metric of the
+    claims, if it is not the section's.
     """
 
     datasets: Names
@@ -286,14 +285,14 @@ class CaptionView(WithClaims):
 
 
 class GuidanceCurve(Strict):
-    """Systems that differ in their scale of guidance alone, in the order of the scales; at least two, as a sweep has."""
+    """Systems that differ only in their guidance scale, in the order of the scales; at least two."""
 
     label: str
     systems: Names
 
 
 class GuidanceFigure(WithClaims):
-    """CLIPScore over each metric against references, a curve a kind of guidance (MC-Diffusion, figure 3), on one dataset.
+    """CLIPScore over each reference-based metric, one curve per kind of guidance (MC-Diffusion, figure 3), on one dataset.
 
     ``primary``: pairs of curves, the first minus the second at equal CIDEr, by interpolation.
     """
@@ -304,10 +303,10 @@ class GuidanceFigure(WithClaims):
 
 
 class RobustnessFigure(WithClaims):
-    """How fast the captions of ``systems`` on one dataset become worse as its images do, a panel a kind of distortion.
+    """How the captions of ``systems`` on one dataset degrade under image distortions, one panel per kind of distortion.
 
-    ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion of each
-    kind in ``primary_kinds``, by default of all ``kinds``. Of the others the difference is shown.
+    ``primary``: pairs of systems; the claim is that the first keeps more of its quality at the strongest distortion of each kind
+    in ``primary_kinds``, by default of all ``kinds``. For the other kinds the difference is shown without a claim.
     """
 
     dataset: Name
@@ -341,7 +340,7 @@ class CaptionExamplesOf(Strict):
 
 
 class CaptionFigure(Strict):
-    """Figure 6: example images of Table 3 with the captions of all its systems; ``omit`` names those that its page alone
-    shows, not its picture."""
+    """Figure 6: example images of Table 3 with the captions of all its systems. ``omit``: systems that are shown on its page
+    only, not in its picture."""
 
     omit: Unique[Name] = Field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Where sets of right and wrong captions come from: a class for each kind, with its keys."""
+"""Sources of choice sets: a class for each kind, with its keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mdc.plan.registry.choices import ARO_LEAST, ARO_SYMMETRIC
 
 
 class Parts(Strict):
-    """A column of Table 2 is the plain mean over ``parts``: its sets, or the groups within them (ARO's relations, or pairs of
-    attributes). Of groups, those with fewer than ``min_items`` items and those in ``omit`` do not count."""
+    """A column of Table 2 is the unweighted mean over ``parts``: its sets, or the groups within them (ARO's relations, or pairs
+    of attributes). Groups with fewer than ``min_items`` items and those in ``omit`` are left out."""
 
     parts: Literal["sets", "groups"] = "sets"
     min_items: Positive = 1
@@ -22,7 +22,7 @@ class Parts(Strict):
 
 
 class ScenesChoice(Strict):
-    """The built-in world: right captions and wrong ones, in the manner of ARO (relation, attribute, order) and SugarCrepe."""
+    """The built-in world: right and wrong captions, modelled on ARO (relation, attribute, order) and SugarCrepe."""
 
     kind: Literal["scenes"]
     question: Literal[
@@ -73,7 +73,7 @@ class AroChoice(OfDataset):
 
 
 class OrderChoice(OfDataset):
-    """ARO's caption order: a caption of a Karpathy split beside four other orders of its words.
+    """ARO's caption order: a caption of a Karpathy split and four permutations of its words.
 
     ``tagger`` is a package that the user installs: spacy with its model en_core_web_sm, as published, or textblob.
     """
@@ -89,7 +89,7 @@ class OrderChoice(OfDataset):
 
 
 class FilesChoice(Strict):
-    """One of SugarCrepe's seven files in the folder ``path``, and a parquet file of those of its images that are at hand."""
+    """One of SugarCrepe's seven files in the folder ``path``, and a parquet file with some or all of its images."""
 
     kind: Literal["sugarcrepe_parquet"]
     path: DataPath
@@ -102,7 +102,7 @@ class FilesChoice(Strict):
 class FilesOrder(Strict):
     """ARO's caption order from MSCOCO's own annotation file ``path``, and a parquet file of images of it with their ids.
 
-    ``per_image``: so many captions of each image, the first ones by their ids; None: all.
+    ``per_image``: number of captions of each image, the first by id; None: all.
     """
 
     kind: Literal["order_parquet"]
@@ -117,7 +117,7 @@ class FilesOrder(Strict):
 
 
 class ScenesPairs(Strict):
-    """Winoground's question in the built-in world: ``items`` pairs of scenes in which two objects have changed places."""
+    """Winoground's task in the built-in world: ``items`` pairs of scenes in which two objects are swapped."""
 
     kind: Literal["scenes_pairs"]
     items: Positive
@@ -126,16 +126,16 @@ class ScenesPairs(Strict):
 
 
 class WinogroundChoice(OfDataset):
-    """Winoground: two images and two captions of the same words an item."""
+    """Winoground: each item has two images, and two captions of the same words."""
 
     kind: Literal["winoground"]
     dataset: Annotated[Literal["winoground"], DATASET]
 
 
 class TableChoice(Strict):
-    """One's own items: a table (csv, tsv, JSON lines or parquet), a row an item, with its image, the right caption and one or
-    more wrong ones. Columns that are not named are those with usual names (docs/own-data.md). Image names are relative to
-    ``images`` (by default the table's own folder); a parquet file may hold the images themselves."""
+    """The user's own items: a table (csv, tsv, JSON lines or parquet), one row per item, with its image, the right caption and
+    one or more wrong ones. Columns default to usual names (docs/own-data.md). Image names are relative to ``images`` (by default
+    the table's own folder); a parquet file may hold the images themselves."""
 
     kind: Literal["choice_table"]
     path: DataPath
@@ -162,6 +162,6 @@ ChoiceSource = Annotated[
 
 
 def mean_over(sources: list[ChoiceSource]) -> Parts:
-    """What a column over these sets is the mean over: their groups only if each set is counted alike by groups."""
-    found = [source.mean_over() if isinstance(source, ScenesChoice | AroChoice) else Parts() for source in sources]
-    return found[0] if all(one == found[0] for one in found) else Parts()
+    """The parts that a column over these sets averages: their groups only if all sets have equal ``Parts``."""
+    parts = [source.mean_over() if isinstance(source, ScenesChoice | AroChoice) else Parts() for source in sources]
+    return parts[0] if all(part == parts[0] for part in parts) else Parts()

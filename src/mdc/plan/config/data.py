@@ -1,4 +1,4 @@
-"""The data of a scale: its datasets, the sets that are made from them, and how these are cut into shards."""
+"""The data of a scale: its datasets, and the sets that are built from them as shards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mdc.plan.registry.datasets import REGISTRY
 
 
 class Corpus(Strict):
-    """Captioned images. ``vocabulary``: the one of ``data.vocabularies`` that models trained on it use; by default the first."""
+    """Captioned images. ``vocabulary``: a key of ``data.vocabularies`` for models trained on it; by default the first."""
 
     label: str
     source: CorpusSource
@@ -47,10 +47,10 @@ Templates = Literal["open_clip"] | SomeUnique[Annotated[str, AfterValidator(_has
 
 
 class ClassCaptions(Strict):
-    """What the classes of a labelled set are called in captions, for zero-shot classification.
+    """The captions of a labelled set's classes, for zero-shot classification.
 
     ``templates``: by default "a photo of a {class}", in the built-in world the grammar's own phrase; ``open_clip``: its 80.
-    ``names``: of some classes, by their numbers from 0, another name than the set's own.
+    ``names``: class number, from 0 → its name in captions, if it is not the set's own.
     """
 
     templates: Templates | None = None
@@ -58,7 +58,7 @@ class ClassCaptions(Strict):
 
 
 class ProbeSet(Strict):
-    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it."""
+    """Labelled images. ``note``: a sentence that is shown below the tables that have this set."""
 
     label: str
     note: str = ""
@@ -109,15 +109,16 @@ class UrlList(Strict):
 
 
 class Subset(Strict):
-    """So many ``pairs`` of a list, drawn by a hash of (seed, URL), so that each smaller subset lies within every larger one."""
+    """A random subset of ``pairs`` pairs of a list, by a hash of (seed, URL), so that smaller subsets are nested in larger
+    ones."""
 
     pairs: Positive
     seed: NonNegative = 0
 
 
 class HubMirror(Strict):
-    """A repository of the Hugging Face hub, its revision and files; keys that are left out have the registry's values. The
-    commit of a branch or tag is looked up once and recorded."""
+    """A repository of the Hugging Face hub, its revision and files; omitted keys have the registry's values. The commit of a
+    branch or tag is looked up once and recorded."""
 
     repo: str | None = None
     revision: str | None = None
@@ -125,10 +126,10 @@ class HubMirror(Strict):
 
 
 class Dataset(Strict):
-    """Where a dataset lies and how it is obtained. mdc.plan.registry says what it is (see ``mdc data list``).
+    """The folder of a dataset and how it is obtained. mdc.plan.registry describes it (see ``mdc data list``).
 
     ``from: urls``: every image of a list by its URL. ``mirror``: ready shards from a repository of the Hugging Face hub.
-    ``files``: its own archives, or the user's copy of them. By default it is the first way that the registry names.
+    ``files``: its own archives, or the user's copy of them. The default is the registry's first way.
     """
 
     path: DataPath
@@ -140,9 +141,9 @@ class Dataset(Strict):
 
 
 class Download(Strict):
-    """How images are downloaded from their URLs, and in which form they are kept."""
+    """How images are downloaded from their URLs and stored."""
 
-    image_size: Positive  # pixels of the shorter side; larger images are made smaller
+    image_size: Positive  # pixels of the shorter side; larger images are resized
     rows_per_shard: Positive
     max_bytes: Positive
     min_image_size: NonNegative
@@ -154,9 +155,9 @@ class Download(Strict):
 
 
 class DataRuntime(Strict):
-    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``sharded``) are cut into shards.
+    """How corpora in parts (kinds pairs and webdataset, parquet with ``sharded``) are converted to shards.
 
-    It decides no byte of them. So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
+    ``jobs``: number of jobs that share the parts of a corpus; ``processes``: of each job. Neither changes a byte of a shard.
     """
 
     jobs: Positive = 1
@@ -168,10 +169,10 @@ class DataRuntime(Strict):
 
 
 class DownloadRuntime(Strict):
-    """How a download proceeds. A change downloads nothing again. So many ``jobs`` share a list, each with so many processes.
+    """How a download proceeds. A change downloads nothing again. ``jobs``: number of jobs that share a list.
 
-    ``distributor``: who downloads the shards of a job: processes of its machine, or the workers of Spark or Ray (img2dataset's
-    own distributors; they see the data folder at the same path).
+    ``distributor``: the workers that download a job's shards: processes of its machine, or those of Spark or Ray (img2dataset's
+    distributors; they need the data folder at the same path).
     """
 
     jobs: Positive = 1
@@ -181,7 +182,7 @@ class DownloadRuntime(Strict):
     timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
     deadline: Annotated[float, Field(gt=0)]  # seconds for one whole transfer
     retries: NonNegative
-    allow_addresses: list[Network]  # private networks that may be asked nevertheless
+    allow_addresses: list[Network]  # private networks that are allowed nevertheless
     use_proxy: bool  # the proxy that the environment names
 
     @property
@@ -191,7 +192,7 @@ class DownloadRuntime(Strict):
 
 
 def _full_or_corpora(value: Any) -> Any:
-    """Refuse anything else in one sentence; a union of types would complain once for each type."""
+    """Refuse anything else with one message; a union of types would give one per type."""
     names = value if isinstance(value, list) else []
     each_once = bool(names) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     if value != "full" and not each_once:
@@ -206,11 +207,10 @@ Vocabulary = Annotated[
 
 
 class Data(Strict):
-    """``vocabularies``: each is ``full``, CLIP's own BPE tokens, or a list of what its pieces are made from: corpora, and
-    choice sets whose captions are to be scored.
+    """``vocabularies``: each is ``full``, all of CLIP's BPE tokens, or a list of the corpora and choice sets whose tokens it has.
 
-    They are needed only for corpora that a model is trained on. ``primary_probe`` stands in for ImageNet-1k: the primary
-    comparisons of a table without an average are about it.
+    They are needed only for corpora that a model is trained on. ``primary_probe``: the probe in ImageNet-1k's role; the primary
+    comparisons of a table without an average use it.
     """
 
     vocabularies: dict[Name, Vocabulary] = Field(default_factory=dict)
@@ -256,7 +256,7 @@ class Data(Strict):
 
     @model_validator(mode="after")
     def _sources(self) -> Self:
-        """What a source takes from the dataset that it names; that this is there is checked with all names."""
+        """Check each source against the dataset that it names; unknown names are reported elsewhere."""
         for section in ("corpora", "probes", "choices", "texts"):
             for name, entry in getattr(self, section).items():
                 dataset = getattr(entry.source, "dataset", None)
@@ -282,7 +282,7 @@ def _fits(source: Any, name: str, dataset: Dataset, where: str) -> None:
 
 
 def origin_of(name: str, dataset: Dataset) -> str:
-    """How a dataset is obtained: as params.yaml says; otherwise in the registry's first way, or by the user's own list."""
+    """How a dataset is obtained: as the scale says; otherwise in the registry's first way, or by the user's own list."""
     if dataset.origin is not None:
         return dataset.origin
     entry = REGISTRY.get(name)

@@ -1,4 +1,4 @@
-"""What is done to images that captioners are tested on, in five strengths (docs/findings/noise.md)."""
+"""Distortions of the images that captioners are tested on, in five strengths (docs/findings/noise.md)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mdc.plan.config.types import Strict
 
 Kind = Literal["noise", "blur", "jpeg", "cutout"]
 STRENGTHS = 5
-#: what each strength is. Noise: standard deviation, as a share of the range of intensities; blur: standard deviation, in pixels
-#: of an image whose shorter side has 224; JPEG: quality; these three are of ImageNet-C (Hendrycks and Dietterich, 2019). Cut-out:
-#: the share of the image under one square (after DeVries and Taylor, 2017; the shares are decided here).
+#: the level of each strength. Noise: standard deviation as a share of the intensity range; blur: standard deviation in pixels at
+#: a shorter side of 224; JPEG: quality; these three as in ImageNet-C (Hendrycks and Dietterich, 2019). Cut-out: the share of the
+#: image under one square (after DeVries and Taylor, 2017; the shares are chosen here).
 LEVELS: dict[Kind, tuple[float, ...]] = {
     "noise": (0.08, 0.12, 0.18, 0.26, 0.38),
     "blur": (1.0, 2.0, 3.0, 4.0, 6.0),
@@ -29,7 +29,7 @@ class Distortion(Strict):
     strength: Annotated[int, Field(ge=1, le=STRENGTHS)]
 
     def at_level(self) -> AtLevel:
-        """As a job has it: with what :data:`LEVELS` says of it."""
+        """As a job has it: with its level in :data:`LEVELS`."""
         return AtLevel(kind=self.kind, strength=self.strength, level=LEVELS[self.kind][self.strength - 1])
 
 

@@ -1,4 +1,4 @@
-"""Whether what frozen encoders are asked for can be done: those that backbones, tables and entries name."""
+"""Checks of frozen encoders: those that backbones, tables and entries name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdc.plan.config.types import check_unique_labels
 
 
 def check_encoders(params: Params) -> None:
-    """ValueError, which begins with the key, for the first thing that does not fit."""
+    """ValueError, which begins with the key, for the first problem."""
     check_unique_labels("encoders", {key: entry.label for key, entry in params.encoders.items()})
     backbones = params.pretrain.backbones if params.pretrain else {}
     for name, entry in params.encoders.items():
@@ -34,7 +34,7 @@ def check_encoders(params: Params) -> None:
             _one_width(params, table, place)
         if isinstance(table, ChoiceTable):
             if twice := [name for name in table.also if name in table.backbones]:
-                raise ValueError(f"{place}.also: {twice[0]} stands under backbones already")
+                raise ValueError(f"{place}.also: {twice[0]} is already in backbones")
             shown |= table.also
         for name, corpora in shown.items():
             if isinstance(backbones.get(name), FrozenBackbone):
@@ -43,15 +43,14 @@ def check_encoders(params: Params) -> None:
         for key, clip in (("clip_score", captions.clip_score), ("guide", captions.guide)):
             if isinstance(clip, RunClip) and isinstance(backbones.get(name := clip.on(captions)), FrozenBackbone):
                 raise ValueError(
-                    f"{place}.{key}.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
-                    "trained"
+                    f"{place}.{key}.method = {clip.method}: {name} has a frozen encoder, on which no CLIP is trained"
                 )
-    if params.encode is None and any(isinstance(one, FrozenBackbone) for one in backbones.values()):
+    if params.encode is None and any(isinstance(backbone, FrozenBackbone) for backbone in backbones.values()):
         raise ValueError("encode: this key is missing; needed by backbones on a frozen encoder")
 
 
 def _one_width(scale: Scale, table: HeadTable, where: str) -> None:
-    """An attentive probe reads the feature as one more token, so both must have one width."""
+    """An attentive probe reads the feature as one more token, so both must have the same width."""
     heads = scale.probe.heads if scale.probe else {}
     if not any(isinstance(heads.get(name), Attentive) for name in table.heads):
         return
@@ -80,7 +79,7 @@ def _on_frozen(
             f"{where}.backbones: {name} trains no encoder that could be probed; its encoder itself can be, as a row of "
             "reference (encoders)"
         )
-    for method in (one for listed in corpora.values() for one in listed):
+    for method in (key for listed in corpora.values() for key in listed):
         if methods[method].objective == "contrastive":
             raise ValueError(f"{where}: {method} trains its encoder and cannot use {name}, whose encoder is frozen")
 
@@ -98,12 +97,16 @@ def _run(scale: Scale, entry: RunTower, where: str) -> None:
 
 
 def _codes(scale: Scale, entry: CodesTower, where: str) -> None:
-    one = scale.tokenizers[entry.tokenizer]
-    shape = {"image_size": one.image_size, "tokens": (one.image_size // one.factor) ** 2, "width": one.width}
+    tokenizer = scale.tokenizers[entry.tokenizer]
+    shape = {
+        "image_size": tokenizer.image_size,
+        "tokens": (tokenizer.image_size // tokenizer.factor) ** 2,
+        "width": tokenizer.width,
+    }
     _same(entry, shape, f"the tokenizer {entry.tokenizer}", where)
 
 
-def _same(entry: RunTower | CodesTower, shape: Mapping[str, int], whose: str, where: str) -> None:
+def _same(entry: RunTower | CodesTower, shape: Mapping[str, int], encoder: str, where: str) -> None:
     for key, value in shape.items():
         if getattr(entry, key) != value:
-            raise ValueError(f"{where}.{key} = {getattr(entry, key)}: {whose} has {value}")
+            raise ValueError(f"{where}.{key} = {getattr(entry, key)}: {encoder} has {value}")

@@ -1,4 +1,4 @@
-"""Encoders that are not trained: where the weights come from, and what tokens a captioner's decoder reads of them."""
+"""Frozen encoders: the source of their weights, and the shape of their tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdc.plan.config.references import BackboneName, MethodName, TokenizerName, 
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
-#: in place of weights: drawn from one seed, so that an architecture shows what it knows without training
+#: instead of weights: random initial weights from one seed, as an untrained baseline of the architecture
 RANDOM = "random"
 
 
@@ -27,7 +27,7 @@ class OpenClipTower(_Entry, OpenClipModel):
     """The image tower of an open_clip ``model``, or ``local-dir:FOLDER``, with ``weights`` by name or as a file under
     MDC_DATA, ``random``, or None with a folder or a model of the hub.
 
-    ``pooled``: its feature is not the embedding that CLIP compares, but what is projected to it, as wide as the tokens.
+    ``pooled``: its feature is not CLIP's embedding but the vector before the projection, as wide as the tokens.
     """
 
     kind: Literal["open_clip"]
@@ -36,9 +36,9 @@ class OpenClipTower(_Entry, OpenClipModel):
 
 class TimmTower(_Entry):
     """A ``model`` of timm, or ``local-dir:FOLDER``; ``weights``: a file under MDC_DATA, ``random``, or None for those that timm
-    fetches, or of the folder.
+    downloads, or of the folder.
 
-    ``pooled``: where a classifier would read more than the mean of the tokens, its feature is that mean, as wide as they are.
+    ``pooled``: its feature is the mean of the tokens, also where timm's classifier reads a wider vector.
     """
 
     kind: Literal["timm"]
@@ -48,10 +48,10 @@ class TimmTower(_Entry):
 
 
 class TorchvisionTower(_Entry):
-    """A ``model`` of torchvision, whose ``layer`` gives the tokens, the first ``prefix`` of which are no places of the image.
+    """A ``model`` of torchvision, whose ``layer`` gives the tokens; the first ``prefix`` of them are not image positions.
 
-    ``weights``: one of its names, which torchvision fetches, ``random``, or a file under MDC_DATA, which ends in .pt, .pth or
-    .safetensors.
+    ``weights``: a name of torchvision's weights, which are downloaded, ``random``, or a file under MDC_DATA that ends in .pt,
+    .pth or .safetensors.
     """
 
     kind: Literal["torchvision"]
@@ -62,16 +62,14 @@ class TorchvisionTower(_Entry):
 
 
 class EfficientNetLite0Tower(_Entry):
-    """EfficientNet-Lite0 with ImageNet weights, which come with packages of the index: no network is asked for them.
-
-    Its tokens are the last feature map, (image_size / 32)² vectors of 1,280 numbers.
-    """
+    """EfficientNet-Lite0 with ImageNet weights, which an installed package holds. Its tokens are the last feature map,
+    (image_size / 32)² vectors of 1,280 numbers."""
 
     kind: Literal["efficientnet_lite0"]
 
 
 class RunTower(_Entry):
-    """The encoder of a run of ours: ``method`` on ``corpus`` with ``backbone``, and the scale's first seed or another."""
+    """The encoder of a run of the scale: ``method`` on ``corpus`` with ``backbone``, and the first ``seed`` or another."""
 
     kind: Literal["run"]
     corpus: TrainedOn
@@ -82,8 +80,8 @@ class RunTower(_Entry):
 
 
 class CodesTower(_Entry):
-    """What a ``tokenizer`` of the scale makes of an image: the vectors of its codes, or, if they are not ``quantised``, those
-    that it looks codes up for."""
+    """A ``tokenizer`` of the scale as an encoder: its tokens are the codebook vectors of an image's codes or, if not
+    ``quantised``, the vectors before quantisation."""
 
     kind: Literal["codes"]
     tokenizer: TokenizerName
@@ -97,19 +95,19 @@ EncoderEntry = Annotated[
 
 
 def shown_label(entry: EncoderEntry) -> str:
-    """What tables call an encoder, empty of one without a label."""
+    """An encoder's label in tables; empty if it has none."""
     drawn = entry.label and getattr(entry, "weights", None) == RANDOM
     return f"{entry.label}, random weights" if drawn else entry.label
 
 
 class WordEmbeddings(OpenClipModel):
-    """The embeddings, of ``width`` numbers, that the text tower of a CLIP of open_clip has of BPE tokens."""
+    """The BPE token embeddings, of ``width`` numbers, of the text tower of a CLIP of open_clip."""
 
     width: Positive
 
 
 class Encode(Strict):
-    """How the images of a corpus are encoded once: so many at a time. Always in float32, kept in float16."""
+    """How the images of a corpus are encoded once, ``batch`` at a time: computed in float32, stored in float16."""
 
     batch: Positive
     threads: Threads

@@ -1,4 +1,4 @@
-"""All parameters of a scale with every default, and where each value stands (``mdc config --expanded``)."""
+"""All parameters of a scale with every default, and where each value is set (``mdc config --expanded``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdc.plan.config.yaml_core import dump_yaml
 
 
 def expanded(params: Params, places: Places) -> str:
-    """YAML, a line a value, with ``file:line`` behind each, or ``default`` where no file names it."""
+    """YAML, one line per value, each followed by ``file:line``, or ``default`` where no file sets it."""
     values = params.complete()
     for name, artefact in params.tables.artefacts.items():
         if name not in ARTEFACTS:

@@ -1,4 +1,4 @@
-"""The judge of captions: which of several captions depicts an image best, asked of a vision-language model or of CLIP."""
+"""The judge of captions: a vision-language model or CLIPScore chooses the best of several captions of an image."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ def _address(text: str) -> str:
 
 
 class ByClipScore(Strict):
-    """Without a language model: the caption with the highest CLIPScore. It is no stand-in for the paper's judge."""
+    """Without a language model: the caption with the highest CLIPScore. It does not replace the paper's judge."""
 
     kind: Literal["clip_score"]
 
 
 class ByEndpoint(Strict):
-    """Any endpoint that speaks OpenAI's protocol, as vLLM does that serves the paper's Qwen2.5-VL-72B.
+    """Any endpoint with OpenAI's protocol, such as vLLM serving the paper's Qwen2.5-VL-72B.
 
-    ``key_variable`` names the environment variable that holds the key; it may be unset, for an endpoint that asks for none. The
-    key is written nowhere. ``timeout`` in seconds; ``retries`` of a request that timed out or was refused for a while;
-    ``longest_wait``: seconds that it may ask to wait. ``parallel``: requests at a time. ``instruction``: what the model is told
-    besides the paper's prompt. ``answer``: json asks for an object with one letter (`response_format` with a JSON schema, which
-    OpenAI, vLLM, SGLang and llama.cpp's server take); text asks for none, for an endpoint that rejects it. ``most_lost``: the
-    share of questions that may end without an answer, because the endpoint timed out or failed; with more the job fails, keeps
-    what was answered, and asks for the others when it is called again.
+    ``key_variable``: the environment variable that holds the key, unset for an endpoint without one; the key is never written.
+    ``timeout``: in seconds. ``retries``: of a request that timed out or was refused temporarily. ``longest_wait``: the maximal
+    retry delay in seconds that the endpoint may request. ``parallel``: concurrent requests. ``instruction``: text added to the
+    paper's prompt. ``answer``: json requests an object with one letter (`response_format` with a JSON schema, which OpenAI, vLLM,
+    SGLang and llama.cpp's server accept); text is for an endpoint that rejects it. ``most_lost``: the share of questions that may
+    stay unanswered after failures; above it the job fails, keeps its answers, and asks only the others when it is rerun.
     """
 
     kind: Literal["endpoint"]
@@ -52,7 +51,7 @@ class ByEndpoint(Strict):
     most_lost: Annotated[float, Field(ge=0, lt=1)] = 0.02
 
 
-#: of the table around it, or a model of others there
+#: a system of the surrounding table, or an external model there
 AnySystem = Annotated[Name, Ref("systems|coca", "system")]
 
 
@@ -64,7 +63,7 @@ class Contest(Strict):
 
 
 class Judge(Strict):
-    """``contests``: the published one first. ``seed`` draws which letter stands for which caption, anew for each image."""
+    """``contests``: the published one first. ``seed``: of the random assignment of letters to captions, for each image."""
 
     by: Annotated[ByClipScore | ByEndpoint, Field(discriminator="kind")]
     contests: Annotated[dict[Name, Contest], Field(min_length=1)]

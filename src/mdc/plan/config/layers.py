@@ -1,8 +1,8 @@
-"""The layers of parameters: what all scales share, a scale's own file, and what a call lays on top.
+"""The layers of parameters: those that all scales share, a scale's own file, and the overrides of a call.
 
-``params.yaml`` holds what every scale has (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``, blocks of
-scales. ``scales/<name>.yaml`` holds a scale. A scale has the shared block of each key that it names itself, with its own values
-on top; a shared table only if it names that table. In a mapping an entry ``_`` holds what its siblings have in common.
+``params.yaml`` holds the keys of every scale (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``, default
+blocks. ``scales/<name>.yaml`` holds a scale. Its values override the shared block of each key that it names itself; a shared
+table applies only if the scale names that table. In a mapping an entry ``_`` holds its siblings' common values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TABLES = "tables"
 
 
 class Overwritten(ValueError):
-    """A value stands where a mapping belongs. ``path``: the keys that lead to it."""
+    """A value where a mapping is needed. ``path``: the keys that lead to it."""
 
     def __init__(self, path: tuple[str, ...], value: Any) -> None:
         super().__init__(f"{'.'.join(path)} = {short(value)}: must be a mapping; null leaves it out")
@@ -34,44 +34,44 @@ class Overwritten(ValueError):
 
 
 def overlaid(*layers: Mapping[str, Any]) -> Values:
-    """The first of ``layers`` with the values of each later one in place of its own, key by key in mappings of mappings.
+    """``layers`` merged recursively; later ones override earlier ones.
 
-    A mapping whose ``kind`` is another one replaces what stood there, and null leaves a mapping out. Raises Overwritten for any
-    other value in place of a mapping.
+    A mapping with another ``kind`` replaces the earlier mapping, and null removes it. Raises Overwritten for any other value in
+    place of a mapping.
     """
-    found: Values = {}
+    merged: Values = {}
     for layer in layers:
-        found = _over(found, layer, ())
-    return found
+        merged = _over(merged, layer, ())
+    return merged
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any], path: tuple[str, ...]) -> Values:
     if "kind" in below and below["kind"] != above.get("kind", below["kind"]):
         return dict(above)
-    found = dict(below)
+    merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
         if isinstance(under, Mapping) and isinstance(value, Mapping):
-            found[key] = _over(under, value, (*path, str(key)))
+            merged[key] = _over(under, value, (*path, str(key)))
         elif isinstance(under, Mapping) and value is None:
-            del found[key]
+            del merged[key]
         elif isinstance(under, Mapping):
             raise Overwritten((*path, str(key)), value)
         else:
-            found[key] = value
-    return found
+            merged[key] = value
+    return merged
 
 
 def spread(values: Any, path: tuple[str, ...] = ()) -> Any:
-    """``values`` with every ``_`` laid below each of its siblings."""
+    """``values`` with every ``_`` merged below each of its siblings."""
     if isinstance(values, list):
-        return [spread(one, (*path, str(number))) for number, one in enumerate(values)]
+        return [spread(item, (*path, str(number))) for number, item in enumerate(values)]
     if not isinstance(values, Mapping):
         return values
     common = values.get(COMMON)
     if not isinstance(common, Mapping | None):
         raise Overwritten((*path, COMMON), common)
-    found = {}
+    result = {}
     for key, value in values.items():
         here = (*path, str(key))
         if key == COMMON or (value is None and common is not None):  # null leaves it out
@@ -80,8 +80,8 @@ def spread(values: Any, path: tuple[str, ...] = ()) -> Any:
             if not isinstance(value, Mapping):
                 raise Overwritten(here, value)
             value = _over(common, value, here)
-        found[key] = spread(value, here)
-    return found
+        result[key] = spread(value, here)
+    return result
 
 
 def with_shared(shared: Mapping[str, Any], scale: Mapping[str, Any]) -> Values:
@@ -94,9 +94,9 @@ def with_shared(shared: Mapping[str, Any], scale: Mapping[str, Any]) -> Values:
 
 
 class Places:
-    """Where each key stands: ``layers`` of a file (or an option), its text, and the keys below which its values lie, the topmost
-    first. ``main``: the file of a key that stands nowhere, by default the first. ``named``: the blocks of the scale; others that
-    are shared count for nothing."""
+    """The location of each key. ``layers``: (file or option, its text, the keys below which its values are), the topmost first.
+    ``main``: the file that is named for a key that no layer has, by default the first. ``named``: the blocks of the scale; other
+    shared blocks are ignored."""
 
     def __init__(
         self, layers: list[tuple[str, str, tuple[str, ...]]], main: str = "", named: Collection[str] | None = None
@@ -105,25 +105,25 @@ class Places:
         self._roots: list[tuple[str, yaml.Node | None]] | None = None
 
     def find(self, path: str) -> str:
-        """``file:line`` of the key at ``path`` (as ``data.corpora.alt`` or ``seeds[0]``), or of the nearest one around it."""
+        """``file:line`` of the key at ``path`` (as ``data.corpora.alt`` or ``seeds[0]``), or of its nearest parent."""
         return self._nearest(path)[0]
 
     def exactly(self, path: str) -> str | None:
-        """``file:line`` of the key at ``path`` itself; None if no file names it."""
-        found, depth = self._nearest(path)
-        return found if depth == len(path) else None
+        """``file:line`` of the key at ``path`` itself; None if no file has it."""
+        place, depth = self._nearest(path)
+        return place if depth == len(path) else None
 
     def _nearest(self, path: str) -> tuple[str, int]:
         if self._roots is None:
             self._roots = [(file, _below(_composed(text), keys)) for file, text, keys in self._layers]
-        found, depth = self._main, 0
+        place, depth = self._main, 0
         for (file, root), (_, _, keys) in zip(self._roots, self._layers, strict=True):
             if keys and self._named is not None and re.split(r"[.\[]", path, maxsplit=1)[0] not in self._named:
                 continue
             for reached, line in _ways(root, path.replace("[", ".[")):
                 if reached > depth:
-                    found, depth = file if file.startswith("--") else f"{file}:{line}", reached
-        return found, depth
+                    place, depth = file if file.startswith("--") else f"{file}:{line}", reached
+        return place, depth
 
 
 def _composed(text: str) -> yaml.Node | None:
@@ -142,12 +142,12 @@ def _pairs(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
         return []
     own = [(key, value) for key, value in node.value if key.value != "<<"]
     merged = [value for key, value in node.value if key.value == "<<"]
-    merged = [one for value in merged for one in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
-    return own + [pair for one in merged for pair in _pairs(one)]
+    merged = [part for value in merged for part in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+    return own + [pair for part in merged for pair in _pairs(part)]
 
 
 def _ways(node: yaml.Node | None, path: str, reached: int = 0) -> Iterator[tuple[int, int]]:
-    """How many characters of ``path`` each way through a file leads to, and in which line; an entry's own before ``_``."""
+    """(matched characters of ``path``, line) along each way through a file; an entry's own keys before ``_``."""
     for wanted in (False, True):
         for key, value in _pairs(node):
             name = str(key.value)
@@ -161,10 +161,10 @@ def _ways(node: yaml.Node | None, path: str, reached: int = 0) -> Iterator[tuple
     if isinstance(node, yaml.SequenceNode) and path.startswith("["):
         number, _, rest = path[1:].partition("]")
         if number.isdigit() and int(number) < len(node.value):
-            one = node.value[int(number)]
+            item = node.value[int(number)]
             step = len(path) - len(rest.lstrip("."))
-            yield reached + len(number) + 2, one.start_mark.line + 1
-            yield from _ways(one, rest.lstrip("."), reached + step)
+            yield reached + len(number) + 2, item.start_mark.line + 1
+            yield from _ways(item, rest.lstrip("."), reached + step)
 
 
 def scale_file(params: str | Path, scale: str) -> Path:
@@ -173,18 +173,18 @@ def scale_file(params: str | Path, scale: str) -> Path:
 
 
 def scales_of(params: str | Path) -> list[str]:
-    """The scales that have a file. UserError for a file whose name makes it none."""
-    found = []
+    """The scales that have a file. UserError for a file with another name."""
+    names = []
     files = (Path(params).parent / "scales").glob("*.y*ml")
     for file in sorted(files, key=lambda file: file.stem):
         if file.suffix != ".yaml" or not is_scale_name(file.stem):
             raise UserError(f"{file}: no name of a scale's file; call it NAME.yaml, NAME as `mdc init` takes it")
-        found.append(file.stem)
-    return found
+        names.append(file.stem)
+    return names
 
 
 def is_scale_name(name: str) -> bool:
-    """Letters, digits, ``_``, ``.`` and ``-``; nothing that YAML, or Snakemake's --config, reads as a number or a truth value."""
+    """Letters, digits, ``_``, ``.`` and ``-``; nothing that YAML, or Snakemake's --config, reads as a number or a boolean."""
     try:
         float(name)
     except ValueError:

@@ -48,8 +48,8 @@ class ProtocolProbe(Strict):
 
 
 class ProtocolStatistics(Strict):
-    """Intervals and verdicts of all tables and figures (docs/statistics.md). ``margins``: by metric, what counts as a
-    difference, in points; metrics of captions have margins of their own, and any other has none."""
+    """Intervals and verdicts of all tables and figures (docs/statistics.md). ``margins``: by metric, the equivalence margin in
+    points; caption metrics have their own margins, all others none."""
 
     level: Annotated[float, Field(gt=0.5, lt=1)]
     margins: dict[str, Annotated[float, Field(gt=0)]]
@@ -58,7 +58,7 @@ class ProtocolStatistics(Strict):
 
     @model_validator(mode="after")
     def _enough_draws(self) -> Self:
-        """Six primary contrasts, corrected, must be able to hold: the least p of a bootstrap is 2 / (draws + 1)."""
+        """Six corrected primary contrasts must be able to be significant: the least p of a bootstrap is 2 / (draws + 1)."""
         least = math.ceil(2 * 6 / (1 - self.level))
         if self.bootstrap < least:
             raise ValueError(
@@ -75,7 +75,7 @@ class Protocol(Strict):
 
 
 class Params(Scale):
-    """Everything that one scale is made with: the parameter file, and the scale's own file on top of what all scales share.
+    """All parameters of one scale: the parameter file, and the scale's own file on top of the shared blocks.
 
     ``scale``: its name. ``artefacts``: every table and figure of any scale, in the order shown. DVC has a stage for each.
     """
@@ -88,32 +88,32 @@ class Params(Scale):
     @model_validator(mode="before")
     @classmethod
     def _tables(cls, values: Any) -> Any:
-        """The tables come in the order of ``artefacts``, wherever they stand. One that names no backbone is on the scale's first,
-        one that names no probe is by its primary probe."""
+        """Sort the tables by ``artefacts``. The default backbone of a table is the scale's first, the default probe its
+        primary."""
         try:
             place = {name: number for number, name in enumerate(values["artefacts"])}
             tables = dict(sorted(values["tables"].items(), key=lambda item: place.get(item[0], len(place))))
         except (AttributeError, KeyError, TypeError):
-            return values  # something is wrong, which its own class says better
+            return values  # invalid; the class of the invalid value reports it
         usual = {}
         with suppress(AttributeError, KeyError, StopIteration, TypeError):
             usual["backbones"] = [next(iter(values["pretrain"]["backbones"]))]
         with suppress(KeyError, TypeError):
             usual["probes"] = [values["data"]["primary_probe"]]
-        found = {**values, "tables": with_usual(tables, usual)}
+        complete = {**values, "tables": with_usual(tables, usual)}
         for section in ("mc_diffusion", "claims"):
             if isinstance(values.get(section), dict):
-                found[section] = {**{key: usual[key] for key in usual if key == "backbones"}, **values[section]}
-        return found
+                complete[section] = {**{key: usual[key] for key in usual if key == "backbones"}, **values[section]}
+        return complete
 
     @property
     def declared(self) -> dict[str, Artefact]:
-        """Every table and figure there is, with the scale's own."""
+        """Every table and figure, with the scale's own."""
         return ARTEFACTS | self.tables.artefacts
 
     @model_validator(mode="after")
     def _listed(self) -> Self:
-        """A name that no scale has yet may be another scale's own."""
+        """Check the names of artefacts; a free name may be another scale's own."""
         for name in self.artefacts:
             if not is_free_name(name):
                 check_reference("artefacts", name, self.declared, "table or figure")

@@ -1,4 +1,4 @@
-"""Pretraining: methods, the recipe, and the runs that differ from it."""
+"""Pretraining: methods, the recipe, and overrides for some runs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _objective(name: str) -> str:
 
 
 class Guidance(Strict):
-    """How a model learns what its condition does (MC-Diffusion): of a share ``degraded`` of samples it sees less of the image.
+    """Training for guidance (MC-Diffusion): the condition is degraded in a share ``degraded`` of samples.
 
-    ``cfg``: every vector of the condition becomes zeros. ``mcs``: each becomes [MASK], a vector that is learnt, with the
-    probability ``mask_rate``.
+    ``cfg``: every vector of the condition becomes zeros. ``mcs``: each becomes [MASK], a learnt vector, with the probability
+    ``mask_rate``.
     """
 
     kind: Literal["cfg", "mcs"]
@@ -51,17 +51,16 @@ class Guidance(Strict):
 class Method(Strict):
     """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values.
 
-    ``direction: right_to_left``: an autoregressive method that predicts a caption's pieces from the last to the first.
+    ``direction: right_to_left``: an autoregressive method that predicts a caption's tokens from the last to the first.
 
-    Of a masked method with one mask ratio: how many ``masks`` each caption has, which come in turns; without it every pass draws
-    new ones. Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has
-    replaced at T (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the
+    For a masked method with one mask ratio: the number of ``masks`` of each caption, used in turn; without it every epoch draws
+    new ones. For mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that are replaced by another
+    class at T (the others are [MASK]), and ``guidance``. For an LSTM with soft attention: the weight λ of the
     ``doubly_stochastic`` term.
 
-    ``masking``: ``suffix`` hides every token from a random place on and shows those before it; ``next`` learns the first of the
-    hidden ones alone. ``timed``: a masked method's decoder is told t. ``patches_kept``: the share of patch tokens that a decoder
-    reads in training. ``layers``: ``half`` is an autoregressive decoder of half the layers. ``steps``: ``half`` is half the
-    epochs.
+    ``masking``: ``suffix`` masks every token from a random position on; ``next`` computes the loss of the first masked one alone.
+    ``timed``: a masked method's decoder is conditioned on t. ``patches_kept``: the share of patch tokens that a decoder reads in
+    training. ``layers``: ``half`` is an autoregressive decoder of half the layers. ``steps``: ``half`` is half the epochs.
     """
 
     label: str
@@ -108,11 +107,11 @@ class Method(Strict):
             if value is not None and self.objective not in objectives:
                 raise ValueError(f"objective {self.objective} does not take {key}")
         if self.masking is not None or self.objective == "complementary":
-            asked = f"masking {self.masking}" if self.masking is not None else "objective complementary"
+            setting = f"masking {self.masking}" if self.masking is not None else "objective complementary"
             if (self.t_range, self.weight, self.normaliser) != ((0.0, 1.0), "inverse_t", "valid_tokens"):
-                raise ValueError(f"{asked} needs t_range [0.0, 1.0], weight inverse_t and normaliser valid_tokens")
+                raise ValueError(f"{setting} needs t_range [0.0, 1.0], weight inverse_t and normaliser valid_tokens")
         if self.masking is not None and self.timed:
-            raise ValueError("timed: masks that hide what is behind a place have no t to be told")
+            raise ValueError("timed: masks of a suffix have no t to be conditioned on")
         if self.masks is not None and self.patches_kept is not None:
             raise ValueError("masks: a method with the same few masks in every pass does not take patches_kept")
         if self.t_range is not None:
@@ -127,26 +126,26 @@ class Method(Strict):
 
     @property
     def fixed_ratio(self) -> float | None:
-        """The share of tokens that is masked, if it is the same for all captions; otherwise None."""
+        """The mask ratio, if it is the same for all captions; otherwise None."""
         return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
 
 
 class Average(Strict):
-    """A moving average of the weights: every so many steps it keeps the share ``decay`` of itself, and less in the beginning
-    (:mod:`mdc.training.average`). It is what a run with one validates and leaves."""
+    """Exponential moving average of the weights, updated every ``every`` steps with ``decay``, less at the beginning
+    (:mod:`mdc.training.average`). A run with one validates and saves the average."""
 
     decay: Annotated[float, Field(gt=0, lt=1)]
     every: Positive
 
 
 class Buffer(Strict):
-    """How many consecutive samples are shuffled among themselves."""
+    """Size of the shuffle buffer, in samples."""
 
     buffer: Positive
 
 
 class Blocks(Strict):
-    """An epoch shows the shards in random order, and what follows from that is shuffled within a buffer."""
+    """An epoch reads the shards in random order, and shuffles their samples within a buffer."""
 
     blocks: Buffer
 
@@ -169,7 +168,7 @@ AnyOrder = Annotated[
 
 
 class Optimisation(Strict):
-    """What the paper's Tables 6 to 8 list of a recipe."""
+    """The keys of a recipe in the paper's Tables 6 to 8."""
 
     epochs: Positive
     batch_size: Positive
@@ -184,13 +183,12 @@ class Optimisation(Strict):
 class Recipe(Optimisation):
     """How a run is optimised. Overrides may change any key for some runs.
 
-    ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out pairs.
-    ``lr_schedule``: ``constant`` after the warm-up, where the protocol's cosine is not wanted. ``clip_steps``: after so many
-    steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the weight λ of
-    predicting the caption itself. ``reduce``: what gradients are rounded to on their way between processes, if not sent as they
-    are. ``activation_checkpointing``: activations are computed again in the backward pass, not kept. ``order``: of an epoch's
-    samples: a permutation of all alike, or shard by shard. ``kernel``: false lets PyTorch's operations compute a captioner's loss
-    on CUDA, in the place of our Triton kernel.
+    ``snapshots``: the shares of its steps after which a run saves its weights, besides the last and the best on held-out pairs.
+    ``lr_schedule``: ``constant`` after the warm-up instead of the protocol's cosine. ``clip_steps``: the number of steps with
+    ``clip_norm``. ``average``: of the weights. ``auxiliary``: for mask-and-replace diffusion, the weight λ of predicting the
+    caption itself. ``reduce``: the dtype of gradients in the all-reduce, by default their own. ``activation_checkpointing``:
+    activations are recomputed in the backward pass. ``order``: of an epoch's samples, a global permutation or shard by shard.
+    ``kernel``: false computes a captioner's loss on CUDA by PyTorch's operations instead of our Triton kernel.
     """
 
     accumulation: Positive
@@ -225,8 +223,8 @@ class Recipe(Optimisation):
 class Runtime(Strict):
     """How a run proceeds. These keys never change a result, so a change reruns nothing.
 
-    ``save_every``: the least seconds from one resumable state to the next; more pass where saving would take more than 2 % of
-    the run's time. 0: a state after every step.
+    ``save_every``: minimal seconds between resumable states; longer where saving would take more than 2 % of the run's time. 0: a
+    state after every step.
     """
 
     workers: NonNegative
@@ -235,12 +233,12 @@ class Runtime(Strict):
 
     @property
     def cores(self) -> int:
-        """Of each process: its workers and itself."""
+        """The cores of each process: its workers and itself."""
         return self.workers + 1
 
 
 class When(Strict):
-    """The runs that an override is for. Every key that is given must match."""
+    """The runs that an override applies to. Every key that is set must match."""
 
     corpus: list[TrainedOn] | None = None
     backbone: list[BackboneName] | None = None
@@ -265,20 +263,20 @@ class Variant:
     value: Any
 
     def label(self, corpus: str) -> str:
-        """What it is called where ``corpus`` is the corpus's label."""
+        """Its label, from the corpus's label ``corpus``."""
         if self.key == "epochs":
             return f"{corpus}, {self.value} epoch{'s' * (self.value != 1)}"
         return f"{corpus}, {self.key} {self.value:g}"
 
 
 def variant_name(corpus: str, value: float) -> str:
-    """What tables call the runs of a corpus with this value."""
+    """The variant's name in tables."""
     return f"{corpus}_{value:g}".replace(".", "_")
 
 
 class Pretrain(Strict):
-    """``variants``: of a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Tables name each
-    CORPUS_VALUE (``dense_4``) like a corpus. ``overrides`` may name it, too, and come on top."""
+    """``variants``: for a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Tables use each as a
+    corpus CORPUS_VALUE (``dense_4``). ``overrides`` may name it, too, and have priority."""
 
     backbones: dict[Name, AnyBackbone]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
@@ -291,7 +289,7 @@ class Pretrain(Strict):
 
     @cached_property
     def varied(self) -> dict[str, Variant]:
-        """Every variant, by the name that tables have for it."""
+        """Every variant, by its name in tables."""
         return {
             variant_name(corpus, value): Variant(corpus, key, value)
             for corpus, axis in self.variants.items()
@@ -302,13 +300,13 @@ class Pretrain(Strict):
     @model_validator(mode="after")
     def _variants(self) -> Self:
         for corpus, axis in self.variants.items():
-            for key, asked in axis.items():
-                for value in asked:
+            for key, values in axis.items():
+                for value in values:
                     self._check_recipe(f"variants.{corpus}", {key: value})
                     if not isinstance(value, int | float) or isinstance(value, bool):
                         raise ValueError(f"variants.{corpus}.{key} = {short(value)}: only numbers make variants")
-                if len({variant_name(corpus, value) for value in asked}) < len(asked):
-                    raise ValueError(f"variants.{corpus}.{key} = {short(asked)}: two of them have the same name")
+                if len({variant_name(corpus, value) for value in values}) < len(values):
+                    raise ValueError(f"variants.{corpus}.{key} = {short(values)}: two of them have the same name")
         return self
 
     @model_validator(mode="after")

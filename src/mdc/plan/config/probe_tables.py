@@ -1,4 +1,4 @@
-"""What may be asked of the tables and figures that linear probes and other heads make: which runs, probes and comparisons."""
+"""The parameters of tables and figures of linear probes and other heads: runs, probes and comparisons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mdc.plan.config.types import (
 class OfMethods(WithClaims):
     """The runs of a table or figure: the methods of each corpus, or a list of ``corpora`` that have the same ``methods``.
 
-    A pair of methods under ``primary`` stands for one on each corpus that has both.
+    A pair of methods under ``primary`` is expanded to one for each corpus that has both.
     """
 
     corpora: Methods
@@ -44,7 +44,7 @@ class OfMethods(WithClaims):
         if not isinstance(values, dict):
             return values
         corpora, methods, primary = (values.get(key) for key in ("corpora", "methods", "primary"))
-        if isinstance(corpora, list) and isinstance(methods, list) and all(isinstance(one, str) for one in corpora):
+        if isinstance(corpora, list) and isinstance(methods, list) and all(isinstance(name, str) for name in corpora):
             corpora = dict.fromkeys(each_once(corpora), methods)
             values = {**values, "corpora": corpora}
         elif isinstance(corpora, list):
@@ -57,15 +57,17 @@ class OfMethods(WithClaims):
 
 
 def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
-    """``pairs`` with those of methods alone on each corpus that has both, corpus by corpus; any other as it is."""
+    """``pairs`` with each pair of methods expanded to every corpus that has both; other pairs are unchanged."""
 
     def alone(pair: Any) -> bool:
         return (
-            isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) and "/" not in one for one in pair)
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(isinstance(side, str) and "/" not in side for side in pair)
         )
 
     methods = {name: list(map(str, listed)) for name, listed in corpora.items() if isinstance(listed, list)}
-    found = [
+    expanded = [
         [f"{corpus}/{side}" for side in pair]
         for corpus, listed in methods.items()
         for pair in pairs
@@ -73,21 +75,19 @@ def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
     ]
     for pair in filter(alone, pairs):
         if not any(set(pair) <= set(listed) for listed in methods.values()):
-            there = list(dict.fromkeys(one for listed in methods.values() for one in listed))
-            raise ValueError(
-                f"primary: [{', '.join(pair)}] stands on no corpus together; its methods: {', '.join(there)}"
-            )
-    return [*found, *(pair for pair in pairs if not alone(pair))]
+            available = list(dict.fromkeys(name for listed in methods.values() for name in listed))
+            raise ValueError(f"primary: [{', '.join(pair)}]: no corpus has both; its methods: {', '.join(available)}")
+    return [*expanded, *(pair for pair in pairs if not alone(pair))]
 
 
 class ProbeTable(OfMethods):
     """The runs in a table of linear probes, and the differences between them that it shows.
 
-    ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
+    ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both exist), or, as
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
-    ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md). ``encoders``: of
-    others, probed beside the runs for orientation and not ranked. ``primary_metric``: the probe that ``primary`` is about; by
-    default the mean of several. ``reported_separately``: probes in columns of their own that no average counts.
+    ``[dense/mdc, dense/arc]``, on the first of ``backbones``; only these get a verdict (docs/statistics.md). ``encoders``: frozen
+    external ones, probed for reference and not ranked. ``primary_metric``: the probe of the ``primary`` comparisons; by default
+    the mean of several. ``reported_separately``: probes in columns that no average includes.
     """
 
     backbones: BackboneNames
@@ -104,8 +104,8 @@ class ProbeTable(OfMethods):
         return [*self.probes, *self.reported_separately]
 
     @property
-    def asked(self) -> list[str]:
-        """By which heads the encoders are probed."""
+    def head_names(self) -> list[str]:
+        """The heads by which the encoders are probed."""
         return ["linear"]
 
     @model_validator(mode="after")
@@ -127,9 +127,9 @@ class ProbeTable(OfMethods):
 
 
 class HeadTable(ProbeTable):
-    """A table of one backbone by ``heads``, ``linear`` or those of the scale's ``probe``: what an encoder knows, by how it is
-    asked. ``contrasts``: pairs of methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head.
-    ``zero_shot``: columns besides of what the scale's ``table_zero_shot`` finds, for the rows that it shares with that table."""
+    """A table of one backbone by several ``heads``: ``linear`` or those of the scale's ``probe``. ``contrasts``: pairs of
+    methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head. ``zero_shot``: add the columns of the
+    scale's ``table_zero_shot``, for the rows that both tables have."""
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     heads: SomeUnique[HeadName]
@@ -137,7 +137,7 @@ class HeadTable(ProbeTable):
     zero_shot: bool = False
 
     @property
-    def asked(self) -> list[str]:
+    def head_names(self) -> list[str]:
         """See :class:`ProbeTable`."""
         return list(self.heads)
 
@@ -145,7 +145,7 @@ class HeadTable(ProbeTable):
         for pair in self.contrasts:
             if "/" in "".join(pair):
                 raise ValueError(
-                    f"contrasts: [{', '.join(pair)}]: they stand on each corpus and for each head; name methods alone"
+                    f"contrasts: [{', '.join(pair)}]: they apply to each corpus and head; name methods alone"
                 )
         sides = [side for pair in self.primary for side in pair]
         heads = ", ".join(self.heads)
@@ -178,7 +178,7 @@ class ScheduleTable(MethodTable):
 
     @property
     def reference(self) -> str:
-        """The method that stands last in every corpus."""
+        """The last method of every corpus."""
         return next(iter(self.corpora.values()))[-1]
 
     @model_validator(mode="after")
@@ -187,19 +187,19 @@ class ScheduleTable(MethodTable):
             if methods[-1] != self.reference:
                 raise ValueError(
                     f"corpora.{corpus} ends with {methods[-1]}, the first corpus with {self.reference}; the method that the "
-                    "others are held against stands last in each"
+                    "others are compared with must be the last of each"
                 )
         return self
 
 
 class RatioFigure(MethodTable):
-    """Figure 4: methods that mask a fixed share of every caption, beside others, in one panel for each corpus."""
+    """Figure 4: methods with a fixed mask ratio, beside others, in one panel for each corpus."""
 
 
 class PairsFigure(MethodTable):
-    """Figure 5: methods over corpora of different numbers of pairs. What it compares is the trend of each method.
+    """Figure 5: methods over corpora of different numbers of pairs, compared by the trend of each method.
 
-    ``trends``: methods of which it is claimed that more pairs raise the accuracy; these alone get a verdict.
+    ``trends``: methods with the claim that more pairs raise the accuracy; only these get a verdict.
     """
 
     corpora: Annotated[Methods, Field(min_length=2)]
@@ -214,20 +214,20 @@ class PairsFigure(MethodTable):
                 )
         for name in self.trends:
             if sum(name in methods for methods in self.corpora.values()) < 2:
-                raise ValueError(f"trends: {name} stands in fewer than two corpora, so it has no trend")
+                raise ValueError(f"trends: {name} is in fewer than two corpora, so it has no trend")
         return self
 
 
 class RepetitionFigure(MethodTable):
-    """Corpora of the same pairs seen more and more often, and of more and more pairs; what was seen is read from their runs."""
+    """Corpora of the same pairs repeated more often, and of more pairs; the numbers of samples seen are read from their runs."""
 
     corpora: Annotated[Methods, Field(min_length=2)]
 
 
 class ConvergenceFigure(MethodTable):
-    """How soon methods are good: the snapshots that the recipes of its runs ask for (pretrain.recipe.snapshots), and their ends.
+    """Accuracy over training: the snapshots of the runs (pretrain.recipe.snapshots) and their last weights.
 
-    ``contrasts`` are shown after each share of the steps; ``primary`` is about the share ``claimed_at``.
+    ``contrasts`` are shown after each share of the steps; ``primary`` is tested at the share ``claimed_at``.
     """
 
     claimed_at: Annotated[float, Field(gt=0, le=1)] = 1.0

@@ -1,4 +1,4 @@
-"""One line that says what is wrong with a value: key, value, what is allowed."""
+"""Error messages of one line: key, value, what is allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def checked(form: type[Form], values: Any, where: object, mend: str = "") -> Form:
-    """``values`` as ``form``. UserError that says ``where`` they stand, what is wrong with them first, and how to ``mend`` it."""
+    """``values`` as ``form``. UserError with ``where`` they are from, the first problem, and how to ``mend`` it."""
     try:
         return form.model_validate(values)
     except ValidationError as error:
@@ -24,7 +24,7 @@ def checked(form: type[Form], values: Any, where: object, mend: str = "") -> For
 def problems(error: ValidationError, values: Any = None) -> list[str]:
     """The problems of the validation of ``values``, each as ``key = value: what is allowed``.
 
-    Without ``values`` the class has to be one without a union, since pydantic puts the names of its kinds into a path.
+    ``values`` are needed for a class with a union, since pydantic puts the names of its kinds into a path.
     """
     return list(dict.fromkeys(_line(problem, values) for problem in error.errors(include_url=False)))
 
@@ -45,7 +45,7 @@ def _line(problem: Any, values: Any) -> str:
     if kind == "extra_forbidden":
         return f"{where} = {short(value)}: no such key is known here"
     if kind == "value_error":
-        # a check of the whole names a key within: it is told as that key's
+        # a check of a mapping whose message begins with one of its keys is reported for that key
         key = re.match(r"([A-Za-z_][\w-]*)([.\[]\S*)?(?=: | = )", message)
         joins = key is not None and isinstance(value, Mapping) and key[1] in value
         return f"{where}{'.' if joins else ': '}{message}" if where else message
@@ -58,9 +58,9 @@ def _line(problem: Any, values: Any) -> str:
 
 
 def _path(steps: tuple[str | int, ...], values: Any, end: Any) -> list[str]:
-    """The keys and numbers that lead from ``values`` to ``end``: the ``steps`` without what is pydantic's own.
+    """The keys and indices that lead from ``values`` to ``end``: the ``steps`` without pydantic's own.
 
-    A kind of a union may be called as a key beside it is. So every step is left out once, and a way to ``end`` is preferred.
+    A kind of a union may have the name of a key. So every step is left out once, and a path to ``end`` is preferred.
     """
     if values is None:
         return [f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps]
@@ -69,17 +69,17 @@ def _path(steps: tuple[str | int, ...], values: Any, end: Any) -> list[str]:
 
 
 def _walk(steps: tuple[str | int, ...], values: Any) -> tuple[list[str], Any]:
-    """Those of ``steps`` that ``values`` has, one within the other, and what lies at their end."""
-    found = []
+    """The ``steps`` that ``values`` has, nested, and the value at their end."""
+    path = []
     for step in steps:
         if isinstance(values, Mapping) and step in values:
-            found.append(f".{step}")
+            path.append(f".{step}")
         elif isinstance(values, list | tuple) and isinstance(step, int) and step < len(values):
-            found.append(f"[{step}]")
+            path.append(f"[{step}]")
         else:
             continue
         values = values[step]
-    return found, values
+    return path, values
 
 
 def _middle_left_out(text: str) -> str:
@@ -87,7 +87,7 @@ def _middle_left_out(text: str) -> str:
 
 
 def short(value: Any) -> str:
-    """``value`` as a message shows it: at most 60 characters."""
+    """``value`` for a message: at most 60 characters."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, or thousands of nested lists

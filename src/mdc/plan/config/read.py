@@ -1,4 +1,4 @@
-"""Reading and complaining: a parameter file in, validated parameters or a line for each problem out."""
+"""Read and validate parameter files; errors have one line for each problem."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdc.plan.config.tables import is_free_name
 from mdc.plan.config.yaml_core import Loader, dump_yaml
 from mdc.plan.records import UserError
 
-#: what ends the key with which a problem begins
+#: the end of the key at the beginning of a problem
 _KEY = re.compile(r": | = ")
 _SCALAR = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|true|false|null")
 
@@ -36,8 +36,8 @@ _MOST_NODES = 100_000  # of a parameter file with its aliases written out; a rea
 def _check(loader: Loader, root: yaml.Node) -> None:
     """Refuse what PyYAML accepts silently: duplicate keys in a mapping, and values without end.
 
-    A key beside a merge key may be one of the merged mapping's: it holds. A few aliases of aliases can expand to billions
-    of values, and an alias inside itself for endlessly many.
+    A key beside a merge key may override the merged mapping's. A few nested aliases can expand to billions of values, and an
+    alias inside itself is infinite.
     """
     sizes: dict[int, int | None] = {}
 
@@ -45,7 +45,7 @@ def _check(loader: Loader, root: yaml.Node) -> None:
         if id(node) in sizes:
             known = sizes[id(node)]
             if known is None:
-                raise ConstructorError(None, None, "an alias stands inside of what it names", node.start_mark)
+                raise ConstructorError(None, None, "an alias is inside of what it names", node.start_mark)
             return known
         sizes[id(node)] = None
         total = 1
@@ -61,8 +61,8 @@ def _check(loader: Loader, root: yaml.Node) -> None:
         elif isinstance(node, yaml.SequenceNode):
             total += sum(map(size, node.value))
         if total > _MOST_NODES:
-            told = f"more than {_MOST_NODES} values with all aliases written out"
-            raise ConstructorError(None, None, told, node.start_mark)
+            message = f"more than {_MOST_NODES} values with all aliases written out"
+            raise ConstructorError(None, None, message, node.start_mark)
         sizes[id(node)] = total
         return total
 
@@ -94,29 +94,29 @@ def parse_yaml(text: str, source: str = "params.yaml") -> dict[str, Any]:
     except RecursionError:
         raise UserError(f"{source}: not valid YAML: nested too deeply") from None
     except Exception as error:  # besides its own, PyYAML lets many kinds through on odd tags and numbers
-        where, what = _told(error, text)
-        raise UserError(f"{source}{where}: not valid YAML: {' '.join(what.split())[:300]}") from None
+        where, problem = _error_text(error, text)
+        raise UserError(f"{source}{where}: not valid YAML: {' '.join(problem.split())[:300]}") from None
     if not isinstance(value, dict):
         raise UserError(f"{source}: holds no mapping of keys to values")
     return value
 
 
-def _told(error: Exception, text: str) -> tuple[str, str]:
-    """Where and what is wrong. PyYAML's own words say instead that it is in a string."""
+def _error_text(error: Exception, text: str) -> tuple[str, str]:
+    """(``:line``, what is wrong). PyYAML's own message names a string instead of the file."""
     if isinstance(error, ReaderError):
         before = text.partition(chr(error.character))[0]
-        return f":{before.count(chr(10)) + 1}", f"the character U+{error.character:04X} may not stand in it"
+        return f":{before.count(chr(10)) + 1}", f"the character U+{error.character:04X} is not allowed"
     if not isinstance(error, yaml.MarkedYAMLError):
         return "", str(error)
     mark = error.problem_mark or error.context_mark
-    told = [error.problem or "", error.context or ""]
+    parts = [error.problem or "", error.context or ""]
     if error.context and error.context_mark and mark and error.context_mark.line != mark.line:
-        told[-1] += f" that begins in line {error.context_mark.line + 1}"
-    return f":{mark.line + 1}" if mark else "", ", ".join(filter(None, told))
+        parts[-1] += f" that begins in line {error.context_mark.line + 1}"
+    return f":{mark.line + 1}" if mark else "", ", ".join(filter(None, parts))
 
 
 def _refuse_huge(values: Any, source: str) -> None:
-    """Python does not write out integers of thousands of digits, and pydantic stumbles where it names one."""
+    """Refuse integers of thousands of digits: Python cannot print them, so pydantic's error messages would fail."""
     waiting: list[tuple[str, Any]] = [("", values)]
     seen = 0
     while waiting:
@@ -135,31 +135,31 @@ def _refuse_huge(values: Any, source: str) -> None:
 
 
 def validate(values: dict[str, Any], places: Places | str = "params.yaml") -> Params:
-    """Check the parameters of a scale, with all layers on top of each other.
+    """Check the merged parameters of a scale.
 
-    ``places`` say where each key stands, or name the one file. Raises UserError with one line (place, key, value, what is
-    allowed) for each problem.
+    ``places``: the location of each key, or the one file. UserError with one line (location, key, value, what is allowed) for
+    each problem.
     """
     _refuse_huge(values, places if isinstance(places, str) else places.find(""))
     try:
         params = Params.model_validate(values)
     except ValidationError as error:
-        told = problems(error, values)  # a key that is not known may be why another is missing
-        raise UserError(*_placed(sorted(told, key=lambda one: "no such key" not in one), places)) from None
+        messages = problems(error, values)  # a key that is not known may be why another is missing
+        raise UserError(*_placed(sorted(messages, key=lambda message: "no such key" not in message), places)) from None
     if wrong := unresolved(params) or list(_misfits(params)):
         raise UserError(*_placed(wrong, places))
     return params
 
 
-def _placed(told: list[str], places: Places | str) -> list[str]:
-    """Each problem behind the place of the key that it begins with."""
+def _placed(messages: list[str], places: Places | str) -> list[str]:
+    """Each problem preceded by the location of the key that it begins with."""
     if isinstance(places, str):
-        return [f"{places}: {problem}" for problem in told]
-    return [f"{places.find(_KEY.split(problem, 1)[0])}: {problem}" for problem in told]
+        return [f"{places}: {problem}" for problem in messages]
+    return [f"{places.find(_KEY.split(problem, 1)[0])}: {problem}" for problem in messages]
 
 
 def _misfits(params: Params) -> Iterator[str]:
-    """Problems between parts that are valid alone: the first of each kind."""
+    """Problems between sections that are valid alone: the first of each kind."""
     for check in (check_tables, check_encoders, check_captioning):
         try:
             check(params)
@@ -173,12 +173,12 @@ def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
 
 
 def layered(path: str | Path, *above: str | Path | Values, option: str = "--config") -> tuple[Values, Places]:
-    """The values of a scale before they are checked, and where each stands. ``above``: files, or values of the command line,
-    that lie on top, the last one topmost; ``option``: what gave these values. UserError if a file cannot be read, or if something
-    stands in the wrong one."""
+    """The merged values of a scale before they are checked, and the location of each. ``above``: overriding files or command-line
+    values, the last one topmost; ``option``: the command-line option of such values. UserError if a file cannot be read, or if a
+    key is in the wrong file."""
     text = _text(path)
     whole = parse_yaml(text, str(path))
-    tops = [("", _typed(one)) if isinstance(one, dict) else (str(one), read_yaml(one)) for one in above]
+    tops = [("", _typed(source)) if isinstance(source, dict) else (str(source), read_yaml(source)) for source in above]
     by, chosen = next(
         ((name or option, v["scale"]) for name, v in reversed(tops) if "scale" in v), ("", whole.get("scale"))
     )
@@ -189,7 +189,9 @@ def layered(path: str | Path, *above: str | Path | Values, option: str = "--conf
     files = [(str(file), own_text, ()), (str(path), text, ("shared",)), (str(path), text, ())]
     if wrong := list(_misplaced(whole, own, shared)):
         at = {True: Places(files[:1]), False: Places(files[2:])}
-        raise UserError(*(f"{at[in_scale].find(key.split(' ')[0])}: {key}: {what}" for in_scale, key, what in wrong))
+        raise UserError(
+            *(f"{at[in_scale].find(key.split(' ')[0])}: {key}: {problem}" for in_scale, key, problem in wrong)
+        )
     on_top = [(name or option, _text(name) if name else dump_yaml(values), ()) for name, values in reversed(tops)]
     places = Places([*on_top, *files], str(file), [*own, *(key for _, values in tops for key in values)])
     if "methods" in own:
@@ -201,11 +203,11 @@ def layered(path: str | Path, *above: str | Path | Values, option: str = "--conf
 
 
 def _typed(value: Any) -> Any:
-    """``value`` of the command line with its numbers and booleans: Snakemake leaves what lies within braces as text."""
+    """``value`` of the command line with its numbers and booleans parsed: within braces Snakemake leaves them as text."""
     if isinstance(value, dict):
-        return {key: _typed(one) for key, one in value.items()}
+        return {key: _typed(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_typed(one) for one in value]
+        return [_typed(inner) for inner in value]
     if isinstance(value, str) and _SCALAR.fullmatch(value):
         return parse_yaml(f"value: {value}", "--config")["value"]
     return value
@@ -213,32 +215,32 @@ def _typed(value: Any) -> Any:
 
 def _scale_file(path: str | Path, place: str, scale: Any) -> Path:
     """The file of the scale that is chosen at ``place``. UserError if there is none."""
-    there = scales_of(path)
+    scales = scales_of(path)
     if scale is None:
-        raise UserError(f"{path}: scale: this key is missing; allowed: {', '.join(there) or 'none'}")
-    if scale not in there:
+        raise UserError(f"{path}: scale: this key is missing; allowed: {', '.join(scales) or 'none'}")
+    if scale not in scales:
         raise UserError(
-            f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml; allowed: {', '.join(there) or 'none'}"
+            f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml; allowed: {', '.join(scales) or 'none'}"
         )
     return scale_file(path, scale)
 
 
 def _misplaced(whole: Values, own: Values, shared: Any) -> Iterator[tuple[bool, str, str]]:
-    """What stands in the wrong file: whether it is the scale's, the key, and what to do."""
+    """Keys in the wrong file: (whether it is the scale's file, the key, what to do)."""
     blocks = Scale.model_fields
     for key in own:
         if key == "shared" or (key in Params.model_fields and key not in blocks and key != "methods"):
-            yield True, key, "holds for all scales; it stands in the parameter file alone"
+            yield True, key, "applies to all scales; it belongs into the parameter file alone"
     for key in whole:
         if key in blocks:
             yield False, key, "is a scale's; put it into the scale's file, or under shared"
-    methods = [one.get("methods") or {} for one in (whole, own)]
-    if not all(isinstance(one, dict) for one in methods):
+    methods = [layer.get("methods") or {} for layer in (whole, own)]
+    if not all(isinstance(layer, dict) for layer in methods):
         yield not isinstance(methods[1], dict), "methods", "holds no mapping of keys to values"
     else:
         for key in methods[1]:
             if key in methods[0]:
-                yield True, f"methods.{key}", "stands in the parameter file, too; give it another name"
+                yield True, f"methods.{key}", "is in the parameter file, too; give it another name"
     if not isinstance(shared, dict) or not isinstance(shared.get("tables") or {}, dict):
         yield False, "shared", "holds no mapping of keys to values"
         return

@@ -1,4 +1,4 @@
-"""Names that refer to an entry elsewhere in the parameters: each says in its type where, and one walk checks them all.
+"""Names that refer to an entry elsewhere in the parameters: the type of a name says where, and one walk checks all names.
 
 corpus: Annotated[Name, Ref("data.corpora", "corpus")]
 """
@@ -18,9 +18,9 @@ from mdc.plan.config.types import Name, Side, SomeUnique, each_once, no_such
 
 @dataclass(frozen=True)
 class Ref:
-    """A key of the mapping at ``path``, of what messages call a ``what``.
+    """The name is a key of the mapping at ``path``; ``what``: the noun for it in messages.
 
-    The path, ``a.b`` or ``a.b|c.d`` for either of two, begins at the nearest class around the name that has such a mapping.
+    The path, ``a.b`` or ``a.b|c.d`` for either of two, begins at the nearest enclosing class that has such a mapping.
     """
 
     path: str
@@ -28,7 +28,7 @@ class Ref:
 
 
 CorpusName = Annotated[Name, Ref("data.corpora", "corpus")]
-#: what runs are trained on: a corpus, or one of its variants
+#: a corpus that runs are trained on, or one of its variants
 TrainedOn = Annotated[Name, Ref("data.corpora|pretrain.varied", "corpus")]
 ProbeName = Annotated[Name, Ref("data.probes", "probe")]
 ChoicesName = Annotated[Name, Ref("data.choices", "choice set (data.choices)")]
@@ -69,12 +69,12 @@ CurvePair = Annotated[
 
 
 def unresolved(root: BaseModel) -> list[str]:
-    """A line for each name below ``root`` that refers to nothing: where, what is named, what is allowed."""
+    """A line for each name below ``root`` that refers to nothing: its key, the name, what is allowed."""
     return list(dict.fromkeys(_walk(root, None, "", ())))
 
 
 def _walk(value: Any, hint: Any, where: str, above: tuple[BaseModel, ...]) -> Iterator[str]:
-    """The lines of a ``value`` of the type ``hint`` that lies in the instances ``above``, the outermost first."""
+    """The lines for a ``value`` of the type ``hint`` within the instances ``above``, the outermost first."""
     if isinstance(value, str):
         for ref in _refs(hint):
             allowed = [key for path in ref.path.split("|") for key in _nearest(path, above)]
@@ -85,13 +85,13 @@ def _walk(value: Any, hint: Any, where: str, above: tuple[BaseModel, ...]) -> It
             yield from _walk(getattr(value, name), inner, f"{where}.{key}".lstrip("."), (*above, value))
     elif isinstance(value, dict):
         for_key, for_value = _inner(hint, dict)
-        for key, one in value.items():
+        for key, inner_value in value.items():
             yield from _walk(key, for_key, where, above)
-            yield from _walk(one, for_value, f"{where}.{key}", above)
+            yield from _walk(inner_value, for_value, f"{where}.{key}", above)
     elif isinstance(value, list):
         (for_item,) = _inner(hint, list)
-        for one in value:
-            yield from _walk(one, for_item, where, above)
+        for inner_value in value:
+            yield from _walk(inner_value, for_item, where, above)
 
 
 @cache
@@ -102,27 +102,27 @@ def _hints(kind: type[BaseModel]) -> dict[str, tuple[str, Any]]:
 
 
 def _refs(hint: Any) -> list[Ref]:
-    """What a name of the type ``hint``, which may be a union, refers to."""
+    """The references in the type ``hint``, which may be a union."""
     if get_origin(hint) in (Union, types.UnionType):
-        return [ref for one in get_args(hint) for ref in _refs(one)]
-    return [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Ref)]
+        return [ref for part in get_args(hint) for ref in _refs(part)]
+    return [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Ref)]
 
 
 def _inner(hint: Any, kind: type) -> tuple[Any, ...]:
-    """What a container of a ``kind`` holds by the type ``hint``, which may be a union."""
+    """The item types of a container of a ``kind`` in the type ``hint``, which may be a union."""
     while get_origin(hint) is Annotated:
         hint = hint.__origin__
     if get_origin(hint) in (Union, types.UnionType):
         return next(
-            (found for one in get_args(hint) if any(found := _inner(one, kind))), (None,) * (1 + (kind is dict))
+            (inner for part in get_args(hint) if any(inner := _inner(part, kind))), (None,) * (1 + (kind is dict))
         )
     return get_args(hint) if get_origin(hint) is kind else (None,) * (1 + (kind is dict))
 
 
 def _nearest(path: str, above: tuple[BaseModel, ...]) -> dict[str, Any]:
-    for found in reversed(above):
+    for value in reversed(above):
         for key in path.split("."):
-            found = getattr(found, key, None)  # type: ignore[assignment]
-        if isinstance(found, dict):
-            return found
+            value = getattr(value, key, None)  # type: ignore[assignment]
+        if isinstance(value, dict):
+            return value
     return {}

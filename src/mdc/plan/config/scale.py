@@ -1,4 +1,4 @@
-"""A scale: its data, encoders, pretraining, evaluations, and the tables and figures that it makes."""
+"""A scale: its data, encoders, pretraining, evaluations, tables and figures."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Probe(Features):
 
 
 class _Head(Strict):
-    """How an encoder is probed, where not linearly. ``label``: what tables call it."""
+    """A head other than the linear probe. ``label``: its name in tables."""
 
     label: str
 
 
 class Attentive(_Head):
-    """One query attends over all tokens, then a linear layer: by the one of ``lr`` that does best on a share ``held_out`` of the
-    training items."""
+    """One query attends over all tokens, then a linear layer; the best of the ``lr`` on a share ``held_out`` of the training
+    items is chosen."""
 
     kind: Literal["attentive"]
     lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
@@ -56,7 +56,7 @@ class Attentive(_Head):
     held_out: Annotated[float, Field(gt=0, lt=1)]
 
     def sentence(self) -> str:
-        """What it is, as a table says it."""
+        """Its description below a table."""
         rates = ", ".join(f"{lr:g}" for lr in self.lr)
         return (
             f"one learnt query attends over [CLS] and the patch tokens, then a linear layer; {self.epochs} epochs; of the "
@@ -65,14 +65,14 @@ class Attentive(_Head):
 
 
 class Neighbours(_Head):
-    """A vote of the ``k`` nearest training items weighs exp(cosine / ``temperature``)."""
+    """k-NN: the ``k`` nearest training items vote with the weight exp(cosine / ``temperature``)."""
 
     kind: Literal["knn"]
     k: Positive
     temperature: Annotated[float, Field(gt=0)]
 
     def sentence(self) -> str:
-        """What it is, as a table says it."""
+        """Its description below a table."""
         return (
             f"votes of the {self.k} nearest training items by cosine of the linear probe's feature, weighted by exp(cosine / "
             f"{self.temperature:g})"
@@ -87,17 +87,17 @@ class ProbeRuntime(Strict):
 
     workers: Annotated[int, Field(ge=0, le=4096)] = 0  # processes that read and decode images while the device computes
     cache_gb: Annotated[float, Field(gt=0)] = (
-        20.0  # of features and crops that are kept; the least recently used go first
+        20.0  # of cached features and crops; the least recently used are removed first
     )
 
     @property
     def cores(self) -> int:
-        """The workers and the process that they work for."""
+        """The workers and the main process."""
         return self.workers + 1
 
 
 class Probing(Probe):
-    """A scale's section ``probe``: the linear probe's recipe, other ``heads`` that tables may name, and what decides nothing."""
+    """A scale's section ``probe``: the linear probe's recipe, other ``heads`` that tables may name, and ``runtime`` values."""
 
     heads: dict[Name, Head] = Field(default_factory=dict)
     runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
@@ -110,19 +110,17 @@ class Probing(Probe):
     @model_validator(mode="after")
     def _linear(self) -> Self:
         if "linear" in self.heads:
-            raise ValueError("heads: linear is the probe whose recipe stands beside them; use another name")
+            raise ValueError("heads: linear is the probe whose recipe is beside them; use another name")
         return self
 
 
 class Scale(Strict):
-    """Everything that one name chooses: data, models, recipe and tables.
+    """A named configuration: data, models, recipe and tables.
 
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
-    ``caption`` if none is written, and each table or figure. ``encoders``: those that are not trained here; ``encode`` says how
-    the images of corpora are encoded by them. ``tokenizers``: those that make codes of images; ``words``: embeddings of
-    tokens for decoders. ``mc_diffusion`` and
-    ``claims``: captions of which other tables and figures each show a part: those of MC-Diffusion, and those that put a blog
-    post's claims to the test (docs/findings).
+    ``caption`` if none is generated, and each table or figure. ``encoders``: frozen ones; ``encode``: how they encode the images
+    of corpora. ``tokenizers``: of images; ``words``: embeddings of tokens for decoders. ``mc_diffusion`` and ``claims``: captions
+    of which other tables and figures each show a part, for MC-Diffusion and for tests of a blog post's claims (docs/findings).
     """
 
     label: str
@@ -141,17 +139,17 @@ class Scale(Strict):
     tables: Tables = Field(default_factory=Tables)
 
     def captioned(self) -> dict[str, CaptionTable]:
-        """What is captioned, by its place in the scale."""
-        found = {"tables.table3": self.tables.the(CaptionTable), **self.shown_in_part()}
-        return {where: table for where, table in found.items() if table is not None}
+        """The tables and sections of captions, by their key in the scale."""
+        tables = {"tables.table3": self.tables.the(CaptionTable), **self.shown_in_part()}
+        return {where: table for where, table in tables.items() if table is not None}
 
     def shown_in_part(self) -> dict[str, CaptionTable]:
-        """The sections of captions of which tables and figures each show a part, by their key."""
-        found = {"mc_diffusion": self.mc_diffusion, "claims": self.claims}
-        return {where: table for where, table in found.items() if table is not None}
+        """The sections of captions, of which tables and figures each show a part, by their key."""
+        tables = {"mc_diffusion": self.mc_diffusion, "claims": self.claims}
+        return {where: table for where, table in tables.items() if table is not None}
 
     def section_of(self, dataset: str) -> CaptionTable:
-        """The one of these that captions a dataset, whose name no other has. KeyError if none does."""
+        """The section that captions a dataset; names are unique. KeyError if there is none."""
         for table in self.shown_in_part().values():
             if dataset in table.datasets:
                 return table
@@ -177,11 +175,11 @@ class Scale(Strict):
         return self.pretrain.varied if self.pretrain is not None else {}
 
     def corpus_of(self, name: str) -> str:
-        """The corpus of what runs are trained on: itself, or the one that ``name`` is a variant of."""
+        """The corpus ``name``, or the corpus that ``name`` is a variant of."""
         return self._varied[name].corpus if name in self._varied else name
 
     def label_of(self, name: str) -> str:
-        """What a corpus or a variant is called."""
+        """The label of a corpus or a variant."""
         label = self.data.corpora[self.corpus_of(name)].label
         return self._varied[name].label(label) if name in self._varied else label
 
@@ -201,5 +199,5 @@ class Scale(Strict):
     @property
     def training(self) -> Pretrain:
         """``pretrain``, of a scale that has runs."""
-        assert self.pretrain is not None  # _sections sees to it
+        assert self.pretrain is not None  # checked by _sections
         return self.pretrain

@@ -1,6 +1,6 @@
 """JSON schemas of params.yaml and of a scale's file, for editors: completion, allowed values and docstrings while typing.
 
-They follow from the classes. A file is a layer, so no key is required, and an entry ``_`` may stand in every mapping.
+They are generated from the classes. A file is a layer, so no key is required, and every mapping may have an entry ``_``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ def schemas() -> dict[str, dict[str, Any]]:
     generator = GenerateJsonSchema(by_alias=True)
     classes = dict.fromkeys([Params, *tables.values()])
     mode: JsonSchemaMode = "validation"
-    inputs = [(one, mode, one.__pydantic_core_schema__) for one in classes]
+    inputs = [(kind_class, mode, kind_class.__pydantic_core_schema__) for kind_class in classes]
     refs, definitions = generator.generate_definitions(inputs)
     whole = _as_layer(definitions)
-    own_tables = [_own(kind, whole[refs[one, mode]["$ref"].rpartition("/")[2]]) for kind, one in kinds.items()]
+    own_tables = [
+        _own(kind, whole[refs[kind_class, mode]["$ref"].rpartition("/")[2]]) for kind, kind_class in kinds.items()
+    ]
     whole["Tables"] = {
         "type": "object",
         "properties": {name: refs[kind, mode] for name, kind in tables.items()},
@@ -57,38 +59,38 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _own(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Of one more table or figure of a kind."""
+    """The schema of a scale's own table or figure of a kind."""
     named = {"kind": {"const": kind}, "title": {"type": "string"}}
     return {**schema, "properties": {**schema["properties"], **named}, "required": ["kind", "title"]}
 
 
 def _described(schema: dict[str, Any]) -> None:
-    """Give each key what its class's docstring says behind its name."""
+    """Describe each key by the text after its name in the docstring of its class."""
     text = " ".join(schema.get("description", "").split())
     for key, value in schema.get("properties", {}).items():
-        said = re.search(rf"``{key}``[^:`]*: (.+?)(?=\.? ``\w+``[^:`]*: |$)", text)
-        if said:
-            value["description"] = said[1]
+        match = re.search(rf"``{key}``[^:`]*: (.+?)(?=\.? ``\w+``[^:`]*: |$)", text)
+        if match:
+            value["description"] = match[1]
 
 
 def _as_layer(schema: Any) -> Any:
-    """A schema of a whole as that of a layer of it."""
+    """Turn the schema of a complete file into that of a layer."""
     if isinstance(schema, list):
-        return [_as_layer(one) for one in schema]
+        return [_as_layer(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
+    layer = {
         key: _as_layer(value) for key, value in schema.items() if key not in _NOT_OF_A_LAYER or isinstance(value, dict)
     }
-    found.pop("discriminator", None)
-    if "oneOf" in found:  # without its kind, a part may be of several classes
-        found["anyOf"] = found.pop("oneOf")
-    if isinstance(found.get("patternProperties"), dict) and found.get("type") == "object":
-        (found["additionalProperties"],) = found.pop("patternProperties").values()
-    found.pop("propertyNames", None)
-    if found.get("type") == "object" and found.get("additionalProperties") is not False:
-        return {"anyOf": [found, {"type": "null"}]} if "properties" not in found else found
-    return found
+    layer.pop("discriminator", None)
+    if "oneOf" in layer:  # without its kind, a part may be of several classes
+        layer["anyOf"] = layer.pop("oneOf")
+    if isinstance(layer.get("patternProperties"), dict) and layer.get("type") == "object":
+        (layer["additionalProperties"],) = layer.pop("patternProperties").values()
+    layer.pop("propertyNames", None)
+    if layer.get("type") == "object" and layer.get("additionalProperties") is not False:
+        return {"anyOf": [layer, {"type": "null"}]} if "properties" not in layer else layer
+    return layer
 
 
 def main(args: argparse.Namespace) -> None:
@@ -102,7 +104,10 @@ def schema_text(schema: dict[str, Any]) -> str:
     """A line a definition."""
     whole = dict(schema)
     definitions = whole.pop("$defs", {})
-    lines = [f"{json.dumps(key)}: {json.dumps(one, sort_keys=True)}" for key, one in sorted(definitions.items())]
+    lines = [
+        f"{json.dumps(key)}: {json.dumps(definition, sort_keys=True)}"
+        for key, definition in sorted(definitions.items())
+    ]
     rest = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in whole.items()]
     if lines:
         rest.append('"$defs": {\n' + ",\n".join(lines) + "\n}")

@@ -1,4 +1,4 @@
-"""How captions are scored, and which models Table 2 shows besides the runs."""
+"""How captions are scored, and the external models in Table 2."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mdc.plan.config.types import NonNegative, Positive, Strict, Threads
 class Scoring(Strict):
     """How scores are computed (docs/scoring.md).
 
-    ``samples``: masks of each estimator that draws them, in 16 groups. ``mismatched``: other images that each item's
-    captions are scored against as well. ``batch_tokens``: tokens that are computed at a time, a matter of memory.
-    ``processes``: that share a job, one GPU each; they change no result.
+    ``samples``: masks of each Monte Carlo estimator, in 16 groups. ``mismatched``: number of mismatched images that each item's
+    captions are also scored against. ``batch_tokens``: tokens per batch, limited by memory. ``processes``: that share a job, one
+    GPU each; they change no result.
     """
 
     samples: Annotated[int, Field(ge=16, le=2**20, multiple_of=16)]
@@ -28,8 +28,8 @@ class Scoring(Strict):
 
 
 class OpenClipModel(Strict):
-    """A CLIP that open_clip loads: ``model`` is one of its names, with ``weights`` by name or as a file, or ``local-dir:FOLDER``
-    or ``hf-hub:NAME`` without."""
+    """A CLIP that open_clip loads: ``model`` is one of its names, with ``weights`` by name or as a file; or ``local-dir:FOLDER``
+    or ``hf-hub:NAME``, without ``weights``."""
 
     label: str
     model: str
@@ -42,9 +42,9 @@ class OpenClipModel(Strict):
 
 
 def own_weights(model: str, weights: str | None) -> None:
-    """ValueError unless a name of open_clip stands with weights, and a folder or a model of the hub without.
+    """ValueError for a name of open_clip without weights, or for a folder or a model of the hub with weights.
 
-    open_clip itself would draw random weights for the one, and ignore those of the other.
+    open_clip itself would use random weights in the first case and ignore the weights in the second.
     """
     own = model.startswith(("local-dir:", "hf-hub:"))
     if own != (weights is None):

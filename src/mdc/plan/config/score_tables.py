@@ -1,4 +1,4 @@
-"""What may be asked of the tables and figures that scores of captions make."""
+"""The parameters of tables and figures that are made from scores of captions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from mdc.plan.config.types import (
 
 
 class _OfScores(OfMethods):
-    """What is read from scores: the runs it shows, of which weights, and the claims about them.
+    """A table of scores: its runs, their weights, and the claims.
 
-    ``weights``: the last ones of a run, those that were best on held-out pairs, or both. ``contrasts`` and ``primary``:
+    ``weights``: a run's last, its best on held-out pairs, or both. ``contrasts`` and ``primary``:
     pairs of corpus/method/estimator, the first minus the second, on the first of ``backbones`` and of ``weights``; at most
     six are primary and get a verdict.
     """
@@ -54,12 +54,12 @@ class _OfScores(OfMethods):
 
 
 class ChoiceColumn(Strict):
-    """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
-    (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as an argmax
-    has it where the right option stands first (right) or last (wrong), which is no part of the average.
+    """A column of Table 2: ``sets`` of data.choices, averaged as their benchmark does
+    (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as by an argmax
+    if the right option comes first (right) or last (wrong); the average leaves out columns of the latter two.
 
-    ``score``: Winoground's, of sets whose items have two images and two captions: whether each image's own caption scores higher
-    (text), each caption's own image (image), or both (group). Such a column is no part of the average either, and no tie counts.
+    ``score``: Winoground's, for sets whose items have two images and two captions: whether each image's own caption scores higher
+    (text), each caption's own image (image), or both (group). The average leaves out such a column too, and ties do not count.
     """
 
     label: str
@@ -75,9 +75,9 @@ class ChoiceColumn(Strict):
 
 
 class ChoiceTable(_OfScores):
-    """Table 2: compositionality. ``open_clip``: models of others as rows. ``language_prior_weights``: which shares of a blind
-    score are tried on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}};
-    what is compared is of ``backbones``."""
+    """Table 2: compositionality. ``open_clip``: external models as rows. ``language_prior_weights``: the candidates for the
+    weight α of the mismatched-image score that is subtracted, chosen on held-out pairs. ``also``: runs on other backbones as
+    rows, {backbone: {corpus: methods}}; comparisons are on ``backbones``."""
 
     also: dict[BackboneName, Methods] = Field(default_factory=dict)
     columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
@@ -99,8 +99,8 @@ class RetrievalTable(_OfScores):
 class ZeroShotTable(_OfScores):
     """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
 
-    ``images``: so many test images of each probe, drawn at random; by default all. ``samples``: masks of the estimators that draw
-    them, by default as many as the section ``score`` has.
+    ``images``: number of random test images of each probe; by default all. ``samples``: masks of the Monte Carlo estimators, by
+    default as in the section ``score``.
     """
 
     probes: ProbeNames
@@ -109,13 +109,13 @@ class ZeroShotTable(_OfScores):
 
 
 class PositionFigure(OfMethods):
-    """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
+    """The image's information about a token, by position, on ``captions`` held-out captions of each corpus.
 
-    ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
-    ``margin``: in nats, what counts as a difference. ``primary``: methods (corpus/method) whose fall from
-    the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
-    ``function_words``: pairs of methods of one corpus of the built-in world; it is claimed that such words give the first
-    more of its learning signal than the second.
+    ``gradient_captions`` of them, with ``gradient_draws`` masks each, measure the learning signal. ``bins``: of relative
+    position. ``margin``: the equivalence margin in nats. ``primary``: methods (corpus/method), with the claim that their decrease
+    from the first to the last third of a caption is smaller than that of the corpus's ``reference``. ``function_words``: pairs of
+    methods of one corpus of the built-in world, with the claim that function words have a larger share of the first one's
+    learning signal.
     """
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
@@ -132,10 +132,10 @@ class PositionFigure(OfMethods):
 
     @model_validator(mode="after")
     def _claims(self) -> Self:
-        there = [f"{corpus}/{method}" for corpus, methods in self.corpora.items() for method in methods]
+        sides = [f"{corpus}/{method}" for corpus, methods in self.corpora.items() for method in methods]
         for pair in self.function_words:
             for side in pair:
-                check_reference("function_words", side, there, "method of this figure (corpora)")
+                check_reference("function_words", side, sides, "method of this figure (corpora)")
             if len({side.rpartition("/")[0] for side in pair}) > 1:
                 raise ValueError(f"function_words: [{', '.join(pair)}] compares corpora, whose captions differ")
         if (count := len(self.primary) + len(self.function_words)) > MOST_CLAIMS:
@@ -145,8 +145,10 @@ class PositionFigure(OfMethods):
                 raise ValueError(
                     f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
                 )
-        others = [side for side in there if side.rpartition("/")[2] != self.reference]
+        compared = [side for side in sides if side.rpartition("/")[2] != self.reference]
         for side in self.primary:
-            if side not in others:
-                raise ValueError(f"primary: {side} is not held against {self.reference}; allowed: {', '.join(others)}")
+            if side not in compared:
+                raise ValueError(
+                    f"primary: {side} is not held against {self.reference}; allowed: {', '.join(compared)}"
+                )
         return self

@@ -1,4 +1,4 @@
-"""Where samples come from: a class for each ``kind`` of source, with all its keys (see mdc.data.sources.source)."""
+"""Sources of samples: a class for each ``kind``, with all its keys (see mdc.data.sources.source)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ ProbeSplits = Annotated[dict[Literal["train", "test", "unused"], Words], needing
 
 
 class Images(Strict):
-    """What every source of images has. ``image_size``: pixels of the shorter side; larger images are made smaller once, when
-    the shards are made, as upright RGB JPEGs. None: images keep their bytes."""
+    """Keys of every source of images. ``image_size``: pixels of the shorter side; larger images are resized when the shards are
+    written, as upright RGB JPEGs. None: images keep their bytes."""
 
     image_size: Positive | None = None
 
 
 class Captions(Strict):
-    """What every source of captions has: all of an image's captions, kept apart (a pass draws one), joined, or cut to length."""
+    """Keys of every source of captions. ``caption_mode``: an image's captions are kept apart (a pass draws one), joined, or cut
+    to ``max_pieces`` tokens."""
 
     caption_mode: Literal["each", "join", "cut"] = "each"
     max_pieces: Positive | None = None
@@ -35,7 +36,7 @@ class Captions(Strict):
 
 
 class ScenesCorpus(Strict):
-    """The built-in world, captioned in one of three styles. A smaller ``train`` is the beginning of a larger one."""
+    """The built-in world, captioned in one of three styles. A smaller ``train`` is a prefix of a larger one."""
 
     kind: Literal["scenes"]
     style: Literal["alt", "dense", "brief"]
@@ -47,7 +48,7 @@ class ScenesCorpus(Strict):
 
 
 class RandomSplit(Strict):
-    """Images split anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
+    """New random splits by a hash of (``seed``, key): ``test`` and ``val`` images, all others in train."""
 
     seed: NonNegative
     test: Positive
@@ -57,10 +58,10 @@ class RandomSplit(Strict):
 class ParquetCorpus(Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
-    ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
-    ``resplit`` takes the rows of all files, whatever split they say they are of, and splits them anew. ``sharded`` makes each
-    file a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``). Where
-    no file and no column names a split, the share ``val_fraction`` of the rows, chosen by a hash of their keys, is held out.
+    ``pairs``: number of rows of the train split, chosen by a hash of their keys, so that smaller subsets are nested in larger
+    ones. ``resplit``: new splits of the rows of all files. ``sharded``: each file becomes one shard of each split, so that
+    several jobs and processes share a folder of many files (``data.runtime``). ``val_fraction``: the share of rows, chosen by a
+    hash of their keys, that is held out where no file and no column names a split.
     """
 
     kind: Literal["parquet"]
@@ -89,15 +90,14 @@ class ParquetCorpus(Images, Captions):
 
 
 class TableCorpus(Images, Captions):
-    """A folder of images and a table that captions them: CSV, TSV (without quotation), JSON lines or JSON, in UTF-8, gzipped or
-    not. COCO's captions file is such a JSON, with the columns ``image`` and ``caption``.
+    """A folder of images and a table of captions: CSV, TSV (without quotation), JSON lines or JSON, in UTF-8, gzipped or not.
+    COCO's captions file is such a JSON, with the columns ``image`` and ``caption``.
 
-    Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
-    from 0. Several rows of one image, or several caption columns, give it several captions. Unless given, ``format``
-    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson, .json); a CSV has commas or another ``delimiter``. Image
-    names are relative to ``images`` (by default the table's own folder); a number behind a name (x.jpg#0) is none of it, and a
-    name that leads outside this folder is left out. Without a split
-    column, the share ``val_fraction`` of the images, chosen by a hash of their names, is held out.
+    Columns are named; with ``header: false`` a CSV or TSV has no header, and columns are numbered from 0. Several rows of one
+    image, or several caption columns, give it several captions. ``format`` defaults to the name's ending (.csv, .tsv, .tab,
+    .jsonl, .ndjson, .json); a CSV has commas or another ``delimiter``. Image names are relative to ``images`` (by default the
+    table's own folder); a number after a name (x.jpg#0) is removed, and names outside this folder are left out. ``val_fraction``:
+    the share of images, chosen by a hash of their names, that is held out if there is no split column.
     """
 
     kind: Literal["caption_table"]
@@ -125,11 +125,11 @@ class TableCorpus(Images, Captions):
 
 
 class CaptionFilesCorpus(Images, Captions):
-    """A folder of images, each with its captions in a text file of the same name beside it (0001.jpg, 0001.txt), a caption a
-    line; ``path`` with its subfolders.
+    """A folder ``path`` of images with its subfolders, each image with a text file of the same name (0001.jpg, 0001.txt), one
+    caption per line.
 
-    Images are of the split that their folder is named after (train/, val/) where all of them lie in such folders. Otherwise the
-    share ``val_fraction`` of the images, chosen by a hash of their names, is held out.
+    If all images are in folders named after splits (train/, val/), these are their splits. Otherwise the share ``val_fraction``
+    of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_files"]
@@ -141,9 +141,9 @@ class CaptionFilesCorpus(Images, Captions):
 class WebdatasetCorpus(Images, Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
-    The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
-    under ``path`` for each split; without it, shards are of the splits that their names tell (set-validation-0001.tar), or
-    the share ``val_fraction`` of the samples, chosen by a hash of their keys, is held out.
+    The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits``: a folder of shards under ``path``
+    for each split; by default the split is read from the shard's name (set-validation-0001.tar), or the share ``val_fraction`` of
+    the samples, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["webdataset"]
@@ -160,7 +160,7 @@ class WebdatasetCorpus(Images, Captions):
 
 
 class ScenesProbe(Strict):
-    """A question about the built-in world with one right answer an image."""
+    """A classification task of the built-in world with one right answer per image."""
 
     kind: Literal["scenes"]
     task: Literal[
@@ -193,8 +193,8 @@ class ParquetProbe(Images):
 
 
 class FolderProbe(Images):
-    """A folder of images for each class. ``splits`` names the folder of each split, with the same classes; without it they are
-    looked for, and drawn where there are none (:mod:`mdc.data.formats.class_layout`)."""
+    """A folder of images for each class. ``splits``: the folder of each split, with the same classes; by default they are
+    searched for, and drawn at random if there are none (:mod:`mdc.data.formats.class_layout`)."""
 
     kind: Literal["class_folder"]
     path: DataPath
@@ -202,7 +202,7 @@ class FolderProbe(Images):
 
 
 class NounsProbe(Images):
-    """A multi-label probe made from any captioned parquet file: which of the commonest nouns does an image show?"""
+    """A multi-label probe from a captioned parquet file: which of the ``count`` most frequent nouns does an image show?"""
 
     kind: Literal["caption_nouns"]
     path: DataPath
@@ -222,7 +222,7 @@ class NounsProbe(Images):
 class OfDataset(Strict):
     """A source that reads a dataset in its publisher's own layout.
 
-    ``dataset`` is a name under ``data.datasets``, where its ``path`` stands: the resolved configuration has that beside it.
+    ``dataset``: a name under ``data.datasets``, whose ``path`` is copied into the resolved configuration.
     """
 
     dataset: DatasetName
@@ -232,9 +232,9 @@ class OfDataset(Strict):
 class PairsCorpus(OfDataset, Images, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
-    ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_fraction``
-    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's. A mirror
-    consists of tars or of parquet files; in these, images are in ``image_column``, by default the first that can hold some.
+    ``pairs``: the size of the prefix of the list's random subset, obtained or not; by default all. ``val_fraction``: the held-out
+    share of the pairs, chosen by a hash of their URLs (for a mirror: their keys). ``from`` is the dataset's. A mirror consists of
+    tars or of parquet files, whose images are in ``image_column``, by default the first column that can hold images.
     """
 
     kind: Literal["pairs"]
@@ -248,7 +248,7 @@ class PairsCorpus(OfDataset, Images, Captions):
 class KarpathyCorpus(OfDataset, Images, Captions):
     """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
 
-    ``restval`` joins COCO's split of that name to "train", as is usual for training on COCO captions.
+    ``restval``: add COCO's split of this name to "train", as is usual for training on COCO captions.
     """
 
     kind: Literal["karpathy"]
@@ -278,8 +278,8 @@ class Flickr8kCorpus(OfDataset, Images, Captions):
 
 
 class CubCorpus(OfDataset, Images, Captions):
-    """CUB-200-2011 with ten captions an image; ``val_fraction`` of the training images, by a hash of their names, are val.
-    ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
+    """CUB-200-2011 with ten captions per image. ``val_fraction``: the share of training images, by a hash of their names, in val.
+    ``split``: the test images as published with the images, or by classes as published with the captions."""
 
     kind: Literal["cub"]
     dataset: Annotated[Literal["cub200"], DATASET]
@@ -325,7 +325,7 @@ class CaptionList(Captions):
         if self.dataset is None and self.path is None:
             raise ValueError("give path, a file or folder, or dataset, a name under data.datasets")
         if (self.split is None) != (self.split_column is None):
-            raise ValueError("split_column and split go together: the column, and what it must hold")
+            raise ValueError("split_column and split go together: the column, and the value of its rows")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Systems of captioning as a scale has them, and those that they stand for: sweeps, worse images, other images."""
+"""Captioning systems of a scale, and their expansion: sweeps, distorted images, mismatched-image controls."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class _System(Strict):
 
 
 class CaptionSystem(_System):
-    """A row (docs/captioning.md): a ``method`` after a finetuning that the datasets name (None: as it was pretrained), and how
-    it writes.
+    """A row (docs/captioning.md): a ``method``, a finetuning ``tuned`` that the datasets name (None: pretrained only), and its
+    decoding.
 
-    ``images: other`` shows it another image than the one that it should caption, which is what language alone can do.
-    ``backbone``: of its runs, if it is not the dataset's. ``first_seed``: only the first seed's run captions, for a table that
-    shows that seed alone. ``distortion``: what is done to the images before it sees them.
+    ``images: other``: the mismatched-image control, which captions another image of the set. ``backbone``: of its runs, if it is
+    not the dataset's. ``first_seed``: only the first seed's run captions, for a table that shows only this seed. ``distortion``:
+    applied to its input images.
     """
 
     decode: Decoding
@@ -38,7 +38,7 @@ class CaptionSystem(_System):
 
     @property
     def length(self) -> str:
-        """What the column of this name says, which follows from how it decodes; – if no length is given to it."""
+        """Its cell in the column of this name; – if its decoding has no fixed length."""
         if isinstance(self.decode, Unmasking):
             if self.decode.ends:
                 return "free"
@@ -52,38 +52,38 @@ class CaptionSystem(_System):
 
     @property
     def decoding(self) -> str:
-        """How its words are chosen, as its column says it: comparisons are fair between equal ones."""
+        """Its cell in the column of this name; comparisons are fair between equal ones."""
         decode = self.decode
         if isinstance(decode, Beam):
             return "greedy" if decode.num_beams == 1 else f"beam {decode.num_beams}"
         if isinstance(decode, Diffusing):
             return "drawn" if decode.policy == "posterior" else "best first"
-        told = ["greedy" if decode.temperature is None else f"drawn at {decode.temperature:g}"]
+        words = ["greedy" if decode.temperature is None else f"drawn at {decode.temperature:g}"]
         if decode.guide is not None:
-            told.append("guided")
+            words.append("guided")
         if decode.ancestral is not None:
-            told.append(f"ancestral in {decode.ancestral} steps")
+            words.append(f"ancestral in {decode.ancestral} steps")
         elif decode.threshold is not None:
-            told.append(f"all of p ≥ {decode.threshold:g}")
+            words.append(f"all of p ≥ {decode.threshold:g}")
         elif decode.tokens_per_step > 1:
-            told.append(
+            words.append(
                 "all at once"
                 if decode.tokens_per_step >= decode.lengths[-1]
                 else f"{decode.tokens_per_step} tokens per step"
             )
-        return ", ".join(told if len(decode.lengths) == 1 else [*told, f"best of {len(decode.lengths)}"])
+        return ", ".join(words if len(decode.lengths) == 1 else [*words, f"best of {len(decode.lengths)}"])
 
     @property
     def guided(self) -> bool:
-        """Whether a CLIP has a say in what it writes."""
+        """Whether a CLIP guides its decoding."""
         return isinstance(self.decode, Unmasking) and self.decode.guide is not None
 
     def policy(self) -> dict[str, Any]:
-        """What a job of captions is told of it (:class:`mdc.plan.jobs.model.Policy`)."""
-        found = self.model_dump(mode="json", include={"decode", "images"})
+        """Its policy in a job of captions (:class:`mdc.plan.jobs.model.Policy`)."""
+        policy = self.model_dump(mode="json", include={"decode", "images"})
         if self.distortion is not None:
-            found["distortion"] = self.distortion.at_level().model_dump(mode="json")
-        return found
+            policy["distortion"] = self.distortion.at_level().model_dump(mode="json")
+        return policy
 
 
 _Weight = Annotated[float, Field(gt=0, le=1000)]
@@ -91,7 +91,7 @@ _Scale = Annotated[float, Field(ge=0, le=100)]
 
 
 class SweptGuide(Guide):
-    """A guide whose ``weight`` may be several, a system each."""
+    """A guide with one ``weight`` or several, one system for each."""
 
     weight: _Weight | SomeUnique[_Weight]  # type: ignore[assignment]
 
@@ -101,19 +101,18 @@ class SweptUnmasking(Unmasking):
 
 
 class SweptDiffusing(Diffusing):
-    """Diffusion whose ``guidance`` may be several scales, a system each."""
+    """Diffusion with one ``guidance`` scale or several, one system for each."""
 
     guidance: _Scale | SomeUnique[_Scale] = 1.0  # type: ignore[assignment]
 
 
-class AskedSystem(_System):
-    """A system as a scale has it. It stands for one, and for more:
+class SystemEntry(_System):
+    """A system as a scale has it, which expands to one or several:
 
-    - a list for ``decode.guidance`` or ``decode.guide.weight`` is a sweep: a system for each value, NAME_VALUE, called by the
-    label
-      and the value. In lists of systems NAME stands for all of them.
+    - a list for ``decode.guidance`` or ``decode.guide.weight`` is a sweep: a system NAME_VALUE for each value, labelled by the
+      label and the value. In lists of systems NAME is short for all of them.
     - ``distorted``: one more for each kind of distortion and each strength, NAME_KIND_STRENGTH, wherever it captions.
-    - ``mismatched``: the control NAME_other, which is shown another image; of a sweep, of all values or of those listed.
+    - ``mismatched``: the mismatched-image control NAME_other; for a sweep, of all values or of those listed.
     """
 
     decode: Annotated[SweptUnmasking | Beam | SweptDiffusing, Field(discriminator="kind")]
@@ -122,26 +121,26 @@ class AskedSystem(_System):
 
 
 def distorted(system: str, kind: str, strength: int) -> str:
-    """The key of a system that is shown images with such a distortion."""
+    """The key of a system with distorted input images."""
     return f"{system}_{kind}_{strength}"
 
 
-def other_image(system: str) -> str:
-    """The key of the control of a system, which is shown another image."""
+def mismatched_key(system: str) -> str:
+    """The key of a system's mismatched-image control."""
     return f"{system}_other"
 
 
 class Systems(BaseModel):
-    """``all``: every system that entries stand for, the controls last. ``members``: entry → the systems that its name stands for
-    in a list. ``captioning``: entry → those and the ones with worse images."""
+    """``all``: every system of the expanded entries, the controls last. ``members``: entry → the systems that its name is short
+    for in a list. ``captioning``: entry → these and those with distorted images."""
 
     all: dict[str, CaptionSystem]
     members: dict[str, list[str]]
     captioning: dict[str, list[str]]
 
 
-def written_out(entries: Mapping[str, AskedSystem]) -> Systems:
-    """What the ``entries`` of a scale stand for. ValueError if two stand for the same name."""
+def expand(entries: Mapping[str, SystemEntry]) -> Systems:
+    """The systems that the ``entries`` of a scale expand to. ValueError if two have the same name."""
     plain, controls = dict[str, CaptionSystem](), dict[str, CaptionSystem]()
     members, captioning = dict[str, list[str]](), dict[str, list[str]]()
     for key, entry in entries.items():
@@ -157,32 +156,32 @@ def written_out(entries: Mapping[str, AskedSystem]) -> Systems:
                     _add(plain, distorted(name, kind, strength), system.model_copy(update=more), key)
                     captioning[key].append(distorted(name, kind, strength))
             if entry.mismatched is True or (entry.mismatched and value in entry.mismatched):
-                other = system.model_copy(update={"label": f"{system.label} · mismatched image", "images": "other"})
-                _add(controls, other_image(name), other, key)
+                control = system.model_copy(update={"label": f"{system.label} · mismatched image", "images": "other"})
+                _add(controls, mismatched_key(name), control, key)
         values = [value for _, value, _ in swept]
-        for one in entry.mismatched if isinstance(entry.mismatched, list) else ():
-            if one not in values:
-                raise ValueError(f"systems.{key}.mismatched: {one:g} is no value of its sweep")
+        for value in entry.mismatched if isinstance(entry.mismatched, list) else ():
+            if value not in values:
+                raise ValueError(f"systems.{key}.mismatched: {value:g} is no value of its sweep")
     for name, system in controls.items():
         _add(plain, name, system, name)
     return Systems(all=plain, members=members, captioning=captioning)
 
 
-def _add(found: dict[str, CaptionSystem], name: str, system: CaptionSystem, key: str) -> None:
-    if name in found:
+def _add(systems: dict[str, CaptionSystem], name: str, system: CaptionSystem, key: str) -> None:
+    if name in systems:
         raise ValueError(f"systems.{key}: makes a system {name}, and there is one; rename it")
-    found[name] = system
+    systems[name] = system
 
 
-def _swept(key: str, entry: AskedSystem) -> Iterator[tuple[str, float | None, CaptionSystem]]:
-    """Each system of an entry's sweep: its key, its value (None if there is no sweep), itself."""
+def _swept(key: str, entry: SystemEntry) -> Iterator[tuple[str, float | None, CaptionSystem]]:
+    """(key, value, system) for each system of an entry's sweep; the value is None if there is no sweep."""
     values = entry.model_dump(by_alias=True, exclude={"distorted", "mismatched"}, context="complete")
     decode = values["decode"]
     where, name = (decode, "guidance") if "guidance" in decode else (decode.get("guide") or {}, "weight")
-    asked = where.get(name)
-    for value in asked if isinstance(asked, list) else [None]:
-        told = {} if value is None else {"label": f"{entry.label} {value:g}"}
+    swept = where.get(name)
+    for value in swept if isinstance(swept, list) else [None]:
+        label = {} if value is None else {"label": f"{entry.label} {value:g}"}
         if value is not None:
             where[name] = value
         number = "" if value is None else f"_{value:g}".replace(".", "_")
-        yield f"{key}{number}", value, CaptionSystem.model_validate({**values, **told})
+        yield f"{key}{number}", value, CaptionSystem.model_validate({**values, **label})

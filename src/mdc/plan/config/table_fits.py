@@ -1,4 +1,4 @@
-"""Whether tables and figures can be made: each run by its corpus and method, each comparison by what is scored."""
+"""Checks of tables and figures across sections: each run against its corpus and method, each comparison against its scores."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mdc.plan.parts import family_of
 
 
 def check_tables(params: Params) -> None:
-    """ValueError, which begins with the key, for the first thing that does not fit."""
-    _rest_on_others(params.tables)
+    """ValueError, which begins with the key, for the first problem."""
+    _check_tables_needed(params.tables)
     for key, table in params.tables.items():
         place = f"tables.{key}"
         if isinstance(table, ProbeTable | LossFigure | CostTable | ScoreTable):
@@ -32,9 +32,9 @@ def check_tables(params: Params) -> None:
             for side in (side for pair in table.contrasts for side in pair):
                 check_reference(f"{place}.contrasts", side.rpartition("/")[2], params.methods, "method")
         if isinstance(table, HeadTable):
-            _can_be_asked(params, table, place)
+            _heads_fit(params, table, place)
         if isinstance(table, ProbeTable | ScoreTable):
-            _told_apart(params, table, place)
+            _unique_labels(params, table, place)
         if isinstance(table, ScoreTable):
             _can_score(params.methods, table, place)
         if isinstance(table, ChoiceTable):
@@ -46,12 +46,12 @@ def check_tables(params: Params) -> None:
     _compared_schedules(params.tables)
 
 
-def _rest_on_others(tables: Tables) -> None:
+def _check_tables_needed(tables: Tables) -> None:
     table1, losses = tables.the(ProbeTable), tables.the(LossFigure)
     for name, table in tables.items():
         if isinstance(table, RecipeTable) and (table1 is None or table.backbone not in table1.backbones):
-            there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
-            raise ValueError(f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
+            allowed = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
+            raise ValueError(f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {allowed}")
     if losses is not None and not losses.corpora and not tables.probing():
         raise ValueError(
             "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
@@ -67,10 +67,10 @@ def _compared_schedules(tables: Tables) -> None:
     table5, schedules = tables.the(ScheduleTable), tables.the(ScheduleFigure)
     if table5 is None or schedules is None:
         return
-    there = [f"{corpus}/{method}" for corpus, methods in table5.corpora.items() for method in methods[:-1]]
+    sides = [f"{corpus}/{method}" for corpus, methods in table5.corpora.items() for method in methods[:-1]]
     for side in schedules.primary:
-        if side not in there:
-            allowed = ", ".join(there) or "nothing"
+        if side not in sides:
+            allowed = ", ".join(sides) or "nothing"
             raise ValueError(f"tables.figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}")
 
 
@@ -92,8 +92,8 @@ def _covered(scale: Scale, where: str, corpus: str) -> None:
     if listed != "full" and corpus not in listed:
         raise ValueError(
             f"{where}: the vocabulary {name} of {corpus} is made from {', '.join(listed)}. Give {corpus} one of its own "
-            f"(data.vocabularies, and data.corpora.{corpus}.vocabulary), or add it to that list, which makes every run "
-            "with this vocabulary anew"
+            f"(data.vocabularies, and data.corpora.{corpus}.vocabulary), or add it to that list, which reruns every run "
+            "with this vocabulary"
         )
 
 
@@ -112,12 +112,12 @@ def _can_score(known_methods: Mapping[str, Method], table: ScoreTable, where: st
     for side in (side for pair in (*table.contrasts, *table.primary) for side in pair):
         _, name, estimator = side.split("/")
         method = known_methods[name]
-        there = estimators_of(family_of(method.objective), method.t_range)
-        if estimator not in there:
-            raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
+        estimators = estimators_of(family_of(method.objective), method.t_range)
+        if estimator not in estimators:
+            raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(estimators)}")
 
 
-def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
+def _heads_fit(scale: Scale, table: HeadTable, where: str) -> None:
     """Attention needs patch tokens, k neighbours as many training items, and zero-shot columns their table."""
     if table.zero_shot and scale.tables.the(ZeroShotTable) is None:
         raise ValueError(
@@ -150,7 +150,7 @@ def _can_be_asked(scale: Scale, table: HeadTable, where: str) -> None:
 
 
 def _pair_columns(scale: Scale, table: ChoiceTable, where: str) -> None:
-    """Winoground's scores are of sets whose items have two images, and stand beside columns of which there is an average."""
+    """Winoground's scores need sets whose items have two images, and another column for the average."""
     scored = {key: column for key, column in table.columns.items() if column.score is not None}
     for key, column in scored.items():
         for name in column.sets:
@@ -166,7 +166,7 @@ def _pair_columns(scale: Scale, table: ChoiceTable, where: str) -> None:
         )
 
 
-def _told_apart(params: Params, table: ProbeTable | ScoreTable, where: str) -> None:
+def _unique_labels(params: Params, table: ProbeTable | ScoreTable, where: str) -> None:
     shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
     check_unique_labels(f"{where}.corpora", {key: params.label_of(key) for key in table.corpora})
     check_unique_labels(f"{where}.corpora", {key: params.methods[key].label for key in shown})
@@ -178,7 +178,7 @@ def _told_apart(params: Params, table: ProbeTable | ScoreTable, where: str) -> N
 
 
 def _schedules(known_methods: Mapping[str, Method], table: ScheduleTable, where: str) -> None:
-    """A row of Table 5 is a range of t, so each method must have one, and no two may have the same."""
+    """A row of Table 5 is a range of t, so each method must have a different one."""
     for corpus, methods in table.corpora.items():
         seen: dict[tuple[float, float], str] = {}
         for name in methods:
@@ -195,5 +195,5 @@ def _ratios(known_methods: Mapping[str, Method], figure: RatioFigure, where: str
     for corpus, methods in figure.corpora.items():
         fixed = [name for name in methods if known_methods[name].fixed_ratio is not None]
         if not fixed or len(fixed) == len(methods):
-            what = "with a t_range [r, r]" if not fixed else "without a fixed mask ratio"
-            raise ValueError(f"{where}.corpora.{corpus}: none of {', '.join(methods)} is a method {what}")
+            kind = "with a t_range [r, r]" if not fixed else "without a fixed mask ratio"
+            raise ValueError(f"{where}.corpora.{corpus}: none of {', '.join(methods)} is a method {kind}")

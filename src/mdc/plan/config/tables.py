@@ -1,4 +1,4 @@
-"""What may be asked of the tables and figures of a scale, a class for each kind. What a scale does not name is not made."""
+"""The parameters of a scale's tables and figures, a class for each kind. Those that a scale does not name are not made."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mdc.plan.config.types import Name, Side, Strict, Unique, WithClaims, each_o
 
 
 class Figure3(Strict):
-    """Figure 3: the corpora, the sets of captions without images (``texts``), or both, whose caption lengths are drawn."""
+    """Figure 3: caption lengths of corpora, of sets of captions without images (``texts``), or both."""
 
     corpora: Unique[CorpusName] = Field(default_factory=list)
     texts: Unique[TextsName] = Field(default_factory=list)
@@ -47,8 +47,8 @@ class Figure3(Strict):
 
 
 class CostTable(Strict):
-    """What trainings and captions cost. ``datasets``: of those that Table 3, ``claims`` and ``mc_diffusion`` caption, by all
-    their systems."""
+    """The cost of trainings and captions. ``datasets``: some of those that Table 3, ``claims`` and ``mc_diffusion`` caption, with
+    all their systems."""
 
     corpora: dict[TrainedOn, MethodNames]
     backbones: BackboneNames
@@ -75,19 +75,19 @@ class LossFigure(Strict):
 
 
 class ScheduleFigure(WithClaims):
-    """How steadily the schedules of Table 5 train.
+    """The training stability of Table 5's schedules.
 
-    ``primary``: at most three of them, as corpus/method, of which it is claimed that their loss and their gradient norm vary
-    more than those of the table's last method; these six comparisons alone get a verdict.
+    ``primary``: at most three of them, as corpus/method, with the claim that their loss and gradient norm vary more than those of
+    the table's last method; only these six comparisons get a verdict.
     """
 
     primary: Annotated[list[Side], Field(max_length=3), AfterValidator(each_once)] = Field(default_factory=list)
 
 
 OneTable = TypeVar("OneTable", bound=Strict)
-#: what shows a part of a section of captions
+#: tables and figures of a part of a section of captions
 ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
-#: what is made from scores
+#: tables and figures of scores
 ScoreTable = ChoiceTable | RetrievalTable | ZeroShotTable | PositionFigure
 
 
@@ -98,13 +98,13 @@ class LicenceTable(Strict):
 
 
 class Plain(Strict):
-    """A table or figure that has nothing to choose: name it with {}."""
+    """A table or figure without parameters: name it with {}."""
 
 
 class Tables(dict[str, Strict]):
-    """The tables and figures that a scale names: of each what is asked of it, and under ``artefacts`` what it declares.
+    """The tables and figures that a scale names: the parameters of each, and under ``artefacts`` its declaration.
 
-    A name is that of an artefact, or one's own beside the ``kind`` and the ``title`` of one more of a kind.
+    A name is that of an artefact, or a free one with the ``kind`` and the ``title`` of one more of a kind.
     """
 
     def __init__(self) -> None:
@@ -116,28 +116,28 @@ class Tables(dict[str, Strict]):
 
     @classmethod
     def _read(cls, values: Mapping[str, Any]) -> Self:
-        found, wrong = cls(), list[Any]()
+        tables, wrong = cls(), list[Any]()
         for name, value in values.items():
             if value is None:
                 continue
             try:
-                artefact, asked = _declared(name, value)
-                found[name] = artefact.load("config").model_validate(asked)
-                found.artefacts[name] = artefact
+                artefact, block = _declared(name, value)
+                tables[name] = artefact.load("config").model_validate(block)
+                tables.artefacts[name] = artefact
             except ValidationError as error:
-                wrong += [{**one, "loc": (name, *one["loc"])} for one in error.errors(include_url=False)]
+                wrong += [{**problem, "loc": (name, *problem["loc"])} for problem in error.errors(include_url=False)]
             except ValueError as error:
                 wrong.append({"type": "value_error", "loc": (name,), "input": value, "ctx": {"error": error}})
         if wrong:
             raise ValidationError.from_exception_data("tables", wrong)
-        return found
+        return tables
 
     def the(self, kind: type[OneTable]) -> OneTable | None:
-        """The one of a class of which there can be no other."""
+        """The only table or figure of a class."""
         return next((table for table in self.values() if type(table) is kind), None)
 
     def at(self, name: str, kind: type[OneTable]) -> OneTable:
-        """The one of this name, which is of this class."""
+        """The table or figure of this name, of this class."""
         table = self[name]
         assert isinstance(table, kind)
         return table
@@ -148,7 +148,7 @@ class Tables(dict[str, Strict]):
         return {name: table for name, table in self.items() if isinstance(table, kinds)}
 
     def of_captions(self) -> dict[str, ShownInPart]:
-        """Those that show a part of the captions of a section of the scale (``mc_diffusion``, ``claims``)."""
+        """Those of a part of a section of captions (``mc_diffusion``, ``claims``)."""
         return {name: table for name, table in self.items() if isinstance(table, ShownInPart)}
 
     def scoring(self) -> dict[str, ScoreTable]:
@@ -161,29 +161,28 @@ class Tables(dict[str, Strict]):
 
 
 def with_usual(tables: Any, usual: Mapping[str, Any]) -> Any:
-    """``tables`` as a scale has them, each with the ``usual`` value of every key that it needs and lacks; what is no table is
-    left for :class:`Tables` to tell of."""
+    """``tables`` with the ``usual`` value of every required key that a table lacks; :class:`Tables` reports what is no table."""
     if not isinstance(tables, dict):
         return tables
-    found = {}
-    for name, asked in tables.items():
-        if isinstance(asked, dict):
+    complete = {}
+    for name, block in tables.items():
+        if isinstance(block, dict):
             with suppress(ValueError):
-                fields = _declared(name, asked)[0].load("config").model_fields
+                fields = _declared(name, block)[0].load("config").model_fields
                 needed = [key for key in usual if key in fields and fields[key].is_required()]
-                asked = {**{key: usual[key] for key in needed}, **asked}
-        found[name] = asked
-    return found
+                block = {**{key: usual[key] for key in needed}, **block}
+        complete[name] = block
+    return complete
 
 
-def _declared(name: str, asked: Any) -> tuple[Artefact, Any]:
-    """The declaration behind a name of a scale's tables, and its own parameters. ValueError if there is none."""
-    if not isinstance(asked, dict) or "kind" not in asked:
+def _declared(name: str, block: Any) -> tuple[Artefact, Any]:
+    """The declaration of a name in a scale's tables, and its own parameters. ValueError if there is none."""
+    if not isinstance(block, dict) or "kind" not in block:
         if name not in ARTEFACTS:
             raise ValueError(f"no table or figure is called so; one of your own has a kind: {', '.join(KINDS)}")
-        return ARTEFACTS[name], asked
-    own = {key: value for key, value in asked.items() if key not in ("kind", "title")}
-    kind, title = asked["kind"], asked.get("title")
+        return ARTEFACTS[name], block
+    own = {key: value for key, value in block.items() if key not in ("kind", "title")}
+    kind, title = block["kind"], block.get("title")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"kind = {short(kind)}: allowed: {', '.join(KINDS)}")
     if not isinstance(title, str) or not title:
@@ -196,5 +195,5 @@ def _declared(name: str, asked: Any) -> tuple[Artefact, Any]:
 
 
 def is_free_name(name: str, start: str = "table|figure") -> bool:
-    """Whether a scale may call a table or figure of its own so, which begins with ``start``."""
+    """Whether a scale may use this name, which begins with ``start``, for its own table or figure."""
     return re.fullmatch(f"({start}|mcd)_[a-z0-9_]+", name) is not None

@@ -1,4 +1,4 @@
-"""Tokenizers of images: a picture becomes a grid of codes, each the number of a vector in a codebook."""
+"""Image tokenizers: an image becomes a grid of codes, each the index of a codebook vector."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class VqVae(_Tokenizer):
 
 
 class GumbelVqgan(_Tokenizer):
-    """taming-transformers' Gumbel VQGAN with a factor of 8, on which MC-Diffusion stands; ``path``: its checkpoint in the folder
-    of ``dataset``, or without one under MDC_DATA."""
+    """taming-transformers' Gumbel VQGAN with a factor of 8, which MC-Diffusion uses. ``path``: its checkpoint in the folder of
+    ``dataset``, or without one under MDC_DATA."""
 
     kind: Literal["gumbel_vqgan"]
     dataset: DatasetName | None = None

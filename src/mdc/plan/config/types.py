@@ -1,4 +1,4 @@
-"""The types of values in params.yaml (names, counts, shares, paths), and checks that several classes share."""
+"""The types of values in params.yaml (names, counts, shares, paths), and shared checks."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def increasing(numbers: list[float]) -> list[float]:
     return numbers
 
 
-#: a list with no entry twice, which may be empty, or not
+#: a list without duplicates, which may be empty (Unique) or not (SomeUnique)
 Unique = Annotated[list[T], AfterValidator(each_once)]
 SomeUnique = Annotated[list[T], Field(min_length=1), AfterValidator(each_once)]
-#: [low, high], which YAML has as a list
+#: [low, high], a list in YAML
 Range = Annotated[tuple[T, T], Field(strict=False)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Names = SomeUnique[Name]
 #: one side of a comparison: a method, or a corpus's method as dense/mdc
 Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
-#: of a table or figure, so that each has a chance against the others (docs/statistics.md)
+#: the maximal number of claims of a table or figure, to limit the multiplicity correction (docs/statistics.md)
 MOST_CLAIMS = 6
-#: how several claims of a table are tested: with Holm's correction, or in the order named until the first that is not supported
+#: how the claims of a table are tested: with Holm's correction, or in the listed order until the first that is not supported
 Order = Literal["holm", "fixed"]
 SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 #: … or, of scores, corpus/method/estimator
@@ -53,7 +53,7 @@ ScoredPair = Annotated[list[Scored], Field(min_length=2, max_length=2), AfterVal
 
 
 def pairs_once(pairs: list[list[str]]) -> list[list[str]]:
-    """Refuse a comparison that stands twice, also as its reverse: it is one, and would be counted as two."""
+    """Refuse a duplicate comparison, also in reverse order, which would be counted twice."""
     seen: set[frozenset[str]] = set()
     for pair in pairs:
         if frozenset(pair) in seen:
@@ -99,10 +99,10 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 class Strict(BaseModel):
-    """Unknown keys are refused, values are never converted silently (text is no number), and instances cannot be changed.
+    """Unknown keys are refused, values are never converted silently (text is no number), and instances are immutable.
 
-    What is dumped lacks every optional key that says nothing: its default is None, False or empty, and so is its value. So a new
-    optional key changes no configuration that exists. Other defaults are written out, since who edits one changes results.
+    A dump omits every optional key whose value is its default and is None, False or empty, so that a new optional key changes no
+    existing configuration. Other defaults are written out, since editing one changes results.
     """
 
     # built at first use: most classes are of other verbs and tables
@@ -115,25 +115,25 @@ class Strict(BaseModel):
         return {key: value for key, value in values.items() if key not in silent or value != silent[key]}
 
     def complete(self) -> dict[str, Any]:
-        """As JSON has it, with every key."""
+        """As JSON values, with every key."""
         return self.model_dump(mode="json", by_alias=True, context="complete")
 
 
 class WithClaims(Strict):
-    """What claims something. ``order``: how its claims are tested together, see :func:`mdc.report.statistics.claims.decide`."""
+    """A table or figure with claims. ``order``: how they are tested together, see :func:`mdc.report.statistics.claims.decide`."""
 
     order: Order = "holm"
 
 
 @cache
 def _silent(kind: type[BaseModel]) -> dict[str, Any]:
-    """The optional keys of a class whose default says nothing → this default."""
-    found: dict[str, Any] = {}
+    """The optional keys of a class that dumps omit → their default (None, False or empty)."""
+    defaults: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
         default = ... if field.is_required() else field.get_default(call_default_factory=True)
         if default is None or default is False or default in ("", [], {}):
-            found |= {name: default, field.alias or name: default}
-    return found
+            defaults |= {name: default, field.alias or name: default}
+    return defaults
 
 
 def check_reference(where: str, name: str, allowed: Collection[str], what: str) -> None:
@@ -146,7 +146,7 @@ def no_such(where: str, name: str, allowed: Iterable[str], what: str) -> str:
 
 
 def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:
-    """Refuse equal labels ({key: label}): readers and `mdc why` tell rows and columns apart by them."""
+    """Refuse equal labels ({key: label}): readers and `mdc why` distinguish rows and columns by them."""
     seen: dict[str, str] = {}
     for key, label in labels.items():
         if label in seen:
@@ -166,8 +166,8 @@ def check_sides_exist(key: str, pairs: list[list[str]], corpora: Mapping[str, li
 
 
 def check_stand(key: str, sides: Iterable[str], corpora: Mapping[str, list[str]], behind: str = "") -> None:
-    """Check that each side, corpus/method or corpus/method/…, names a method that the table has for this corpus; ``behind``: what
-    a message says of the rest."""
+    """Check that each side, corpus/method or corpus/method/…, names a method that the table has for this corpus. ``behind``: text
+    that a message adds about the rest."""
     for side in sides:
         corpus, method = side.split("/")[:2]
         if method not in corpora.get(corpus, []):
@@ -176,7 +176,7 @@ def check_stand(key: str, sides: Iterable[str], corpora: Mapping[str, list[str]]
 
 
 def needing(*needed: str) -> AfterValidator:
-    """Of a mapping by split: these must be there."""
+    """A validator of a mapping by split: it must have these keys."""
 
     def complete(splits: Any) -> Any:
         if missing := [name for name in needed if name not in splits]:

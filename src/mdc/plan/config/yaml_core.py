@@ -1,9 +1,9 @@
-"""YAML as its version 1.2 reads it (the core schema), by PyYAML, which by itself follows version 1.1.
+"""YAML 1.2 (the core schema) by PyYAML, which by itself follows version 1.1.
 
-``1e-4`` and ``5e-05`` are numbers, as DVC writes them. Whole numbers are decimal (``010`` is ten), ``0o17`` or ``0x1F``; truth
-values are ``true`` and ``false``. What only version 1.1 reads as something else is text, and refused where a number or a
-truth value must stand: ``yes``, ``on``, ``1_000``, ``0b1``, ``1:30``, ``2026-01-01``. So are tags of its types, as ``!!set``.
-A merge key (``<<``) stays what it was, since DVC and editors know it.
+``1e-4`` and ``5e-05`` are numbers, as DVC writes them. Integers are decimal (``010`` is ten), ``0o17`` or ``0x1F``; booleans are
+``true`` and ``false``. Version 1.1's other forms are text, and refused where a number or a boolean is needed: ``yes``, ``on``,
+``1_000``, ``0b1``, ``1:30``, ``2026-01-01``. So are tags of its types, as ``!!set``. Merge keys (``<<``) still work, since DVC
+and editors know them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ except ImportError:  # PyYAML was built without libyaml
 else:
 
     class _Parsing(Composer, CParser, SafeConstructor, Resolver):  # type: ignore[no-redef]
-        """libyaml reads; Python composes, since libyaml's own composing ends the process where a file nests very deeply."""
+        """libyaml parses; Python composes, since libyaml's composer crashes on very deeply nested files."""
 
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)
@@ -52,7 +52,7 @@ else:
 
 
 class Loader(_Parsing):
-    """Reads a text into nodes and values. The last of equal keys holds: :func:`mdc.plan.config.read.parse_yaml` refuses them."""
+    """Reads text into nodes and values. The last of duplicate keys wins; :func:`mdc.plan.config.read.parse_yaml` refuses them."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
     yaml_constructors: ClassVar[dict[Any, Any]] = {
@@ -61,7 +61,7 @@ class Loader(_Parsing):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what both versions read alike: text that either takes for something else stands in quotes."""
+    """Writes YAML that both versions read alike: text that either would take for another type is quoted."""
 
 
 def _constructor(kind: str, pattern: re.Pattern[str], value: Callable[[str], Any]) -> Callable[[Any, Any], Any]:

@@ -1,8 +1,8 @@
 """Edits of the code that are accepted as changing no result (``mdc accept-edit``), in ``accepted_edits.json`` beside params.yaml.
 
-An edit says that the code with fingerprint ``new`` gives what the code with fingerprint ``old`` gave. From then on a job
-that runs the new code is asked for with the old fingerprint: its configuration stays what it was, so nothing reruns, and a
-record made before the edit is what is asked for. The file is under version control, with the reasons.
+An edit says that the code with fingerprint ``new`` gives the same results as the code with fingerprint ``old``. From then on the
+configuration of a job that runs the new code has the old fingerprint, so existing records stay current and nothing reruns. The
+file is under version control, with the reasons.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,7 +20,7 @@ FILE = "accepted_edits.json"
 
 
 class Edit(BaseModel):
-    """``verb``: of the jobs it is for. ``old``, ``new``: fingerprints."""
+    """``verb``: of the jobs that it applies to. ``old``, ``new``: fingerprints."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
@@ -46,18 +45,18 @@ class Accepted:
 
     def behind(self, fingerprint: str) -> list[Edit]:
         """The edits that led to the code with this fingerprint, the oldest first."""
-        by_new, found = {edit.new: edit for edit in self.edits}, list[Edit]()
-        while (edit := by_new.get(fingerprint)) is not None and edit not in found:
-            found.insert(0, edit)
+        by_new, edits = {edit.new: edit for edit in self.edits}, list[Edit]()
+        while (edit := by_new.get(fingerprint)) is not None and edit not in edits:
+            edits.insert(0, edit)
             fingerprint = edit.old
-        return found
+        return edits
 
     def oldest(self, fingerprint: str) -> str:
-        """The fingerprint of the first code that gives what this code gives: ``fingerprint`` itself without an edit."""
+        """The oldest fingerprint that is accepted as equal to this one; ``fingerprint`` itself without an edit."""
         return next((edit.old for edit in self.behind(fingerprint)), fingerprint)
 
     def newest(self, fingerprint: str) -> str:
-        """The fingerprint of the last code that gives what this code gives: ``fingerprint`` itself without an edit."""
+        """The newest fingerprint that is accepted as equal to this one; ``fingerprint`` itself without an edit."""
         later = (edit.new for edit in reversed(self.edits) if fingerprint in (e.old for e in self.behind(edit.new)))
         return next(later, fingerprint)
 
@@ -67,11 +66,10 @@ def read_accepted(folder: str | Path = ".") -> Accepted:
     path = Path(folder) / FILE
     if not path.is_file():
         return Accepted()
-    found = checked(_File, read_json(path), path, "; allowed: what `mdc accept-edit` writes")
-    return Accepted(tuple(found.edits))
+    content = checked(_File, read_json(path), path, "; allowed: what `mdc accept-edit` writes")
+    return Accepted(tuple(content.edits))
 
 
 def write_accepted(edits: Iterable[Edit], folder: str | Path = ".") -> None:
-    """Write all edits, whole or not at all."""
-    found: dict[str, Any] = {"edits": [edit.model_dump() for edit in edits]}
-    write_json(Path(folder) / FILE, found)
+    """Write all edits atomically."""
+    write_json(Path(folder) / FILE, {"edits": [edit.model_dump() for edit in edits]})

@@ -1,4 +1,4 @@
-"""The jobs of tables and figures, and the plans of those that show probes, logs of runs, or parameters alone."""
+"""The jobs of tables and figures, and the plans of those that show probes, logs of runs, or only parameters."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 
-#: a plan's values of a job
+#: the values that a plan gives a job
 Values = dict[str, Any]
 
 _FROZEN = (
-    "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
-    "not ranked."
+    "Frozen: an encoder that was not trained for this table, on other data than its rows; it is shown for reference and not "
+    "ranked."
 )
-_DRAWN = "Random weights: an architecture of others that has learnt nothing; it stands here for orientation and is not ranked."
+_DRAWN = "Random weights: an external architecture without training; it is shown for reference and not ranked."
 _LINEAR = "linear probe"
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
 def artefact_job(plan: Context, name: str) -> ArtefactJob:
-    """The job of a table or figure. Its plan gives its own values and, under ``jobs``, what it is made from: by name the job
-    whose configuration must be the one asked for now, or None; and under ``modules`` what its module loads by name."""
+    """The job of a table or figure. Its plan returns its own values; under ``jobs`` its inputs, by name the job whose
+    configuration must be the current one, or None; and under ``modules`` the modules that it loads by name."""
     artefact = plan.scale.tables.artefacts[name]
     values = artefact.load("plan")(plan, name)
     jobs, modules = values.pop("jobs"), values.pop("modules", [])
-    # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
+    # the configurations of sets are not pinned: an equal set that other code wrote gives the same table
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
-    told = {
+    common = {
         **plan.head("make", name, list(jobs), [artefact.module, *modules]),
         "artefact": name,
         "files": list(artefact.files),
@@ -60,26 +60,26 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
         "scale_label": plan.scale.label,
         "expected": expected,
     }
-    found: ArtefactJob = as_job({**told, **values}, "make", f"{plan.file}: tables.{name}")
-    return found
+    job: ArtefactJob = as_job({**common, **values}, "make", f"{plan.file}: tables.{name}")
+    return job
 
 
 def probing(plan: Context, name: str) -> Values:
-    """A table or figure of probes: its systems are methods, each with all its seeds, and their controls."""
+    """A table or figure of probes: its systems are methods, each with all its seeds, and their untrained controls."""
     scale = plan.scale
     table = scale.tables.at(name, ProbeTable)
     systems = _systems(plan, name, table)
     if isinstance(table, HeadTable):
-        systems = [_by(plan, head, row) for head in table.asked for row in systems]
-    probes = [plan.probe(encoder, head) for head in table.asked for encoder in plan.encoders_of(table)]
+        systems = [_by(plan, head, row) for head in table.head_names for row in systems]
+    probes = [plan.probe(encoder, head) for head in table.head_names for encoder in plan.encoders_of(table)]
     named = {system["key"] for system in systems}
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
-    # the held-out losses of runs stand in their own records
+    # the held-out losses of runs are in their own records
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
-    alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
+    single = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
     zero_shot = _zero_shot(plan, table) if isinstance(table, HeadTable) and table.zero_shot else {"jobs": {}}
     return {
         "jobs": {job.job: job for job in (*probes, *runs)} | zero_shot.pop("jobs"),
@@ -89,7 +89,7 @@ def probing(plan: Context, name: str) -> Values:
         "reported_separately": table.reported_separately,
         "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         **compared(contrasts, primary),
-        "primary_metric": table.primary_metric or ("average" if averaged else alone),
+        "primary_metric": table.primary_metric or ("average" if averaged else single),
         "trends": table.trends if isinstance(table, PairsFigure) else [],
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),
@@ -97,35 +97,41 @@ def probing(plan: Context, name: str) -> Values:
 
 
 def _zero_shot(plan: Context, table: HeadTable) -> Values:
-    """The rows of zero-shot classification's table that stand in a table of heads too, by each method's own estimator."""
-    asked = plan.scale.tables.the(ZeroShotTable)
-    assert asked is not None  # the schema sees to it
-    found = score_plans.zero_shot(plan, next(name for name, one in plan.scale.tables.items() if one is asked))
+    """The rows of the zero-shot table whose runs are also in a table of heads, by each method's own estimator."""
+    table_zero_shot = plan.scale.tables.the(ZeroShotTable)
+    assert table_zero_shot is not None  # checked by the schema
+    name = next(name for name, entry in plan.scale.tables.items() if entry is table_zero_shot)
+    plan_values = score_plans.zero_shot(plan, name)
     runs = {run.id for run in plan.runs_of(table)}
     rows, jobs = list[Values](), dict[str, Any]()
-    for row in found["systems"]:
+    for row in plan_values["systems"]:
         method = plan.params.methods[row["method"]["key"]]
         first = estimators_of(family_of(method.objective), method.t_range)[0]
-        if row["estimator"] == first and row["weights"] == asked.weights[0] and set(row["runs"]) <= runs:
+        if row["estimator"] == first and row["weights"] == table_zero_shot.weights[0] and set(row["runs"]) <= runs:
             rows.append(row)
-            jobs |= {name: found["jobs"][name] for name in row["records"]}
+            jobs |= {name: plan_values["jobs"][name] for name in row["records"]}
     if not rows:
         raise UserError(f"{plan.file}: table_zero_shot has none of the runs of a table with zero_shot")
-    return {"jobs": jobs, "zero_shot": {"systems": rows, "columns": found["columns"], "samples": found["samples"]}}
+    return {
+        "jobs": jobs,
+        "zero_shot": {"systems": rows, "columns": plan_values["columns"], "samples": plan_values["samples"]},
+    }
 
 
 def convergence(plan: Context, name: str) -> Values:
-    """The same of snapshots: comparisons after each share of the steps, claims after one. UserError if the runs of a corpus have
-    none, or different ones."""
-    table, found = plan.scale.tables.at(name, ConvergenceFigure), probing(plan, name)
+    """:func:`probing` of snapshots: comparisons after each share of the steps, claims after one. UserError if the runs of a
+    corpus have none, or different ones."""
+    table, values = plan.scale.tables.at(name, ConvergenceFigure), probing(plan, name)
     where, last = f"{plan.file}: tables.{name}", dict[str, Run]()
     shares: dict[str, float] = {}
     for run in plan.runs_of(table):
         first = last.setdefault(run.corpus, run)
-        taken, others = plan.recipe(run).snapshots, plan.recipe(first).snapshots
-        if not taken or taken != others:
-            told = f"{run.id} keeps {taken or 'none'}" + ("" if run == first else f", {first.id} {others or 'none'}")
-            raise UserError(f"{where}: needs the same snapshots of all runs of a corpus (recipe.snapshots): {told}")
+        taken, expected = plan.recipe(run).snapshots, plan.recipe(first).snapshots
+        if not taken or taken != expected:
+            problem = f"{run.id} keeps {taken or 'none'}" + (
+                "" if run == first else f", {first.id} {expected or 'none'}"
+            )
+            raise UserError(f"{where}: needs the same snapshots of all runs of a corpus (recipe.snapshots): {problem}")
         if table.claimed_at not in (*taken, 1.0):
             raise UserError(f"{where}.claimed_at = {table.claimed_at:g}: no snapshot of {run.id}; it keeps {taken}")
         shares |= {Snapshot(run, share).system: share for share in taken} | {run.system: 1.0}
@@ -134,20 +140,20 @@ def convergence(plan: Context, name: str) -> Values:
         return [side if share == 1 else f"{side}/at-{share:g}" for side in pair]
 
     every = dict.fromkeys(shares.values())
-    contrasts = [both for pair in found["contrasts"] for share in every if set(both := at(pair, share)) <= set(shares)]
-    primary = [at(pair, table.claimed_at) for pair in found["primary"]]
-    return {**found, "contrasts": contrasts, "primary": primary, "shares": shares}
+    contrasts = [both for pair in values["contrasts"] for share in every if set(both := at(pair, share)) <= set(shares)]
+    primary = [at(pair, table.claimed_at) for pair in values["primary"]]
+    return {**values, "contrasts": contrasts, "primary": primary, "shares": shares}
 
 
 def _heads(plan: Context, table: ProbeTable) -> list[str]:
-    """What the heads of a table of several are, a sentence each."""
-    assert plan.scale.probe is not None  # the schema sees to it
-    every = [plan.scale.probe.every[name] for name in table.asked] if isinstance(table, HeadTable) else []
+    """A sentence for each head of a table of several heads."""
+    assert plan.scale.probe is not None  # checked by the schema
+    every = [plan.scale.probe.every[name] for name in table.head_names] if isinstance(table, HeadTable) else []
     return [f"{head.label[0].upper()}{head.label[1:]}: {head.sentence()}." for head in every if head]
 
 
 def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The row of a system in a table of several heads, by the one of this ``name``."""
+    """The row of a system in a table of several heads, for the head ``name``."""
     assert plan.scale.probe is not None
     head, control = plan.scale.probe.every[name], row.get("control")
     estimator = head.label if head else _LINEAR
@@ -162,7 +168,7 @@ def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]]:
-    """In the order of rows: by backbone its controls, then corpus by corpus; encoders of others stand last."""
+    """The rows in order: by backbone its controls, then corpus by corpus; external encoders come last."""
     grouped: dict[str, list[Encoder]] = {}
     for encoder in plan.encoders_of(table):
         grouped.setdefault(encoder.system, []).append(encoder)
@@ -175,7 +181,7 @@ def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]
         if isinstance(encoder, kind) and encoder.backbone == backbone
     ]
     ordered += [encoder for encoder in firsts if isinstance(encoder, Frozen)]
-    return [_row(plan, name, encoder, [one.id for one in grouped[encoder.system]]) for encoder in ordered]
+    return [_row(plan, name, encoder, [seed.id for seed in grouped[encoder.system]]) for encoder in ordered]
 
 
 def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[str, Any]:
@@ -208,7 +214,7 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[st
 
 
 def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
-    """An encoder of others is the same whatever the seed, so its one record stands for each."""
+    """The row of an external encoder, which has one record for all seeds."""
     seeds, entry = len(plan.scale.training.seeds), plan.scale.encoders[encoder.name]
     return {
         "key": encoder.system,
@@ -224,7 +230,7 @@ def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
 
 
 def _label(table: ProbeTable, method: Method) -> str:
-    """What a method is called: in Table 5 MDC by its range of t, as the paper has it; others by their names."""
+    """A method's label: in Table 5 MDC's range of t, as in the paper; otherwise its name."""
     by_range = isinstance(table, ScheduleTable) and method.t_range is not None and method.weight == "inverse_t"
     return str(list(method.t_range or ())) if by_range else method.label
 
@@ -236,12 +242,12 @@ def _system(side: str, backbone: str) -> str:
 
 
 def _pairs(table: ProbeTable) -> list[list[str]]:
-    """The comparisons that ``contrasts`` asks for, whether both sides stand in the table or not."""
+    """All comparisons in ``contrasts``, whether the table has both sides or not."""
     within = [
         [_system(f"{corpus}/{first}{head}", backbone), _system(f"{corpus}/{second}{head}", backbone)]
         for backbone in table.backbones
         for corpus in table.corpora
-        for head in ([f"/{head}" for head in table.asked] if isinstance(table, HeadTable) else [""])
+        for head in ([f"/{head}" for head in table.head_names] if isinstance(table, HeadTable) else [""])
         for first, second in table.contrasts
         if "/" not in first
     ]
@@ -268,53 +274,53 @@ def _shown_run(plan: Context, run: Run) -> dict[str, Any]:
 
 
 def _logs(plan: Context, runs: list[Run]) -> Values:
-    """What is read from runs' logs, which lie beside their manifests."""
+    """The inputs of a figure of runs' logs, which are beside the runs' manifests."""
     jobs = [plan.pretrain(run) for run in runs]
     return {"jobs": {job.job: job for job in jobs}, "runs": [_shown_run(plan, run) for run in runs]}
 
 
 def losses(plan: Context, name: str) -> Values:
-    # a finetuning's loss is of another corpus than its run's
+    # a finetuning's loss is on another corpus than its run's
     return _logs(plan, [run for run in plan.runs if not run.finetune])
 
 
 def schedules(plan: Context, name: str) -> Values:
-    """The runs of Table 5, whose steadiness is compared."""
+    """The runs of Table 5, whose stability is compared."""
     table, figure = plan.scale.tables.the(ScheduleTable), plan.scale.tables.at(name, ScheduleFigure)
-    assert table is not None  # the schema sees to it
+    assert table is not None  # checked by the schema
     claims = {"reference": table.reference, "primary": figure.primary}
     return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": plan.statistics(figure)}
 
 
 def lengths(plan: Context, name: str) -> Values:
-    """Nothing is expected of the sets' configurations: an equal set that other code wrote gives the same figure."""
+    """The configurations of the sets are not pinned: an equal set that other code wrote gives the same figure."""
     shown, data = plan.scale.tables.at(name, Figure3), plan.scale.data
     sets = [
         *({"split": "train", "job": f"data/corpora/{k}", **labelled(k, data.corpora[k].label)} for k in shown.corpora),
         *({"split": "all", "job": f"data/texts/{k}", **labelled(k, data.texts[k].label)} for k in shown.texts),
     ]
     context_length = plan.params.protocol.data.context_length
-    return {"jobs": {one["job"]: None for one in sets}, "sets": sets, "context_length": context_length}
+    return {"jobs": {caption_set["job"]: None for caption_set in sets}, "sets": sets, "context_length": context_length}
 
 
 def licences(plan: Context, name: str) -> Values:
     used = _used_datasets(plan)
     shown = plan.scale.tables.at(name, LicenceTable).all
     entries = [asdict(entry) for entry in REGISTRY.values() if shown or entry.name in used]
-    told = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
-    return {"jobs": {}, "entries": told}
+    rows = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
+    return {"jobs": {}, "entries": rows}
 
 
 def _used_datasets(plan: Context) -> set[str]:
-    """Of the registry: what is obtained, and what a source draws or reads by itself."""
+    """The registry's datasets that the scale obtains, or that a source renders or reads by itself."""
     data = plan.scale.data
-    sources = [one.source for group in (data.corpora, data.probes, data.choices) for one in group.values()]
+    sources = [entry.source for group in (data.corpora, data.probes, data.choices) for entry in group.values()]
     named = {getattr(source, key, None) for source in sources for key in ("kind", "dataset", "images_from")}
-    return {*data.datasets, *(str(one) for one in named)}
+    return {*data.datasets, *map(str, named)}
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it, and in an order that a file of sorted keys keeps: a mapping as its pairs."""
+    """``value`` for JSON; a mapping becomes its pairs, whose order sorted keys would lose."""
     if isinstance(value, Mapping):
         return [[key, inner] for key, inner in value.items()]
     return list(value) if isinstance(value, tuple) else value
@@ -324,7 +330,7 @@ def recipes(plan: Context, name: str) -> Values:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
     scale, table1 = plan.scale, plan.scale.tables.the(ProbeTable)
     backbone = scale.tables.at(name, RecipeTable).backbone
-    assert table1 is not None  # the schema sees to it
+    assert table1 is not None  # checked by the schema
     seed = scale.training.seeds[0]
 
     def run_of(corpus: str, key: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One call of a verb: its job, the manifests that it reads, the folder that it fills."""
+"""One call of a verb: its job, the manifests that it reads, the folder that it writes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mdc.plan.verbs import verb_of
 
 @dataclass(frozen=True)
 class Call:
-    """What a verb's ``main`` is given.
+    """The argument of a verb's ``main``.
 
-    ``folder``: the scale's, in which the inputs lie. ``out``: where the job's files go. ``runtime``, ``state``, ``cache``,
-    ``wait`` and ``profile`` (a number of steps) are there for the verbs whose options name them. ``arguments``: the command
-    line, for the processes that a training starts.
+    ``folder``: the scale's, with the inputs. ``out``: the folder of the job's files. ``runtime``, ``state``, ``cache``, ``wait``
+    and ``profile`` (a number of steps): for the verbs whose options name them. ``arguments``: the command line, for the processes
+    that a training starts.
     """
 
     job: Any
@@ -34,7 +34,7 @@ class Call:
     arguments: tuple[str, ...] = ()
 
     def input(self, job: str) -> Path:
-        """The manifest of one of the job's inputs. UserError if it is not there, or if the job names no such input."""
+        """The manifest of one of the job's inputs. UserError if it is missing, or if the job has no such input."""
         if job not in self.job.inputs:
             raise UserError(
                 f"{self.job.job}: its inputs do not name {job}; `mdc config JOB` prints a good configuration"
@@ -45,13 +45,13 @@ class Call:
         return path
 
     @cached_property
-    def given(self) -> Mapping[str, Path]:
-        """All inputs by their jobs."""
+    def manifests(self) -> Mapping[str, Path]:
+        """The manifests of all inputs, by job."""
         return {job: self.input(job) for job in self.job.inputs}
 
     def inputs(self) -> dict[str, str]:
-        """The inputs as a record names them: job → sha256 of its manifest."""
-        return {job: sha256_file(path) for job, path in self.given.items()}
+        """The inputs for a record: job → sha256 of its manifest."""
+        return {job: sha256_file(path) for job, path in self.manifests.items()}
 
 
 def record(
@@ -61,10 +61,10 @@ def record(
     packages: Mapping[str, str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """What every record says: ``config``, ``inputs`` {job: sha256} and ``outputs`` {file: sha256}.
+    """The keys of every record: ``config``, ``inputs`` {job: sha256}, ``outputs`` {file: sha256} and ``versions``.
 
-    ``outputs`` are files in the job's folder; ``packages``: versions of those that this job used besides. Equal files made
-    from equal inputs give equal bytes.
+    ``outputs``: files in the job's folder. ``packages``: versions of further packages that this job used. Equal inputs and
+    outputs give equal bytes.
     """
     job: Job = call.job
     config = job.config()
@@ -81,9 +81,7 @@ def record(
 
 
 def write_made(call: Call, outputs: Iterable[Path], packages: Mapping[str, str] | None = None) -> None:
-    """Write the record of a data set beside its manifest.
-
-    Beside it, not in it: code that writes an equal set anew makes nothing anew that rests on it.
-    """
+    """Write the record of a data set beside its manifest, not in it, so that a rerun that writes an equal set reruns no
+    dependent."""
     path = call.folder.record(call.job.job, call.job.verb)
     write_json(call.out / path.name, record(call, "made", outputs, packages))

@@ -1,4 +1,4 @@
-"""The jobs of captioning: captions by each run that Table 3 shows, and what is measured of them."""
+"""The jobs of captioning: the captions of each run, their metrics, and the judge's choices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, ClipRun, CocaMod
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Captions of one dataset by one run under its ``weights`` (both None of the floor and of a model of others, whose key
-    ``coca`` is), for the ``systems`` of the table."""
+class Request:
+    """Captions of one dataset by one run with its ``weights``, for the ``systems`` of the table. Without a run they are those of
+    the most-frequent-caption baseline, or of the external model ``coca``."""
 
     dataset: str
     run: Run | None
@@ -28,18 +28,18 @@ class Asked:
     coca: str = ""
 
 
-def asked(plan: Context) -> Iterator[Asked]:
-    """By dataset the floor, then every run; systems that need the same run and weights are captioned by one job."""
+def requests(plan: Context) -> Iterator[Request]:
+    """By dataset the baseline, then every run; systems with the same run and weights are captioned by one job."""
     for table in plan.scale.captioned().values():
         for name in table.datasets:
             yield from _of_dataset(plan, table, name)
 
 
-def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Asked]:
+def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Request]:
     dataset, seeds = table.datasets[name], plan.scale.training.seeds
-    yield Asked(name, None, None, (MOST_FREQUENT,))
+    yield Request(name, None, None, (MOST_FREQUENT,))
     for key in table.coca_of(name):
-        yield Asked(name, None, None, (key,), key)
+        yield Request(name, None, None, (key,), key)
     for seed in seeds:
         together: dict[tuple[Run, str], list[str]] = {}
         for key, system in table.systems_of(name).items():
@@ -49,31 +49,31 @@ def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Asked
             run = Run(dataset.pretrained, table.backbone_of(name, key), system.method, seed, tuned)
             together.setdefault((run, system.weights), []).append(key)
         for (run, weights), systems in together.items():
-            yield Asked(name, run, weights, tuple(systems))
+            yield Request(name, run, weights, tuple(systems))
 
 
 def table_of(plan: Context, dataset: str) -> CaptionTable:
-    """What captions a dataset, whose name no other has."""
+    """The table or section that captions a dataset; names are unique."""
     return next(table for table in plan.scale.captioned().values() if dataset in table.datasets)
 
 
 def runs(plan: Context) -> list[Run]:
-    """Every run that captions, one that is finetuned after what it goes on from."""
-    found: dict[Run, None] = {}
-    for one in asked(plan):
-        if one.run is not None:
-            found |= {one.run.pretrained: None, one.run: None}
+    """Every run that captions or guides or scores captions; a finetuned one comes after its pretrained one."""
+    runs_needed: dict[Run, None] = {}
+    for request in requests(plan):
+        if request.run is not None:
+            runs_needed |= {request.run.pretrained: None, request.run: None}
     for table in plan.scale.captioned().values():
         for name in table.datasets:
             guided = any(system.guided for system in table.systems_of(name).values())
             clips = (table.clip_score, table.guide if guided else None)
-            found |= dict.fromkeys(_clip_run(plan, table, c, name) for c in clips if isinstance(c, RunClip))
-    return list(found)
+            runs_needed |= dict.fromkeys(_clip_run(plan, table, c, name) for c in clips if isinstance(c, RunClip))
+    return list(runs_needed)
 
 
 def captioned(plan: Context) -> list[Job]:
-    """Every job of captions, then those of metrics."""
-    written: list[Job] = [captions(plan, one) for one in asked(plan)]
+    """Every job of captions, then those of metrics and of the judge."""
+    written: list[Job] = [captions(plan, request) for request in requests(plan)]
     datasets = [(table, name) for table in plan.scale.captioned().values() for name in table.datasets]
     shown = [(table, name, seed) for table, name in datasets for seed in plan.scale.training.seeds]
     measured: list[Job] = [metrics(plan, name, seed) for _, name, seed in shown]
@@ -81,53 +81,53 @@ def captioned(plan: Context) -> list[Job]:
     return list({job.job: job for job in [*written, *measured, *judged]}.values())
 
 
-def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Asked]:
-    """What captions each system of a dataset with one seed; the floor, which has no seed, stands beside every one."""
+def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
+    """System → its request, for one dataset and seed; the baseline and external models have no seed and are always included."""
     return {
-        system: one
-        for one in asked(plan)
-        if one.dataset == dataset and (one.run is None or one.run.seed == seed)
-        for system in one.systems
+        system: request
+        for request in requests(plan)
+        if request.dataset == dataset and (request.run is None or request.run.seed == seed)
+        for system in request.systems
     }
 
 
 @once
-def captions(plan: Context, one: Asked) -> CaptionsJob:
-    """The captions that ``one`` asks for."""
-    table, scale = table_of(plan, one.dataset), plan.scale
-    assert scale.caption is not None  # the schema sees to it
-    dataset = table.datasets[one.dataset]
-    trained = plan.pretrain(one.run) if one.run is not None else None
+def captions(plan: Context, request: Request) -> CaptionsJob:
+    """The job of the captions of ``request``."""
+    table, scale = table_of(plan, request.dataset), plan.scale
+    assert scale.caption is not None  # checked by the schema
+    dataset = table.datasets[request.dataset]
+    trained = plan.pretrain(request.run) if request.run is not None else None
     inputs, more = [f"data/corpora/{dataset.corpus}"], dict[str, Any]()
     modules, policies = list[str](), dict[str, Any]()
     coca: CocaModel | None = None
     if trained is not None:
         inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}", *encoder_jobs.behind(trained)]
         modules = encoder_jobs.modules(plan, trained, "generate")
-        systems = {key: system for key, system in table.systems_of(one.dataset).items() if key in one.systems}
+        systems = {key: system for key, system in table.systems_of(request.dataset).items() if key in request.systems}
         policies = {key: system.policy() for key, system in systems.items()}
         if table.guide is not None and any(system.guided for system in systems.values()):
-            more["guide"], read, loaded = _clip(plan, table, table.guide, one.dataset)
+            more["guide"], read, loaded = _clip(plan, table, table.guide, request.dataset)
             inputs, modules = inputs + read, modules + loaded
-    elif one.coca:
+    elif request.coca:
         modules = [parts.OTHERS["coca"]]
-        told = table.coca[one.coca].model_dump(
+        model_values = table.coca[request.coca].model_dump(
             include={"model", "weights", "num_beams", "max_tokens"}, context="complete"
         )
-        coca = CocaModel(system=one.coca, **told)
+        coca = CocaModel(system=request.coca, **model_values)
     else:
         inputs.append(f"data/corpora/{dataset.training}")
     return plan.make(
         CaptionsJob,
-        f"captions/{_place(one)}",
+        f"captions/{_place(request)}",
         list(dict.fromkeys(inputs)),
         modules,
         **_images(dataset),
         run=trained.job if trained else None,
         run_config_sha256=trained.sha256 if trained else None,
-        weights=one.weights,
+        weights=request.weights,
         policies=policies,
-        floor=None if trained or one.coca else {"system": MOST_FREQUENT, "corpus": dataset.training},
+        floor=None if trained or request.coca else {"system": MOST_FREQUENT, "corpus": dataset.training},
         coca=coca,
         captioning=scale.caption,
         seed=table.seed,
@@ -137,11 +137,13 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
 
 @once
 def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
-    """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
+    """The metrics of all captions of the dataset ``name`` with one seed, in one job, since METEOR's program starts slowly."""
     table, scale = table_of(plan, name), plan.scale
     assert scale.caption is not None
     dataset = table.datasets[name]
-    written = {one.job: one.sha256 for asked in of_seed(plan, name, seed).values() for one in [captions(plan, asked)]}
+    written = {
+        job.job: job.sha256 for request in of_seed(plan, name, seed).values() for job in [captions(plan, request)]
+    }
     inputs = [*written, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
     modules: list[str] = []
     clip: dict[str, Any] = {"clip": None, "open_clip": None}
@@ -169,12 +171,12 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
 
 @once
 def judge(plan: Context, name: str, seed: int) -> JudgeJob:
-    """All contests between captions of the dataset ``name`` with one seed."""
+    """The job of all contests between captions of the dataset ``name`` with one seed."""
     table = table_of(plan, name)
     assert table.judge is not None
-    dataset, asked = table.datasets[name], of_seed(plan, name, seed)
+    dataset, requests = table.datasets[name], of_seed(plan, name, seed)
     contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
-    written = {one.job: one.sha256 for s in contests.values() for key in s for one in [captions(plan, asked[key])]}
+    written = {job.job: job.sha256 for s in contests.values() for key in s for job in [captions(plan, requests[key])]}
     measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
     return plan.make(
         JudgeJob,
@@ -195,17 +197,17 @@ def _images(dataset: CaptionedImages) -> dict[str, Any]:
     return dataset.model_dump(include={"corpus", "split", "images"}, context="complete")
 
 
-def _place(one: Asked) -> str:
-    if one.run is not None:
-        return f"{one.run.id}/{one.weights}/{one.dataset}"
-    return f"coca/{one.coca}/{one.dataset}" if one.coca else f"floor/{one.dataset}"
+def _place(request: Request) -> str:
+    if request.run is not None:
+        return f"{request.run.id}/{request.weights}/{request.dataset}"
+    return f"coca/{request.coca}/{request.dataset}" if request.coca else f"floor/{request.dataset}"
 
 
 def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> tuple[ClipRun, list[str], list[str]]:
-    """A CLIP run as a job asks for it, what is then read, and what is loaded by name."""
+    """(a CLIP run as a job holds it, the inputs that it adds, the modules that it loads by name)."""
     trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
-    asked, read = ClipRun(run=trained.job, config_sha256=trained.sha256), [trained.job]
-    return asked, [*read, f"data/vocabularies/{trained.vocabulary}"], encoder_jobs.modules(plan, trained, "score")
+    clip_run, read = ClipRun(run=trained.job, config_sha256=trained.sha256), [trained.job]
+    return clip_run, [*read, f"data/vocabularies/{trained.vocabulary}"], encoder_jobs.modules(plan, trained, "score")
 
 
 def _clip_run(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> Run:

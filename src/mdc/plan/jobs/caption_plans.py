@@ -1,4 +1,4 @@
-"""The jobs of Table 3 and Figure 6: which records each is made from, and what its rows are."""
+"""The plans of Table 3, Figure 6 and other tables and figures of captions: their inputs and rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mdc.plan.config.caption_table import (
 )
 from mdc.plan.config.distortion import LABELS, STRENGTHS
 from mdc.plan.config.judge import ByEndpoint
-from mdc.plan.config.systems import CaptionSystem, distorted, other_image
+from mdc.plan.config.systems import CaptionSystem, distorted, mismatched_key
 from mdc.plan.config.tables import CostTable
 from mdc.plan.jobs import caption_jobs
 from mdc.plan.jobs.context import Context, compared, labelled
 from mdc.plan.records import UserError
 
-#: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the built-in world the
-#: true share of what is stated, and the told share of what there is to say
+#: part of Table 3 → its metrics and their labels: the paper's in its order; for the built-in world ``true``, the precision of the
+#: stated facts, and ``told``, their recall
 _KINDS = ("objects", "attributes", "counts", "relations")
 _COLUMNS = {
     "paper": {"BLEU-4": "B@4", "METEOR": "METEOR", "CIDEr": "CIDEr", "SPICE": "SPICE", "ROUGE-L": "ROUGE-L"},
@@ -46,14 +46,16 @@ _COLUMNS = {
 }
 
 _MOST_FREQUENT_NOTE = (
-    "Most frequent training caption: the same for every image, so it is what a caption scores that looks at none."
+    "Most frequent training caption: the same for every image, so it is the score without looking at the image."
 )
-_BLIND_NOTE = "Mismatched image: the same captioner on another image of the set; what a caption scores that fits none."
+_BLIND_NOTE = (
+    "Mismatched image: the same captioner on another image of the set; the score of a caption that does not fit."
+)
 
 
-#: of what no run of ours wrote
+#: values of rows without a run of ours
 _REFERENCE = {"ranked": False, "reference": True, "length": "–", "decoding": "–", "tuned": "", "weights": ""}
-_OF_OTHERS = "a model of others (open_clip), trained on other data; it stands here for orientation."
+_OF_OTHERS = "an external model (open_clip), trained on other data; it is shown for reference."
 
 
 def captions(plan: Context, name: str) -> dict[str, Any]:
@@ -62,28 +64,28 @@ def captions(plan: Context, name: str) -> dict[str, Any]:
 
 
 def caption_view(plan: Context, name: str) -> dict[str, Any]:
-    """The same of a table that shows a part of what a section of the scale asks for."""
-    asked = plan.scale.tables.at(name, CaptionView)
-    whole = plan.scale.section_of(asked.datasets[0])
-    seeds = plan.scale.training.seeds[:1] if asked.first_seed else plan.scale.training.seeds
-    found = _table(plan, whole.view(asked), seeds)
-    if asked.over:
-        found |= _over(plan, whole, asked, found)
-    if asked.select_on is None:
-        return found
-    made = [caption_jobs.metrics(plan, asked.select_on, seed) for seed in seeds]
-    found["jobs"] |= {job.job: job for job in made}
-    there = whole.systems_of(asked.select_on)
-    among = [key for key in whole.members(asked.systems) if key in there and there[key].images == "own"]
-    told = {"label": whole.datasets[asked.select_on].label, "systems": among, "records": [job.job for job in made]}
-    return {**found, "choose": told}
+    """The same for a table of a part of a section of captions."""
+    view = plan.scale.tables.at(name, CaptionView)
+    whole = plan.scale.section_of(view.datasets[0])
+    seeds = plan.scale.training.seeds[:1] if view.first_seed else plan.scale.training.seeds
+    values = _table(plan, whole.view(view), seeds)
+    if view.over:
+        values |= _over(plan, whole, view, values)
+    if view.select_on is None:
+        return values
+    measured = [caption_jobs.metrics(plan, view.select_on, seed) for seed in seeds]
+    values["jobs"] |= {job.job: job for job in measured}
+    captioning = whole.systems_of(view.select_on)
+    among = [key for key in whole.members(view.systems) if key in captioning and captioning[key].images == "own"]
+    choose = {"label": whole.datasets[view.select_on].label, "systems": among, "records": [job.job for job in measured]}
+    return {**values, "choose": choose}
 
 
-def _over(plan: Context, whole: CaptionTable, asked: CaptionView, found: dict[str, Any]) -> dict[str, Any]:
-    """What is compared over datasets: the differences within each, and the corpora that tell how many images each trains on."""
-    pairs = [[f"{name}/{one}", f"{name}/{other}"] for name in asked.datasets for one, other in asked.over]
-    corpora = {name: plan.corpus(plan.scale.corpus_of(whole.datasets[name].pretrained)) for name in asked.datasets}
-    told = {
+def _over(plan: Context, whole: CaptionTable, view: CaptionView, values: dict[str, Any]) -> dict[str, Any]:
+    """The comparisons over datasets: the differences within each, and the corpora, which hold the numbers of training images."""
+    pairs = [[f"{name}/{first}", f"{name}/{second}"] for name in view.datasets for first, second in view.over]
+    corpora = {name: plan.corpus(plan.scale.corpus_of(whole.datasets[name].pretrained)) for name in view.datasets}
+    entries = {
         name: {
             **labelled(name, whole.datasets[name].label),
             "trained_on": job.job,
@@ -92,12 +94,12 @@ def _over(plan: Context, whole: CaptionTable, asked: CaptionView, found: dict[st
         for name, job in corpora.items()
     }
     return {
-        "jobs": found["jobs"] | {job.job: job for job in corpora.values()},
-        "contrasts": compared(found["contrasts"], pairs)["contrasts"],
+        "jobs": values["jobs"] | {job.job: job for job in corpora.values()},
+        "contrasts": compared(values["contrasts"], pairs)["contrasts"],
         "over": {
-            "pairs": asked.over,
-            "datasets": [one for name, one in told.items() if name not in asked.beside],
-            "beside": [told[name] for name in asked.beside],
+            "pairs": view.over,
+            "datasets": [entry for name, entry in entries.items() if name not in view.beside],
+            "beside": [entries[name] for name in view.beside],
         },
     }
 
@@ -110,26 +112,30 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
         jobs |= {job.job: job for job in made}
         records = [job.job for job in made]
-        others = {MOST_FREQUENT: ("most frequent training caption", "floor", _MOST_FREQUENT_NOTE)}
+        baselines = {MOST_FREQUENT: ("most frequent training caption", "floor", _MOST_FREQUENT_NOTE)}
         for key, coca in shown.coca_of(dataset).items():
-            others[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
-        for key, (label, place, note) in others.items():
-            told = {"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records, "note": note}
+            baselines[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
+        for key, (label, place, note) in baselines.items():
             rows.append(
-                {**_common(plan, shown, dataset, key, label), **_REFERENCE, **told, "blind": key == MOST_FREQUENT}
+                {
+                    **_common(plan, shown, dataset, key, label),
+                    **_REFERENCE,
+                    **{"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records, "note": note},
+                    "blind": key == MOST_FREQUENT,
+                }
             )
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
-            ids = [run.id for found in by_seed if (run := found[key].run) is not None]
+            ids = [run.id for requests in by_seed if (run := requests[key].run) is not None]
             rows.append(_row(plan, shown, dataset, key, system, lengths, ids, records))
     contests = []
     for dataset in shown.datasets:
         here = shown.contests_of(dataset)
         choices = {job.job: job for job in (caption_jobs.judge(plan, dataset, seed) for seed in seeds if here)}
         jobs |= choices
-        for name, one in here.items():
-            told = {"name": name, "label": one.label, "dataset": dataset, "systems": one.systems}
-            contests.append({**told, "records": list(choices)})
+        for name, contest in here.items():
+            values = {"name": name, "label": contest.label, "dataset": dataset, "systems": contest.systems}
+            contests.append({**values, "records": list(choices)})
     return {
         "jobs": jobs,
         "systems": rows,
@@ -152,78 +158,78 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
 def caption_examples(plan: Context, name: str) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
     shown = plan.scale.tables.the(CaptionTable)
-    assert shown is not None  # the schema sees to it
+    assert shown is not None  # checked by the schema
     return _examples(plan, shown, plan.scale.tables.at(name, CaptionFigure).omit)
 
 
 def caption_examples_of(plan: Context, name: str) -> dict[str, Any]:
-    """The same of captions that a section of the scale asks for."""
-    asked = plan.scale.tables.at(name, CaptionExamplesOf)
-    whole = plan.scale.section_of(asked.dataset)
-    return _examples(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)), [])
+    """The same for captions of a section of the scale."""
+    figure = plan.scale.tables.at(name, CaptionExamplesOf)
+    whole = plan.scale.section_of(figure.dataset)
+    return _examples(plan, whole.view(CaptionView(datasets=[figure.dataset], systems=figure.systems)), [])
 
 
 def guidance(plan: Context, name: str) -> dict[str, Any]:
-    """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
-    asked = plan.scale.tables.at(name, GuidanceFigure)
-    whole = plan.scale.section_of(asked.dataset)
-    members = {key: whole.members(curve.systems) for key, curve in asked.curves.items()}
-    systems = list(dict.fromkeys(one for listed in members.values() for one in listed))
-    view = CaptionView(datasets=[asked.dataset], systems=systems, order=asked.order)
-    found = _table(plan, whole.view(view), plan.scale.training.seeds)
+    """The values of the job of a figure of guidance scales, and the jobs that it is made from (``jobs``)."""
+    figure = plan.scale.tables.at(name, GuidanceFigure)
+    whole = plan.scale.section_of(figure.dataset)
+    members = {key: whole.members(curve.systems) for key, curve in figure.curves.items()}
+    systems = list(dict.fromkeys(system for listed in members.values() for system in listed))
+    view = CaptionView(datasets=[figure.dataset], systems=systems, order=figure.order)
+    values = _table(plan, whole.view(view), plan.scale.training.seeds)
     curves = [
         {
             **labelled(key, curve.label),
-            "systems": [f"{asked.dataset}/{one}" for one in members[key]],
-            "scales": [_scale(whole, one) for one in members[key]],
+            "systems": [f"{figure.dataset}/{system}" for system in members[key]],
+            "scales": [_scale(whole, system) for system in members[key]],
         }
-        for key, curve in asked.curves.items()
+        for key, curve in figure.curves.items()
     ]
-    return {**found, "curves": curves, "between": asked.primary}
+    return {**values, "curves": curves, "between": figure.primary}
 
 
 def robustness(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
-    asked = plan.scale.tables.at(name, RobustnessFigure)
-    whole = plan.scale.section_of(asked.dataset)
-    for key in dict.fromkeys(one for pair in asked.primary for one in pair):
-        if other_image(key) not in whole.systems:
+    figure = plan.scale.tables.at(name, RobustnessFigure)
+    whole = plan.scale.section_of(figure.dataset)
+    for key in dict.fromkeys(system for pair in figure.primary for system in pair):
+        if mismatched_key(key) not in whole.systems:
             raise UserError(
-                f"{plan.file}: tables.{name}.primary: {key} has no control on other images, above which its quality counts; give "
-                f"{key} mismatched: true"
+                f"{plan.file}: tables.{name}.primary: {key} has no mismatched-image control, above which its quality counts; "
+                f"give {key} mismatched: true"
             )
-    lengths = _lengths(whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)))
+    lengths = _lengths(whole.view(CaptionView(datasets=[figure.dataset], systems=figure.systems)))
     curves: list[dict[str, Any]] = [
         {
             **labelled(key, _label(whole.systems[key], lengths)),
             "kind": kind,
             "kind_label": LABELS[kind],
             "method": whole.systems[key].method,
-            "backbone": whole.backbone_of(asked.dataset, key),
+            "backbone": whole.backbone_of(figure.dataset, key),
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
-            "control": other_image(key) if other_image(key) in whole.systems else None,
+            "control": mismatched_key(key) if mismatched_key(key) in whole.systems else None,
         }
-        for kind in asked.kinds
-        for key in asked.systems
+        for kind in figure.kinds
+        for key in figure.systems
     ]
     controls = [curve["control"] for curve in curves if curve["control"] is not None]
     systems = list(dict.fromkeys([*(key for curve in curves for key in curve["systems"]), *controls]))
-    view = CaptionView(datasets=[asked.dataset], systems=systems, order=asked.order)
-    found = _table(plan, whole.view(view), plan.scale.training.seeds)
+    view = CaptionView(datasets=[figure.dataset], systems=systems, order=figure.order)
+    values = _table(plan, whole.view(view), plan.scale.training.seeds)
     for curve in curves:
-        curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
-        curve["control"] = curve["control"] and f"{asked.dataset}/{curve['control']}"
-    return {**found, "curves": curves, "between": asked.primary, "claimed": asked.primary_kinds_or_all}
+        curve["systems"] = [f"{figure.dataset}/{system}" for system in curve["systems"]]
+        curve["control"] = curve["control"] and f"{figure.dataset}/{curve['control']}"
+    return {**values, "curves": curves, "between": figure.primary, "claimed": figure.primary_kinds_or_all}
 
 
 def cost(plan: Context, name: str) -> dict[str, Any]:
-    """The values of the job of the table of costs, and the jobs that it is made from (``jobs``). UserError for captions that
-    the scale does not have."""
-    asked = plan.scale.tables.at(name, CostTable)
+    """The values of the job of the table of costs, and the jobs that it is made from (``jobs``). UserError for a dataset that the
+    scale does not caption."""
+    table = plan.scale.tables.at(name, CostTable)
     jobs: dict[str, Any] = {}
     modules: dict[str, None] = {}
     systems: dict[str, dict[str, Any]] = {}
-    for run in plan.runs_of(asked):
+    for run in plan.runs_of(table):
         job = plan.pretrain(run)
         jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
         modules[parts.OBJECTIVES[job.method.objective]] = None
@@ -239,14 +245,14 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
         row["records"].append(job.job)
     written: list[dict[str, Any]] = []
     tables = {dataset: table for table in plan.scale.captioned().values() for dataset in table.datasets}
-    for dataset in asked.datasets:
+    for dataset in table.datasets:
         if dataset not in tables:
             where, allowed = f"{plan.file}: tables.{name}.datasets", ", ".join(tables) or "there is none"
             raise UserError(f"{where}: {dataset} is not captioned; allowed: {allowed}")
         shown = tables[dataset]
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in plan.scale.training.seeds]
         for key, system in shown.systems_of(dataset).items():
-            made = [caption_jobs.captions(plan, found[key]) for found in by_seed if key in found]
+            made = [caption_jobs.captions(plan, requests[key]) for requests in by_seed if key in requests]
             jobs |= {job.job: job for job in made}
             records = [job.job for job in made]
             if system.images == "own":
@@ -257,7 +263,7 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
 
 def _scale(whole: CaptionTable, system: str) -> float:
     decode = whole.systems[system].decode
-    assert isinstance(decode, Diffusing)  # the schema sees to it
+    assert isinstance(decode, Diffusing)  # checked by the schema
     return decode.guidance
 
 
@@ -265,17 +271,17 @@ def _examples(plan: Context, shown: CaptionTable, omit: list[str]) -> dict[str, 
     jobs: dict[str, Any] = {}
     datasets, lengths = [], _lengths(shown)
     for name, dataset in shown.datasets.items():
-        asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
+        requests = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
         own = shown.systems_of(name)
         labels = {key: _label(system, lengths) for key, system in own.items()}
         labels |= {key: other.label for key, other in shown.coca_of(name).items()}
         systems = []
         for key, label in labels.items():
-            job = caption_jobs.captions(plan, asked[key])
+            job = caption_jobs.captions(plan, requests[key])
             jobs[job.job] = job
             reveals = key in own and own[key].decode.kind != "beam"
-            told = {"record": job.job, "system": key, "reveals": reveals, "pictured": key not in omit}
-            systems.append({**labelled(key, label), **told})
+            values = {"record": job.job, "system": key, "reveals": reveals, "pictured": key not in omit}
+            systems.append({**labelled(key, label), **values})
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus
         place = {"corpus": corpus.job, "split": dataset.split}
@@ -284,12 +290,12 @@ def _examples(plan: Context, shown: CaptionTable, omit: list[str]) -> dict[str, 
 
 
 def _lengths(shown: CaptionTable) -> set[str]:
-    """Those of all systems that are shown, by which a label says its own or not."""
+    """The lengths of all shown systems; labels name the length only if there are several."""
     return {system.length for name in shown.datasets for system in shown.systems_of(name).values()}
 
 
 def _label(system: CaptionSystem, lengths: set[str]) -> str:
-    """With its length, unless all ``lengths`` are the same one."""
+    """A system's label, with its length unless all ``lengths`` are the same."""
     return system.label if lengths == {system.length} or system.length == "–" else f"{system.label} · {system.length}"
 
 
@@ -308,8 +314,8 @@ def _row(
         **_common(plan, shown, dataset, key, _label(system, lengths)),
         "runs": runs,
         "records": records,
-        # the same captioner on other images, where the table shows it
-        "control": f"{dataset}/{other_image(key)}" if other_image(key) in shown.systems_of(dataset) else None,
+        # the same captioner on mismatched images, if the table shows it
+        "control": f"{dataset}/{mismatched_key(key)}" if mismatched_key(key) in shown.systems_of(dataset) else None,
         "ranked": system.ranked and not blind,
         "reference": blind,
         "note": _note(plan, shown, system),
@@ -324,7 +330,7 @@ def _row(
 def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
     if system.guided:
         assert shown.guide is not None
-        return f"Guided: a CLIP, {own_clip(plan, shown.guide)}, has a say in every piece."
+        return f"Guided: a CLIP, {own_clip(plan, shown.guide)}, scores the candidates for every token."
     return _BLIND_NOTE if system.images == "other" else ""
 
 
@@ -350,7 +356,7 @@ def _clip(plan: Context, shown: CaptionTable) -> str:
 
 
 def own_clip(plan: Context, clip: RunClip) -> str:
-    """What a CLIP run of the scale is called."""
+    """The description of a CLIP run of the scale."""
     backbone = f" on {plan.scale.training.backbones[clip.backbone].label}" if clip.backbone is not None else ""
     return (
         f"the scale's own {plan.params.methods[clip.method].label}{backbone}, seed {clip.of(plan.scale.training.seeds)}"

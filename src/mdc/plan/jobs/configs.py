@@ -1,9 +1,8 @@
-"""The configurations that the workflow hands to its jobs: ``results/<scale>/configs/<job>.<hash>.json``.
+"""The configurations that the workflow passes to its jobs: ``results/<scale>/configs/<job>.<hash>.json``.
 
-The hash in the name lets every start of Snakemake add files and rewrite none, so a dry run with edited values changes
-nothing for a workflow that runs. A file's time says whether its job has to run: it is older than the job's files if the
-record in that job's folder was made with this very configuration, newer otherwise. So switching to other values and back
-is right with and without Snakemake's own notes.
+Because of the hash in the name, a start of Snakemake only adds files, so a dry run with edited values does not affect a running
+workflow. A file's time decides whether its job must run: it is older than the job's record if that has this very configuration,
+newer otherwise. So switching to other values and back works with and without Snakemake's own metadata.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import json_text, write_text_if_changed
 
-_OLD = 86400.0  # a time before every file of ours; 0 would be no time to some tools
+_OLD = 86400.0  # a time before every file of ours; some tools take 0 for no time
 
 
 def write_configs(folder: ScaleFolder, jobs: Iterable[Job]) -> dict[str, Path]:
-    """Write what is not there yet, set the files' times, and return the file of each job. OSError if it cannot."""
+    """Write missing files, set their times, and return the file of each job. OSError if a file cannot be written."""
     return {job.job: _write(folder, job) for job in jobs}
 
 
@@ -41,7 +40,7 @@ def _write(folder: ScaleFolder, job: Job) -> Path:
 
 
 def delete_others(folder: ScaleFolder, kept: Iterable[Path]) -> None:
-    """Delete the configurations that nobody asks for now. Only while no other workflow runs, which may still read them."""
+    """Delete all configurations but ``kept``. Only while no other workflow runs, which may still read them."""
     chosen = set(kept)
     for path in (folder.root / "configs").rglob("*.json"):
         if path not in chosen:

@@ -1,4 +1,4 @@
-"""What every part of a plan asks of the plan: its parameters, how a job is made, and the jobs that others are made from."""
+"""The base class of a plan, with what all its parts need: the parameters, the construction of a job, and jobs that are inputs."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ Made = TypeVar("Made")
 
 
 def once(make: Callable[Concatenate[Any, P], Made]) -> Callable[Concatenate[Any, P], Made]:
-    """``make``, called once for each plan and arguments: tables ask for the same jobs again and again."""
+    """Cache ``make`` by plan and arguments: tables need the same jobs many times."""
 
     @wraps(make)
-    def found(plan: Context, /, *args: P.args, **kwargs: P.kwargs) -> Made:
+    def cached(plan: Context, /, *args: P.args, **kwargs: P.kwargs) -> Made:
         key = (make, *args, *kwargs.items())
-        if key not in plan.made:
-            plan.made[key] = make(plan, *args, **kwargs)
-        return cast(Made, plan.made[key])
+        if key not in plan.cache:
+            plan.cache[key] = make(plan, *args, **kwargs)
+        return cast(Made, plan.cache[key])
 
-    return found
+    return cached
 
 
 def labelled(key: str, label: str) -> dict[str, str]:
@@ -56,25 +56,25 @@ def labelled(key: str, label: str) -> dict[str, str]:
 
 
 def compared(contrasts: list[list[str]], primary: list[list[str]]) -> dict[str, list[list[str]]]:
-    """What a table compares: what it claims is shown too, behind the others."""
+    """The comparisons of a table; claims that are not among ``contrasts`` are shown after them."""
     return {"contrasts": contrasts + [pair for pair in primary if pair not in contrasts], "primary": primary}
 
 
 class Context(ABC):
-    """Parameters of the current scale, from which jobs are made. ``accepted``: edits that change no result."""
+    """The parameters of a scale, from which jobs are made. ``accepted``: edits that change no result."""
 
     def __init__(self, params: Params, accepted: Accepted | None = None) -> None:
         self.params = params
         self.scale: Scale = params
-        #: the scale's file, with which messages begin
+        #: the scale's file, named at the beginning of messages
         self.file = f"scales/{params.scale}.yaml"
         self.accepted = accepted or Accepted()
-        #: job → the accepted edits that led to its code, where there are any
+        #: job → the accepted edits that led to its code, if there are any
         self.edits: dict[str, list[Edit]] = {}
-        #: job → the fingerprint of its code itself
+        #: job → the fingerprint of its present code
         self.code: dict[str, str] = {}
-        #: what :func:`once` has made
-        self.made: dict[tuple[Any, ...], Any] = {}
+        #: the results of functions under :func:`once`
+        self.cache: dict[tuple[Any, ...], Any] = {}
 
     # --- jobs that others are made from: a run may need an encoder, and an encoder a run --------------------------------
 
@@ -107,11 +107,11 @@ class Context(ABC):
             raise UserError(f"{self.file}: {job}: {first_problem(error, {**head, **values})}") from None
 
     def statistics(self, table: WithClaims) -> dict[str, Any]:
-        """How the intervals and claims of a table or figure are made."""
+        """The statistics of a table or figure: the protocol's, and the order of its claims."""
         return {**self.params.protocol.statistics.model_dump(mode="json"), "order": table.order}
 
     def labels(self, run: Run, method: str = "") -> dict[str, dict[str, str]]:
-        """What a row says of a run: its corpus, its backbone and its method, which may be called otherwise there."""
+        """A row's labels of a run: corpus, backbone, and method, which may have another label there."""
         return {
             "corpus": labelled(run.corpus, self.scale.label_of(run.corpus)),
             "backbone": labelled(run.backbone, self.scale.training.backbones[run.backbone].label),
@@ -119,7 +119,7 @@ class Context(ABC):
         }
 
     def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:
-        """What every job has."""
+        """The keys of every job."""
         code = self.code[job] = fingerprint(*modules, VERBS[verb].module)
         if edits := self.accepted.behind(code):
             self.edits[job] = edits
@@ -145,22 +145,22 @@ class Context(ABC):
         ]
 
     def encoders_of(self, table: ProbeTable) -> list[Encoder]:
-        """What a table of probes is about: its runs, of a figure of convergence each after its snapshots, then the controls of
-        these, then encoders of others."""
-        runs, found = self.runs_of(table), list[Encoder]()
+        """The encoders in a table of probes: its runs (in a figure of convergence each after its snapshots), their untrained
+        controls, then external encoders."""
+        runs, encoders = self.runs_of(table), list[Encoder]()
         for run in runs:
             if isinstance(table, ConvergenceFigure):
-                found += [Snapshot(run, share) for share in self.recipe(run).snapshots]
-            found.append(run)
-        return [*found, *dict.fromkeys(self.control(run) for run in runs), *map(Frozen, table.encoders)]
+                encoders += [Snapshot(run, share) for share in self.recipe(run).snapshots]
+            encoders.append(run)
+        return [*encoders, *dict.fromkeys(self.control(run) for run in runs), *map(Frozen, table.encoders)]
 
     def control(self, run: Run) -> Untrained:
-        """The untrained encoder that a run is held against."""
+        """The untrained control of a run."""
         return Untrained(run.backbone, self.params.methods[run.method].pooling, run.seed)
 
     def recipe(self, run: Run) -> Recipe:
-        """The scale's recipe, with the overrides that match the run, and the method's batch factor and steps; of a finetuned run,
-        its finetuning's own."""
+        """The scale's recipe, with the matching overrides, and the method's batch factor and steps; for a finetuned run the
+        finetuning's own recipe."""
         if run.finetune:
             return self.scale.finetune[run.finetune].recipe
         pretrain = self.scale.training
@@ -185,11 +185,11 @@ class Context(ABC):
             raise UserError(f"{self.file}: run {run.id}: {first_problem(error, values)}") from None
 
     def corpus_of(self, run: Run) -> str:
-        """The corpus that a run is trained on, a finetuned one in the end."""
+        """The corpus that a run is trained on last."""
         return self.scale.finetune[run.finetune].corpus if run.finetune else self.scale.corpus_of(run.corpus)
 
     def obtaining(self, name: str) -> dict[str, Any]:
-        """Which dataset is brought to its place, and how."""
+        """The values of a job that obtains a dataset."""
         data = self.scale.data
         dataset = data.datasets[name]
         origin = origin_of(name, dataset)
@@ -202,7 +202,7 @@ class Context(ABC):
         }
 
     def resolved_source(self, source: Any) -> Any:
-        """A source as its job reads it: with the place of its dataset, and how that was obtained."""
+        """A source with the path of its dataset, and how that was obtained."""
         datasets, more = self.scale.data.datasets, dict[str, Any]()
         if getattr(source, "dataset", None) is not None:
             dataset = datasets[source.dataset]

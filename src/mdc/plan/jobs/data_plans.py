@@ -1,7 +1,7 @@
-"""Jobs over groups of parts: what of a dataset of millions is downloaded and cut into shards by several jobs.
+"""Jobs over groups of parts, which share the download of a large dataset and its conversion to shards.
 
-How many jobs share the work stands under ``runtime`` in the scale and decides no byte of a shard: job ``i`` of ``n`` has the
-parts i, i + n, i + 2n, …
+``runtime`` in the scale sets the number of jobs, which changes no byte of a shard: job ``i`` of ``n`` has the parts i, i + n,
+i + 2n, …
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mdc.plan.records import sha256_json
 
 
 def corpus_parts(plan: Context) -> list[Job]:
-    """The jobs that write the parts of all corpora that lie in parts, each once."""
-    found: dict[str, Job] = {}
+    """The jobs that write the parts of all corpora in parts, each once."""
+    jobs: dict[str, Job] = {}
     for name in plan.scale.data.corpora:
         for job in parts_of(plan, name):
-            found.setdefault(job.job, job)
-    return list(found.values())
+            jobs.setdefault(job.job, job)
+    return list(jobs.values())
 
 
 def parts_of(plan: Context, name: str) -> list[Job]:
-    """Those behind one corpus; none for a source that does not lie in parts."""
+    """The jobs that write one corpus's parts; none for a source without parts."""
     source = plan.scale.data.corpora[name].source
     if source.kind not in parts.IN_PARTS and not getattr(source, "sharded", False):
         return []
@@ -53,11 +53,11 @@ def parts_of(plan: Context, name: str) -> list[Job]:
 
 
 def _reading(name: str, source: CorpusSource) -> str:
-    """The name of the parts that a corpus takes. Corpora that read a dataset in one manner share them, take they more or less."""
+    """The name of a corpus's parts. Corpora that read a dataset with the same keys share them, whatever their number of pairs."""
     if not isinstance(source, PairsCorpus):
         return name
     beside = ("kind", "dataset", "path", "from", "pairs")
-    later = ("image_size", "image_column")  # parts that were made before there were such keys keep their name
+    later = ("image_size", "image_column")  # parts from before these keys existed keep their name
     manner = {
         key: value
         for key, value in source.complete().items()
@@ -67,14 +67,16 @@ def _reading(name: str, source: CorpusSource) -> str:
 
 
 def _most(plan: Context, reading: str) -> int | None:
-    """The pairs of the largest corpus that takes these parts; None for all."""
-    sources = [(name, one.source) for name, one in plan.scale.data.corpora.items()]
-    wanted = [one.pairs for name, one in sources if isinstance(one, PairsCorpus) and _reading(name, one) == reading]
+    """The number of pairs of the largest corpus with these parts; None for all."""
+    sources = [(name, entry.source) for name, entry in plan.scale.data.corpora.items()]
+    wanted = [
+        entry.pairs for name, entry in sources if isinstance(entry, PairsCorpus) and _reading(name, entry) == reading
+    ]
     return None if None in wanted else max(number for number in wanted if number is not None)
 
 
 def downloads(plan: Context, name: str) -> list[Job]:
-    """What goes before the account of a dataset that several jobs download: the groups, of a list of URLs its plan first."""
+    """The jobs that share a dataset's download, if there are several: for a list of URLs its plan, then the groups."""
     data = plan.scale.data
     jobs = data.download.runtime.jobs if data.download is not None else 1
     origin = origin_of(name, data.datasets[name])

@@ -1,4 +1,4 @@
-"""The jobs of tokenizers and frozen encoders: making or bringing them, and letting them look at a corpus once."""
+"""The jobs of tokenizers and frozen encoders: training or importing them, and encoding corpora."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ E = TypeVar("E", bound=Strict)
 
 
 def wanted(plan: Context) -> list[Job]:
-    """Every tokenizer and encoder that a run or a table asks for, then every corpus that it looks at for a run."""
-    frozen = [(run, one) for run in plan.runs if (one := frozen_of(plan, run))]
-    names = dict.fromkeys([*(one.frozen for _, one in frozen), *_probed(plan)])
+    """Every tokenizer and encoder that a run or a table needs, then every corpus that is encoded for a run."""
+    frozen = [(run, backbone) for run in plan.runs if (backbone := frozen_of(plan, run))]
+    names = dict.fromkeys([*(backbone.frozen for _, backbone in frozen), *_probed(plan)])
     entries = [plan.scale.encoders[name] for name in names]
-    found: list[Job] = [tokenizer(plan, entry.tokenizer) for entry in entries if isinstance(entry, CodesTower)]
-    found += [words(plan, one.words) for _, one in frozen if one.words is not None]
-    found += [encoder(plan, name) for name in names]
-    found += [encoded(plan, one.frozen, plan.corpus_of(run)) for run, one in frozen]
-    return list({job.job: job for job in found}.values())
+    jobs: list[Job] = [tokenizer(plan, entry.tokenizer) for entry in entries if isinstance(entry, CodesTower)]
+    jobs += [words(plan, backbone.words) for _, backbone in frozen if backbone.words is not None]
+    jobs += [encoder(plan, name) for name in names]
+    jobs += [encoded(plan, backbone.frozen, plan.corpus_of(run)) for run, backbone in frozen]
+    return list({job.job: job for job in jobs}.values())
 
 
 def runs(plan: Context, others: Iterable[Run]) -> list[Run]:
-    """The runs whose encoders ``others`` stand on, or that a table shows as a frozen one."""
-    names = [*(one.frozen for run in others if (one := frozen_of(plan, run))), *_probed(plan)]
+    """The runs whose encoders are the frozen encoders of ``others``, or of a row of a table."""
+    names = [*(backbone.frozen for run in others if (backbone := frozen_of(plan, run))), *_probed(plan)]
     entries = [plan.scale.encoders[name] for name in dict.fromkeys(names)]
     return [run_of(plan, entry) for entry in entries if isinstance(entry, RunTower)]
 
 
 def _probed(plan: Context) -> list[str]:
-    """The encoders of others that tables of probes show."""
+    """The external encoders in tables of probes."""
     return [name for table in plan.scale.tables.probing().values() for name in table.encoders]
 
 
@@ -57,14 +57,14 @@ def run_of(plan: Context, entry: RunTower) -> Run:
 
 
 def frozen_of(plan: Context, run: Run) -> FrozenBackbone | None:
-    """The backbone of a run that stands on a frozen encoder."""
+    """The backbone of a run with a frozen encoder; None for others."""
     backbone = plan.scale.training.backbones[run.backbone]
     return backbone if isinstance(backbone, FrozenBackbone) else None
 
 
 @once
 def tokenizer(plan: Context, name: str) -> TokenizerJob:
-    """The job that trains or brings a tokenizer."""
+    """The job that trains or imports a tokenizer."""
     entry, inputs = _nameless(plan.scale.tokenizers[name]), []
     if isinstance(entry, VqVae):
         inputs = [f"data/corpora/{entry.corpus}"]
@@ -76,20 +76,20 @@ def tokenizer(plan: Context, name: str) -> TokenizerJob:
 
 
 def _nameless(entry: E) -> E:
-    """An entry of a scale as jobs have it: without its label, which decides nothing."""
+    """An entry of a scale as jobs have it: without its label, which decides no result."""
     return entry.model_copy(update={"label": ""})
 
 
 @once
 def encoder(plan: Context, name: str) -> EncoderJob:
-    """The job that brings an encoder."""
+    """The job that imports an encoder."""
     entry = plan.scale.encoders[name]
     trained = plan.pretrain(run_of(plan, entry)) if isinstance(entry, RunTower) else None
     codes = tokenizer(plan, entry.tokenizer) if isinstance(entry, CodesTower) else None
     return plan.make(
         EncoderJob,
         f"encoders/{name}",
-        [one.job for one in (trained, codes) if one is not None],
+        [job.job for job in (trained, codes) if job is not None],
         [parts.TOWERS[entry.kind]],
         name=name,
         entry=_nameless(entry),
@@ -103,10 +103,10 @@ def encoder(plan: Context, name: str) -> EncoderJob:
 
 @once
 def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJob:
-    """The job in which an encoder looks at a corpus: what it leaves are vectors, or, of a tokenizer, codes."""
+    """The job that encodes a corpus: to vectors or, by a tokenizer, to codes."""
     entry = plan.scale.encoders[name]
     codes = isinstance(entry, CodesTower) and entry.quantised
-    assert plan.scale.encode is not None  # the schema sees to it
+    assert plan.scale.encode is not None  # checked by the schema
     imported = encoder(plan, name)
     kind: type[EncodedJob | ImageTokensJob] = ImageTokensJob if codes else EncodedJob
     return plan.make(
@@ -123,7 +123,7 @@ def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJo
 
 
 def tokens(plan: Context, name: str) -> FrozenTokens:
-    """An encoder's tokens, as jobs hold them."""
+    """An encoder's tokens as jobs have them."""
     entry, imported = plan.scale.encoders[name], encoder(plan, name)
     return FrozenTokens(
         job=imported.job,
@@ -136,24 +136,24 @@ def tokens(plan: Context, name: str) -> FrozenTokens:
 
 @once
 def words(plan: Context, name: str) -> WordsJob:
-    """The job that brings embeddings of tokens."""
+    """The job that imports embeddings of tokens."""
     return plan.make(WordsJob, f"words/{name}", [], name=name, entry=_nameless(plan.scale.words[name]))
 
 
 def words_of(plan: Context, name: str) -> FrozenWords:
-    """Embeddings of tokens, as jobs hold them."""
+    """Embeddings of tokens as jobs have them."""
     imported = words(plan, name)
     return FrozenWords(job=imported.job, config_sha256=imported.sha256, width=imported.entry.width)
 
 
 def behind(trained: PretrainJob) -> list[str]:
-    """The encoder that whoever asks a run about images needs besides it."""
+    """The job of a run's frozen encoder, which is needed besides the run to process images; empty without one."""
     return [trained.backbone.frozen.job] if isinstance(trained.backbone, FrozenEncoderBackbone) else []
 
 
 def modules(plan: Context, trained: PretrainJob, ability: str) -> list[str]:
-    """What is loaded by name to ask a run for an ability."""
-    found = [parts.ABILITIES[ability], parts.OBJECTIVES[trained.method.objective]]
+    """The modules that are loaded by name for an ability of a run."""
+    names = [parts.ABILITIES[ability], parts.OBJECTIVES[trained.method.objective]]
     for encoder in behind(trained):
-        found.append(parts.TOWERS[plan.scale.encoders[encoder.removeprefix("encoders/")].kind])
-    return found
+        names.append(parts.TOWERS[plan.scale.encoders[encoder.removeprefix("encoders/")].kind])
+    return names

@@ -1,4 +1,4 @@
-"""What the verbs are asked that bring frozen encoders and let them look at a corpus."""
+"""The typed jobs of tokenizers, embeddings, frozen encoders and encoded corpora."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdc.plan.jobs.job import Job
 
 
 class TokenizerJob(Job):
-    """Train a tokenizer of images, or bring one that others trained, and keep it as safetensors."""
+    """Train an image tokenizer, or import a pretrained one, as safetensors."""
 
     verb: Literal["tokenizer"]
     name: Name
@@ -20,7 +20,7 @@ class TokenizerJob(Job):
 
 
 class TokenizerBehind(Strict):
-    """The tokenizer that the job ``job``, whose configuration has that hash, makes from ``entry``."""
+    """The tokenizer of the job ``job`` with this configuration hash, from ``entry``."""
 
     job: str
     config_sha256: str
@@ -28,7 +28,7 @@ class TokenizerBehind(Strict):
 
 
 class WordsJob(Job):
-    """Bring embeddings of BPE tokens, and keep them as safetensors."""
+    """Import embeddings of BPE tokens as safetensors."""
 
     verb: Literal["import-words"]
     name: Name
@@ -36,10 +36,10 @@ class WordsJob(Job):
 
 
 class EncoderJob(Job):
-    """Bring the weights of an encoder, and keep them as safetensors.
+    """Import the weights of an encoder as safetensors.
 
-    ``run``, ``run_config_sha256``, ``backbone`` and ``contrastive``: of an encoder that is a run's of ours, None (and False) of
-    others. ``tokenizer``: of one that is a tokenizer of the scale.
+    ``run``, ``run_config_sha256``, ``backbone`` and ``contrastive``: of an encoder of one of our runs, otherwise None (and
+    False). ``tokenizer``: of an encoder that is a tokenizer of the scale.
     """
 
     verb: Literal["import-encoder"]
@@ -53,7 +53,7 @@ class EncoderJob(Job):
 
 
 class _OfImagesJob(Job):
-    """What the encoder of the job ``encoder``, whose configuration has that hash, makes of a corpus's images."""
+    """The outputs for a corpus's images of the encoder of the job ``encoder`` with this configuration hash."""
 
     corpus: Name
     encoder: str

@@ -1,5 +1,5 @@
-"""The names of encoders. An id is a path: ``runs/<id>`` and ``probe/<id>`` are the jobs that belong to it, and
-``probe/<id>/<head>`` of a head that is not linear."""
+"""The names of encoders. An id is a path: ``runs/<id>`` and ``probe/<id>`` are its jobs, and ``probe/<id>/<head>`` for a head
+that is not linear."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """A pretraining run, or what it became by a finetuning (a key of the scale's finetune). ``system`` is what all its seeds
-    have in common: a row of a table."""
+    """A pretraining run, or its finetuning (a key of the scale's finetune). ``system``: the name that all its seeds share, a row
+    of a table."""
 
     corpus: str
     backbone: str
@@ -19,7 +19,7 @@ class Run:
 
     @property
     def pretrained(self) -> Run:
-        """The run that a finetuned one goes on from; any other itself."""
+        """The run that a finetuned one starts from; any other itself."""
         return replace(self, finetune="")
 
     @property
@@ -37,7 +37,7 @@ class Run:
 
 @dataclass(frozen=True, order=True)
 class Snapshot:
-    """The weights that a run had after a share of its steps, one of its recipe's ``snapshots``."""
+    """A run's weights after a share of its steps, one of its recipe's ``snapshots``."""
 
     run: Run
     share: float
@@ -74,7 +74,7 @@ class Untrained:
 
 @dataclass(frozen=True, order=True)
 class Frozen:
-    """An encoder of others, a key of the scale's encoders."""
+    """A frozen encoder, a key of the scale's encoders."""
 
     name: str
 

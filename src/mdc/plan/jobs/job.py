@@ -1,8 +1,7 @@
-"""What all typed jobs have in common.
+"""The base class of typed jobs.
 
-Everything that decides a job's result stands in its values, and nothing else does: what only says how fast a job goes is
-no part of it. No fingerprint covers this package, because values are compared as values; so nothing here may compute a
-result.
+A job's values are exactly what decides its result; runtime settings are not part of it. No fingerprint covers this package,
+because configurations are compared by value, so nothing here may compute a result.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9
 
 
 class Job(Strict):
-    """What all jobs have. ``inputs``: the jobs whose manifests it reads. ``fingerprint``: of the code that it runs."""
+    """The keys of all jobs. ``inputs``: the jobs whose manifests it reads. ``fingerprint``: of the code that it runs."""
 
     job: JobName
     verb: str
@@ -29,10 +28,10 @@ class Job(Strict):
     inputs: list[JobName]
 
     def config(self) -> dict[str, Any]:
-        """As JSON has it: what records hold and hashes are taken of."""
+        """The configuration as JSON values, which records hold and hashes cover."""
         return self.model_dump(mode="json", by_alias=True)
 
     @cached_property
     def sha256(self) -> str:
-        """Of the whole configuration."""
+        """The hash of the whole configuration."""
         return sha256_json(self.config())

@@ -1,4 +1,4 @@
-"""What the verbs that make data and models are asked: one typed job per verb."""
+"""The typed jobs of data, runs and evaluations, one class per verb."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdc.plan.jobs.job import Job
 
 
 class _OfDatasetJob(Job):
-    """Of a dataset. ``entry``: what the registry says of it as far as it decides what is obtained; None for a user's own."""
+    """A job of a dataset. ``entry``: the registry's values that decide what is obtained; None for a user's own dataset."""
 
     name: Name
     dataset: Dataset
@@ -33,14 +33,14 @@ class _OfDatasetJob(Job):
 
 
 class ObtainJob(_OfDatasetJob):
-    """Bring a dataset to its place. ``download``: how its URLs are fetched, None if it is not fetched by URLs."""
+    """Obtain a dataset. ``download``: how its URLs are downloaded, None if it is not a list of URLs."""
 
     verb: Literal["obtain"]
     download: dict[str, Any] | None
 
 
 class PlanDownloadJob(_OfDatasetJob):
-    """Fix what will be asked for of a list of URLs, and in which order; ``download`` as in :class:`ObtainJob`."""
+    """Choose which URLs of a list are requested, and in which order; ``download`` as in :class:`ObtainJob`."""
 
     verb: Literal["plan-download"]
     download: dict[str, Any]
@@ -65,7 +65,7 @@ class _SetJob(Job):
 
 
 class CorpusPartsJob(Job):
-    """Write a source's parts ``group``, ``group`` + ``groups``, … as shards. ``name``: the folder that all groups fill."""
+    """Write a source's parts ``group``, ``group`` + ``groups``, … as shards. ``name``: the folder of all groups."""
 
     verb: Literal["corpus-parts"]
     name: str
@@ -76,7 +76,7 @@ class CorpusPartsJob(Job):
 
 
 class CorpusJob(_SetJob):
-    """If ``inputs`` name parts, the corpus's shards are these parts, and ``samples_per_shard`` decides nothing."""
+    """If ``inputs`` name parts, these are the corpus's shards, and ``samples_per_shard`` is not used."""
 
     verb: Literal["corpus"]
     source: CorpusSource
@@ -101,7 +101,7 @@ class TextsJob(Job):
 
 
 class VocabularyJob(Job):
-    """``kind`` full: CLIP's own pieces; corpus: the pieces that the ``corpora`` and the ``choices`` use."""
+    """``kind`` full: all of CLIP's tokens; corpus: the tokens that the ``corpora`` and the ``choices`` use."""
 
     verb: Literal["vocabulary"]
     name: Name
@@ -111,7 +111,7 @@ class VocabularyJob(Job):
 
 
 class FrequenciesJob(Job):
-    """Of the training captions of the corpus that ``inputs`` names, as the context cuts them."""
+    """Document frequencies of the training captions of the corpus in ``inputs``, truncated to the context."""
 
     verb: Literal["frequencies"]
     protocol: ProtocolData
@@ -126,8 +126,8 @@ class Protocol(Strict):
 
 
 class Start(Strict):
-    """What a finetuned run goes on from: the ``weights`` of the job ``run``, whose configuration has that hash. ``patience`` and
-    ``canvas`` as in :class:`mdc.plan.config.caption.Finetune`."""
+    """The start of a finetuned run: the ``weights`` of the job ``run`` with this configuration hash. ``patience`` and ``canvas``
+    as in :class:`mdc.plan.config.caption.Finetune`."""
 
     run: str
     config_sha256: str
@@ -137,9 +137,9 @@ class Start(Strict):
 
 
 class PretrainJob(Job):
-    """One run. ``backbone`` and ``method`` have their keys as labels, and a pooling is the probe's: neither decides it.
+    """One run. Labels of ``backbone`` and ``method`` are empty, and the pooling is fixed: they are used only later.
 
-    ``start``: of a finetuned run alone. The configuration of any other does not have the key.
+    ``start``: for a finetuned run. The configuration of any other omits the key.
     """
 
     verb: Literal["pretrain"]
@@ -156,7 +156,7 @@ class PretrainJob(Job):
 
 
 class _ScoringJob(Job):
-    """Scores of one run under its ``weights``; its own configuration says what it is, and the hash pins that."""
+    """Scores by one run with its ``weights``; the hash pins the run's configuration."""
 
     run: str
     run_config_sha256: str
@@ -165,9 +165,9 @@ class _ScoringJob(Job):
 
 
 class ChoicesJob(Job):
-    """All options of ``sets`` under one model: a run of ours, or an open_clip model, which has no training here.
+    """Scores of all options of ``sets`` by one model: a run, or an open_clip model.
 
-    ``estimators``: those that the model has. ``context_length``: of the protocol.
+    ``estimators``: those of the model. ``context_length``: of the protocol.
     """
 
     verb: Literal["score-choices"]
@@ -182,7 +182,7 @@ class ChoicesJob(Job):
 
 
 class RetrievalJob(_ScoringJob):
-    """So many held-out pairs of the run's corpus, each image against each caption."""
+    """Scores of ``pairs`` held-out pairs of the run's corpus, each image against each caption."""
 
     verb: Literal["score-pairs"]
     estimators: Names
@@ -190,10 +190,8 @@ class RetrievalJob(_ScoringJob):
 
 
 class ZeroShotJob(_ScoringJob):
-    """Zero-shot classification of ``probes``, each with its classes' captions.
-
-    ``images``: so many test images of each, drawn at random; None: all.
-    """
+    """Zero-shot classification of ``probes``, each with its classes' captions. ``images``: the number of random test images of
+    each; None: all."""
 
     verb: Literal["score-classes"]
     estimators: Names
@@ -202,7 +200,7 @@ class ZeroShotJob(_ScoringJob):
 
 
 class PositionsJob(_ScoringJob):
-    """What the image tells about each token of held-out captions; see :class:`mdc.plan.config.tables.PositionFigure`."""
+    """The image's information about each token of held-out captions; see :class:`mdc.plan.config.score_tables.PositionFigure`."""
 
     verb: Literal["score-positions"]
     captions: Positive
@@ -211,7 +209,7 @@ class PositionsJob(_ScoringJob):
 
 
 class Policy(Strict):
-    """How a system of Table 3 writes, whether it sees the image that it captions or another one, and what is done to that."""
+    """A system of Table 3: its decoding, whether it sees its own or a mismatched image, and the distortion of that."""
 
     decode: Decoding
     images: Literal["own", "other"]
@@ -229,21 +227,21 @@ class CocaModel(Strict):
 
 
 class ClipRun(Strict):
-    """A CLIP run whose configuration has that hash."""
+    """A CLIP run with this configuration hash."""
 
     run: str
     config_sha256: str
 
 
 class Floor(Strict):
-    """What needs no image: the most frequent training caption of ``corpus``, for the row ``system``."""
+    """The most-frequent-caption baseline: the most frequent training caption of ``corpus``, for the row ``system``."""
 
     system: Name
     corpus: Name
 
 
 class _OfCaptionsJob(Job):
-    """Of the first ``images`` of a corpus's ``split``."""
+    """A job about the first ``images`` of a corpus's ``split``."""
 
     corpus: Name
     split: Literal["train", "val", "test"]
@@ -251,10 +249,10 @@ class _OfCaptionsJob(Job):
 
 
 class CaptionsJob(_OfCaptionsJob):
-    """Captions by one run, of each of ``policies`` {system: how}.
+    """Captions by one run, by each of ``policies`` {system: policy}.
 
-    Without a run it is a model of others (``coca``), or the ``floor``. ``seed`` draws the other images. ``guide``: what the
-    policies that write with one ask.
+    Without a run it is an external model (``coca``), or the most-frequent-caption baseline (``floor``). ``seed``: of the choice
+    of mismatched images. ``guide``: the CLIP of guided policies.
     """
 
     verb: Literal["write-captions"]
@@ -270,10 +268,10 @@ class CaptionsJob(_OfCaptionsJob):
 
 
 class CaptionMetricsJob(_OfCaptionsJob):
-    """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
+    """Metrics of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
 
-    ``training``: the corpus whose training captions may have been repeated. ``skip_metrics``: metrics that are not wanted.
-    ``clip`` or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol. ``instances``:
+    ``training``: the corpus whose training captions are searched for copies. ``skip_metrics``: metrics that are not measured.
+    ``clip`` or ``open_clip``: the model of CLIPScore, if it is measured. ``context_length``: of the protocol. ``instances``:
     MSCOCO's file of the images' objects, if there is one.
     """
 
@@ -291,8 +289,8 @@ class CaptionMetricsJob(_OfCaptionsJob):
 class JudgeJob(_OfCaptionsJob):
     """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one ``seed``.
 
-    ``by``: who judges; if it is CLIPScore, those of the job ``metrics``, whose configuration has that hash. ``order_seed`` draws
-    the letters, for each seed its own.
+    ``by``: the judge; CLIPScore is read from the job ``metrics`` with this configuration hash. ``order_seed``: of the assignment
+    of letters, which also depends on ``seed``.
     """
 
     verb: Literal["judge-captions"]
@@ -306,9 +304,9 @@ class JudgeJob(_OfCaptionsJob):
 
 
 class ProbeJob(Job):
-    """All probes of one encoder by one ``head``, without one linearly, whose ``recipe`` is longer. Without a run it is the
-    untrained control, ``seed``'s initial weights, or, if ``backbone`` says so, a frozen encoder. ``snapshot``: not of the run's
-    last weights, but of those after this share of its steps."""
+    """All probes of one encoder by one ``head``, by default linear, whose ``recipe`` has more keys. Without a run it is the
+    untrained control, the initial weights of ``seed``, or a frozen encoder, if ``backbone`` is one. ``snapshot``: probe the
+    weights after this share of the run's steps instead of the last."""
 
     verb: Literal["probe"]
     probes: Names

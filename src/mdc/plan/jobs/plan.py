@@ -1,8 +1,8 @@
 """From validated parameters to the jobs of the current scale.
 
-A job holds the values of the scale that decide its result, its seed, the names of its inputs, and the fingerprint of
-the code that it runs; nothing else. The workflow writes each to ``results/<scale>/configs/<job>.<hash>.json`` and takes that file
-as the job's input, so editing a value reruns the jobs whose configuration changes, and no other.
+A job holds only the values of the scale that decide its result, its seed, the names of its inputs, and the fingerprint of the
+code that it runs. The workflow writes each to ``results/<scale>/configs/<job>.<hash>.json`` and uses that file as the job's
+input, so editing a value reruns exactly the jobs whose configuration changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mdc.plan.jobs.model import (
 )
 from mdc.plan.records import UserError, sha256_json
 
-#: section of the scale's data → the class of its sets' jobs, and what they load by the kind of their source
+#: section of the scale's data → the class of its sets' jobs, and the module that they load by the kind of their source
 _SETS: dict[str, tuple[type[Job], dict[str, str]]] = {
     "corpora": (CorpusJob, parts.CORPORA),
     "probes": (ProbeSetJob, parts.PROBES),
@@ -52,7 +52,7 @@ class Plan(Context):
 
     @cached_property
     def jobs(self) -> dict[str, Job]:
-        """Every job by its name, each after those that it is made from."""
+        """Every job by its name, each after its inputs."""
         data = self.scale.data
         listed: list[Job] = [job for name in data.datasets for job in (*downloads(self, name), self.obtain(name))]
         listed += corpus_parts(self)
@@ -70,7 +70,7 @@ class Plan(Context):
         return {job.job: job for job in listed}
 
     def not_named(self, artefact: str) -> str:
-        """What to say of a table or figure that the scale does not name."""
+        """The message for a table or figure that the scale does not name."""
         return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables)}"
 
     # --- runs ---------------------------------------------------------------------------------------------------------
@@ -82,32 +82,32 @@ class Plan(Context):
         losses = tables.the(LossFigure) or LossFigure()
         shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
         shown += [table for table in tables.values() if isinstance(table, CostTable)]
-        found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
-        found |= dict.fromkeys(caption_jobs.runs(self))
-        found |= dict.fromkeys(encoder_jobs.runs(self, found))
-        self._no_twins(found)
-        return list(found)
+        needed = dict.fromkeys(run for table in shown for run in self.runs_of(table))
+        needed |= dict.fromkeys(caption_jobs.runs(self))
+        needed |= dict.fromkeys(encoder_jobs.runs(self, needed))
+        self._no_twins(needed)
+        return list(needed)
 
     @cached_property
     def probes_of(self) -> dict[tuple[Encoder, str], list[str]]:
-        """The probes that the tables ask of each encoder by each head, in the scale's order; runs first, then their controls,
-        then their snapshots."""
-        asked: dict[tuple[Encoder, str], set[str]] = {}
+        """(encoder, head) → the probes that the tables need, in the scale's order; runs first, then their controls, then their
+        snapshots."""
+        probes_by_key: dict[tuple[Encoder, str], set[str]] = {}
         for table in self.scale.tables.probing().values():
-            for key in itertools.product(self.encoders_of(table), table.asked):
-                asked.setdefault(key, set()).update(table.shown)
+            for key in itertools.product(self.encoders_of(table), table.head_names):
+                probes_by_key.setdefault(key, set()).update(table.shown)
         place: dict[Encoder, int] = {}
         for number, run in enumerate(self.runs):
             place[run] = number
             place.setdefault(self.control(run), number)
         kinds = (Run, Untrained, Snapshot, Frozen)
-        order = sorted(asked, key=lambda key: (kinds.index(type(key[0])), place.get(key[0], 0)))
-        return {key: [name for name in self.scale.data.probes if name in asked[key]] for key in order}
+        order = sorted(probes_by_key, key=lambda key: (kinds.index(type(key[0])), place.get(key[0], 0)))
+        return {key: [name for name in self.scale.data.probes if name in probes_by_key[key]] for key in order}
 
-    def _no_twins(self, wanted: Iterable[Run]) -> None:
+    def _no_twins(self, runs: Iterable[Run]) -> None:
         names = ("job", "inputs", "corpus", "backbone_name", "method_name")
         seen: dict[str, Run] = {}
-        for run in wanted:
+        for run in runs:
             decisive = {key: value for key, value in self.pretrain(run).config().items() if key not in names}
             source = self.resolved_source(self.scale.data.corpora[self.corpus_of(run)].source)
             key = sha256_json({"source": source.complete(), **decisive})
@@ -130,12 +130,12 @@ class Plan(Context):
         )
 
     def _start(self, run: Run) -> Start | None:
-        """What a finetuned run goes on from, and until when."""
+        """The start of a finetuned run and its early stopping; None for any other run."""
         if not run.finetune:
             return None
-        before, how = self.pretrain(run.pretrained), self.scale.finetune[run.finetune]
-        told = how.model_dump(include={"weights", "patience", "canvas"}, context="complete")
-        return Start(run=before.job, config_sha256=before.sha256, **told)
+        before, finetune = self.pretrain(run.pretrained), self.scale.finetune[run.finetune]
+        values = finetune.model_dump(include={"weights", "patience", "canvas"}, context="complete")
+        return Start(run=before.job, config_sha256=before.sha256, **values)
 
     # --- one job each -------------------------------------------------------------------------------------------------
 
@@ -170,12 +170,12 @@ class Plan(Context):
     def vocabulary(self, name: str) -> Job:
         listed = self.scale.data.vocabularies[name]
         named = [] if listed == "full" else listed
-        corpora = [one for one in named if one in self.scale.data.corpora]
-        choices = [one for one in named if one not in self.scale.data.corpora]
+        corpora = [key for key in named if key in self.scale.data.corpora]
+        choices = [key for key in named if key not in self.scale.data.corpora]
         return self.make(
             VocabularyJob,
             f"data/vocabularies/{name}",
-            [*(f"data/corpora/{one}" for one in corpora), *(f"data/choices/{one}" for one in choices)],
+            [*(f"data/corpora/{key}" for key in corpora), *(f"data/choices/{key}" for key in choices)],
             name=name,
             kind="full" if listed == "full" else "corpus",
             corpora=corpora,
@@ -183,7 +183,7 @@ class Plan(Context):
         )
 
     def _counts(self, run: Run) -> bool:
-        """Whether a run weights tokens by how many of its corpus's captions have them."""
+        """Whether a run weights tokens by their document frequency."""
         return self.params.methods[run.method].objective == "superclass"
 
     def frequencies(self, corpus: str) -> Job:
@@ -192,8 +192,8 @@ class Plan(Context):
         )
 
     def _check_fits(self, run: Run) -> None:
-        """UserError for a run whose decoder reads objects of images that are no rendered scenes, has no half of its layers, or
-        reads less of an image than its method asks for."""
+        """UserError for a run whose decoder needs the objects of images that are not rendered scenes, cannot have half its
+        layers, or does not read the patch tokens that its method needs."""
         backbone, corpus = self.scale.training.backbones[run.backbone], self.corpus_of(run)
         method, where = self.params.methods[run.method], f"{self.file}: run {run.id}:"
         if (method.layers is not None or method.objective == "bicaptioning") and backbone.decoder.layers % 2:
@@ -240,7 +240,7 @@ class Plan(Context):
             method_name=run.method,
             seed=run.seed,
             backbone=self._backbone(run.backbone),
-            # names decide nothing, and pooling is the probe's choice
+            # labels decide no result, and pooling is the probe's choice
             method=method.model_copy(
                 update={"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1, "steps": None}
             ),
@@ -255,9 +255,9 @@ class Plan(Context):
         return self.probe_job(encoder.id, head, self.probes_of[encoder, head], values)
 
     def probe_job(self, encoder: str, head: str, probes: list[str], values: dict[str, Any]) -> ProbeJob:
-        """The job of these ``probes`` of an encoder, of which ``values`` says what and where it is, by a head."""
+        """The job of these ``probes`` of an encoder by a head; ``values``: as from :meth:`frozen_values`."""
         probe = self.scale.probe
-        assert probe is not None  # tables of probes cannot do without
+        assert probe is not None  # checked by the schema
         entry = probe.every[head]
         return self.make(
             ProbeJob,
@@ -272,7 +272,7 @@ class Plan(Context):
         )
 
     def _own(self, encoder: Run | Snapshot | Untrained) -> dict[str, Any]:
-        """Of a probe's job, what says which encoder of ours is probed, what is ``behind`` it and what it loads."""
+        """A probe job's values for an encoder of ours: the encoder, its inputs (``behind``) and the modules that it loads."""
         if isinstance(encoder, Snapshot):
             return {**self._own(encoder.run), "snapshot": encoder.share}
         trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
@@ -288,7 +288,7 @@ class Plan(Context):
         }
 
     def frozen_values(self, encoder: Frozen) -> dict[str, Any]:
-        """The same of an encoder of others, whose feature is its own choice."""
+        """The same for an external encoder, which defines its own feature."""
         imported = encoder_jobs.encoder(self, encoder.name)
         return {
             "behind": [imported.job],
@@ -301,10 +301,10 @@ class Plan(Context):
             "run_config_sha256": None,
         }
 
-    # --- who is behind what -------------------------------------------------------------------------------------------
+    # --- ancestors -----------------------------------------------------------------------------------------------------
 
     def ancestors(self, job: str) -> Iterator[str]:
-        """The jobs that ``job`` is made from, and those behind them, each once, the nearest first."""
+        """The direct and indirect inputs of ``job``, each once, the nearest first."""
         waiting, seen = list(self.jobs[job].inputs), set()
         while waiting:
             name = waiting.pop(0)

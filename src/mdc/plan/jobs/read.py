@@ -1,6 +1,6 @@
-"""Reading a job back from its configuration, which the workflow writes (see :mod:`mdc.plan.jobs.configs`).
+"""Read a job from its configuration, which the workflow writes (see :mod:`mdc.plan.jobs.configs`).
 
-A file that was edited, cut short or made by another version ends in one line.
+A file that was edited, truncated or written by another version gives a UserError of one line.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def _class(config: dict[str, Any], verb: str, where: str) -> type[Job]:
         try:
             return cast("type[Job]", declared(name, kind).load("job"))
         except (KeyError, TypeError):
-            told = f"artefact = {short(name)}" if kind is None else f"kind = {short(kind)}"
-            raise UserError(f"{where}: {told}: there is no such table or figure") from None
+            problem = f"artefact = {short(name)}" if kind is None else f"kind = {short(kind)}"
+            raise UserError(f"{where}: {problem}: there is no such table or figure") from None
     module, name = VERBS[verb].job.split(".")
     return cast("type[Job]", getattr(import_module(f"mdc.plan.jobs.{module}"), name))
 
@@ -43,7 +43,7 @@ def read_job(path: str | Path, verb: str) -> Any:
 def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
     """``config`` as the typed job of ``verb``; UserError that begins with ``where`` if it is none."""
     try:
-        # as JSON: there a list is a tuple's own form, which a strict class otherwise refuses
+        # as JSON, where a list is accepted for a tuple, which a strict class otherwise refuses
         return _class(config, verb, where).model_validate_json(json.dumps(config))
     except ValidationError as error:
         raise UserError(f"{where}: {first_problem(error, config)}; `mdc config JOB` prints a good one") from None

@@ -1,4 +1,4 @@
-"""The jobs of scores: of choice sets, of held-out pairs, of classes and by position, one a run and its weights."""
+"""The jobs of scores: of choice sets, held-out pairs, classes, and by position; one per run and its weights."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ from mdc.plan.verbs import VERBS
 
 
 def scored(plan: Context) -> list[Job]:
-    """Every job of scores that the tables and figures ask for, each once."""
+    """Every job of scores that the tables and figures need, each once."""
     tables = plan.scale.tables
-    found: list[Job] = []
+    jobs: list[Job] = []
     for table in tables.scoring().values():
         for run in plan.runs_of(table):
             if isinstance(table, PositionFigure):
-                found.append(positions(plan, run))
+                jobs.append(positions(plan, run))
                 continue
             for weights in table.weights:
                 if isinstance(table, ChoiceTable):
-                    found.append(choices(plan, run, weights))
+                    jobs.append(choices(plan, run, weights))
                 if isinstance(table, ZeroShotTable):
-                    found.append(zero_shot(plan, run, weights))
+                    jobs.append(zero_shot(plan, run, weights))
                 if retrieves(plan, run, weights):
-                    found.append(retrieval(plan, run, weights))
+                    jobs.append(retrieval(plan, run, weights))
     table2 = tables.the(ChoiceTable)
-    found += [choices_open_clip(plan, name) for name in (table2.open_clip if table2 else ())]
-    return list({job.job: job for job in found}.values())
+    jobs += [choices_open_clip(plan, name) for name in (table2.open_clip if table2 else ())]
+    return list({job.job: job for job in jobs}.values())
 
 
 def retrieves(plan: Context, run: Run, weights: str) -> bool:
-    """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
-    taken off."""
+    """Whether held-out pairs are scored with a run: for the table of retrieval, or for the subtracted scores of Table 2."""
     retrieval, table2 = plan.scale.tables.the(RetrievalTable), plan.scale.tables.the(ChoiceTable)
     if retrieval is None:
         return False
-    asked: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
-    return any(run in plan.runs_of(table) and weights in table.weights for table in asked)
+    tables: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
+    return any(run in plan.runs_of(table) and weights in table.weights for table in tables)
 
 
 def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterable[str] = (), **values: Any) -> J:
@@ -76,7 +75,7 @@ def estimators(plan: Context, run: Run) -> list[str]:
 
 @once
 def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
-    """The scores of all of Table 2's sets under one run."""
+    """The job that scores all of Table 2's sets by one run."""
     table = plan.scale.tables.the(ChoiceTable)
     assert table is not None
     return _of_run(
@@ -93,13 +92,13 @@ def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
 
 
 def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
-    """The same under a model of open_clip."""
+    """The same by a model of open_clip."""
     table = plan.scale.tables.the(ChoiceTable)
     assert table is not None
     return plan.make(
         ChoicesJob,
         f"scores/open_clip/{name}",
-        [f"data/choices/{one}" for one in table.sets],
+        [f"data/choices/{choice_set}" for choice_set in table.sets],
         [parts.ABILITIES["score_open_clip"]],
         sets=table.sets,
         estimators=["cosine"],
@@ -114,7 +113,7 @@ def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
 
 @once
 def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
-    """The scores of held-out pairs under one run."""
+    """The job that scores held-out pairs by one run."""
     table = plan.scale.tables.the(RetrievalTable)
     assert table is not None
     return _of_run(plan, RetrievalJob, run, weights, pairs=table.pairs, estimators=estimators(plan, run))
@@ -122,7 +121,7 @@ def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
 
 @once
 def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
-    """The zero-shot classification of all of its table's probes under one run."""
+    """The job of zero-shot classification of all of its table's probes by one run."""
     table, score = plan.scale.tables.the(ZeroShotTable), plan.scale.score
     assert table is not None and score is not None
     return _of_run(
@@ -140,7 +139,7 @@ def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
 
 @once
 def positions(plan: Context, run: Run) -> PositionsJob:
-    """What the image tells about each token, under one run's last weights."""
+    """The job of the image's information about each token, by one run's last weights."""
     figure = plan.scale.tables.the(PositionFigure)
     assert figure is not None
     return _of_run(

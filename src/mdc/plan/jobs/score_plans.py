@@ -1,4 +1,4 @@
-"""The jobs of tables and figures that are made from scores: which records each is made from, and what its rows are."""
+"""The plans of tables and figures that are made from scores: their inputs and rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdc.plan.jobs.ids import Run
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
-#: what a row is scored against or decided by → what its method is called then
+#: the score of a row (:class:`mdc.plan.jobs.shown.ScoredSystem`) → the suffix of its method's label
 SHOWN = {
     "own": "",
     "prior_subtracted": "own − α other images",
@@ -38,16 +38,20 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
         scores = [score_jobs.choices(plan, run, weights) for run in runs]
         held_out = [score_jobs.retrieval(plan, run, weights) for run in runs] if retrieval is not None else []
         jobs |= {job.job: job for job in (*scores, *held_out)}
-        told = {"records": [job.job for job in scores], "held_out": [job.job for job in held_out], "weights": weights}
+        common = {"records": [job.job for job in scores], "held_out": [job.job for job in held_out], "weights": weights}
         for estimator in score_jobs.estimators(plan, runs[0]):
-            rows += _rows(plan, runs, estimator, told)
+            rows += _rows(plan, runs, estimator, common)
     for name, model in table.open_clip.items():
         job = score_jobs.choices_open_clip(plan, name)
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(rows[0])])} | {
         "columns": [
-            {"key": key, **column.complete(), **mean_over([sets[one].source for one in column.sets]).complete()}
+            {
+                "key": key,
+                **column.complete(),
+                **mean_over([sets[set_name].source for set_name in column.sets]).complete(),
+            }
             for key, column in table.columns.items()
         ],
         "reported_separately": [key for key, column in table.columns.items() if column.score is not None],
@@ -65,10 +69,10 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
     for weights, runs in product(table.weights, _systems(plan, table)):
         matrices = {job.job: job for job in (score_jobs.retrieval(plan, run, weights) for run in runs)}
         jobs |= matrices
-        told = {"records": list(matrices), "held_out": list(matrices), "weights": weights}
+        common = {"records": list(matrices), "held_out": list(matrices), "weights": weights}
         for estimator in score_jobs.estimators(plan, runs[0]):
-            # an image's captions against other images than its own are what retrieval is of; so only what is taken off
-            rows += [row for row in _rows(plan, runs, estimator, told) if row["shown"] in ("own", "prior_subtracted")]
+            # retrieval itself compares with mismatched images, so only these two have rows
+            rows += [row for row in _rows(plan, runs, estimator, common) if row["shown"] in ("own", "prior_subtracted")]
     rows = [{**row, "control": None} for row in rows]
     columns = [
         labelled(f"{side}_{count}", f"{words} R@{count}")
@@ -95,9 +99,9 @@ def zero_shot(plan: Context, name: str) -> dict[str, Any]:
     for weights, runs in product(table.weights, _systems(plan, table)):
         made = {job.job: job for job in (score_jobs.zero_shot(plan, run, weights) for run in runs)}
         jobs |= made
-        told = {"records": list(made), "held_out": [], "weights": weights}
+        common = {"records": list(made), "held_out": [], "weights": weights}
         for estimator in score_jobs.estimators(plan, runs[0]):
-            own = {**_rows(plan, runs, estimator, told)[0], "control": None}  # the sum, against its own image
+            own = {**_rows(plan, runs, estimator, common)[0], "control": None}  # the sum, against its own image
             rows.append(own)
             if ESTIMATORS[estimator].nats:
                 key = _key(runs[0].system, weights, estimator, False, "debiased")
@@ -160,29 +164,29 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
 
 
 def _systems(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable) -> list[list[Run]]:
-    """The runs of each row, one a seed."""
-    found: dict[str, list[Run]] = {}
+    """The runs of each row, one per seed."""
+    runs: dict[str, list[Run]] = {}
     for run in plan.runs_of(table):
-        found.setdefault(run.system, []).append(run)
-    return list(found.values())
+        runs.setdefault(run.system, []).append(run)
+    return list(runs.values())
 
 
 def _key(system: str, weights: str | None, estimator: str, per_token: bool, shown: str) -> str:
     return "/".join(filter(None, (system, weights, estimator, "mean" if per_token else "sum", shown)))
 
 
-def _ways(system: str, weights: str | None, estimator: str, held_out: bool) -> Iterator[tuple[str, Row]]:
-    """Every way in which a model's scores by one estimator stand in a table, sums first, then means a token: what its method is
-    called besides, and what its row says of it."""
-    how = ESTIMATORS[estimator]
-    left_out = {"prior_subtracted": not (held_out and how.nats), "mismatched_mean": not how.nats}
-    for per_token in (False, True) if how.nats else (False,):
-        for shown, called in SHOWN.items():
+def _variants(system: str, weights: str | None, estimator: str, held_out: bool) -> Iterator[tuple[str, Row]]:
+    """(suffix of the method's label, values of the row) for every row of a model's scores by one estimator: sums first, then
+    per-token means."""
+    definition = ESTIMATORS[estimator]
+    left_out = {"prior_subtracted": not (held_out and definition.nats), "mismatched_mean": not definition.nats}
+    for per_token in (False, True) if definition.nats else (False,):
+        for shown, suffix in SHOWN.items():
             if left_out.get(shown):
                 continue
             own = shown in ("own", "prior_subtracted")
             yield (
-                (" · per-token mean" if per_token else "") + (f" · {called}" if called else ""),
+                (" · per-token mean" if per_token else "") + (f" · {suffix}" if suffix else ""),
                 {
                     "key": _key(system, weights, estimator, per_token, shown),
                     "control": _key(system, weights, estimator, per_token, "mismatched") if own else None,
@@ -196,20 +200,20 @@ def _ways(system: str, weights: str | None, estimator: str, held_out: bool) -> I
             )
 
 
-def _rows(plan: Context, runs: list[Run], estimator: str, told: dict[str, Any]) -> list[Row]:
-    """Those of a run, one a seed."""
-    method, how = plan.params.methods[runs[0].method], ESTIMATORS[estimator]
-    name = f"{method.label} ({how.label})" if how.label else method.label
-    name += " · best on held-out pairs" if told["weights"] == "best" else ""
+def _rows(plan: Context, runs: list[Run], estimator: str, common: dict[str, Any]) -> list[Row]:
+    """The rows of a method's ``runs``, one run per seed."""
+    method, definition = plan.params.methods[runs[0].method], ESTIMATORS[estimator]
+    name = f"{method.label} ({definition.label})" if definition.label else method.label
+    name += " · best on held-out pairs" if common["weights"] == "best" else ""
     return [
         {
-            **told,
-            **plan.labels(runs[0], f"{name}{called}"),
+            **common,
+            **plan.labels(runs[0], f"{name}{suffix}"),
             "runs": [run.id for run in runs],
             "ranked": method.ranked and row["shown"] == "own",
             **row,
         }
-        for called, row in _ways(runs[0].system, told["weights"], estimator, bool(told["held_out"]))
+        for suffix, row in _variants(runs[0].system, common["weights"], estimator, bool(common["held_out"]))
     ]
 
 
@@ -219,19 +223,19 @@ def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[R
         {
             "corpus": labelled("open_clip", "data of others"),
             "backbone": labelled(name, "open_clip"),
-            "method": labelled(f"open_clip_{name}", f"{label}{called}"),
+            "method": labelled(f"open_clip_{name}", f"{label}{suffix}"),
             "runs": records,
             "records": records,
             "ranked": False,
-            "note": "A model of others (open_clip) was trained on other data; it stands here for orientation and is not ranked.",
+            "note": "An external model (open_clip), trained on other data; it is shown for reference and not ranked.",
             **row,
         }
-        for called, row in _ways(f"open_clip/{name}", None, "cosine", held_out=False)
+        for suffix, row in _variants(f"open_clip/{name}", None, "cosine", held_out=False)
     ]
 
 
 def _shorter(first: Row) -> Row:
-    """The row in which the caption with fewer BPE tokens wins. It needs a record for the captions, but no score."""
+    """The row in which the caption with fewer BPE tokens wins. It uses a record's captions, but no score."""
     return {
         **first,
         "key": "shorter",
@@ -247,18 +251,18 @@ def _shorter(first: Row) -> Row:
 
 
 def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, rows: list[Row]) -> dict[str, Any]:
-    """What these tables' jobs have."""
+    """The common values of these tables' jobs."""
     assert plan.scale.score is not None
     keys = {row["key"] for row in rows}
     first, weights = table.backbones[0], table.weights[0]
 
     def pair(sides: list[str]) -> list[str]:
-        found = []
+        pair_keys = []
         for side in sides:
             corpus, method, estimator = side.split("/")
-            found.append(_key(f"{corpus}/{first}/{method}", weights, estimator, False, "own"))
-        assert set(found) <= keys  # the schema sees to it
-        return found
+            pair_keys.append(_key(f"{corpus}/{first}/{method}", weights, estimator, False, "own"))
+        assert set(pair_keys) <= keys  # checked by the schema
+        return pair_keys
 
     return {
         "systems": rows,

@@ -1,4 +1,4 @@
-"""What `mdc make` is asked: a typed job for each plan of a table or figure, and the rows and runs that these name."""
+"""The typed jobs of `mdc make`, one class for each plan of a table or figure, with their rows and runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mdc.plan.jobs.job import Job
 
 
 class ArtefactJob(Job):
-    """A table or figure. ``files``: what it leaves besides its record. ``expected``: for each job that it is made from, the hash
-    of the configuration asked of it now. ``kind``, ``title``: of one that the scale has under a name of its own."""
+    """A table or figure. ``files``: its files besides its record. ``expected``: input job → the hash of its current
+    configuration. ``kind``, ``title``: of one that the scale has under its own name."""
 
     verb: Literal["make"]
     artefact: str
@@ -28,8 +28,7 @@ class ArtefactJob(Job):
 
 
 class Statistics(ProtocolStatistics):
-    """How an artefact's claims are tested. ``order``: as its block in the scale says, see
-    :func:`mdc.report.statistics.claims.decide`."""
+    """How an artefact's claims are tested. ``order``: see :func:`mdc.report.statistics.claims.decide`."""
 
     order: Order = "holm"
 
@@ -40,14 +39,13 @@ class Labelled(Strict):
 
 
 class System(Strict):
-    """One row: what is measured, by which records, against which control. A run may stand in several rows.
+    """One row: its runs, their records, and its control. A run may be in several rows.
 
-    ``key`` tells it from the others (``corpus/backbone/method`` for a method of ours). ``runs`` names what was measured,
-    one for each seed, as the csv files show it; ``records`` the jobs that measured it, in the same order; ``estimator`` how.
-    ``control``: the key of the system that its gain is over. ``corpus``, ``backbone`` and ``method`` are keys beside the
-    labels that its row shows; without a corpus the row also says its pooling, and stands for every corpus of a table
-    that has a column a corpus. ``ranked`` False: shown in grey. ``reference``: shown in italics and never ranked.
-    ``note``: a whole sentence about it, which stands below its table.
+    ``key``: unique (``corpus/backbone/method`` for a method of ours). ``runs``: the measured runs, one for each seed, as in the
+    csv files; ``records``: the jobs that measured them, in the same order; ``estimator``: how. ``control``: the key of the system
+    that its gain is over. ``corpus``, ``backbone`` and ``method``: keys with the labels of its row; without a corpus the row also
+    shows its pooling, and applies to every corpus of a table with a column per corpus. ``ranked`` False: shown in grey.
+    ``reference``: shown in italics and never ranked. ``note``: a sentence about it below its table.
     """
 
     key: str
@@ -69,12 +67,11 @@ Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 class SystemsJob(ArtefactJob):
-    """A table or figure of systems by columns. The systems and the contrasts stand in the order shown.
+    """A table or figure of systems by columns. The systems and the contrasts are in the order shown.
 
-    ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most
-    six of these, whose verdict on the column ``primary_metric`` ("average" or a column's key) was named beforehand.
-    ``reported_separately``: the keys of columns that the average does not count. ``notes``: whole sentences about columns,
-    which are shown below the table.
+    ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most six of
+    these, preregistered, with a verdict on the column ``primary_metric`` ("average" or a column's key). ``reported_separately``:
+    the keys of columns that the average leaves out. ``notes``: sentences about columns below the table.
     """
 
     systems: Annotated[Sequence[System], Field(min_length=1)]
@@ -96,7 +93,7 @@ class SystemsJob(ArtefactJob):
             if not len(system.runs) == len(system.records) == len(self.seeds):
                 raise ValueError(f"systems: {system.key} needs a run and a record for each of {len(self.seeds)} seeds")
             if system.control is not None and system.control not in keys:
-                raise ValueError(f"systems: {system.key} is held against {system.control}, which is none of them")
+                raise ValueError(f"systems: {system.key} has the control {system.control}, which is none of them")
             for record in system.records:
                 if record not in self.expected:
                     raise ValueError(f"systems: {system.key} needs {record}, which expected lacks")
@@ -112,14 +109,13 @@ class SystemsJob(ArtefactJob):
 
 
 class ScoredSystem(System):
-    """Scores of one model by one estimator. ``weights``: of a run, the last or the best ones, None of a model of others.
+    """Scores of one model by one estimator. ``weights``: a run's last or best; None for an external model.
 
-    ``per_token``: the per-token mean instead of the sum. ``control``: the system with other images in the place of its own.
-    ``shown``: which images it is scored against, or what else decides: ``own``; ``mismatched``, the log of the mean
-    probability under other images, and ``mismatched_mean``, the mean of the scores; ``constant``, an image of the mean
-    colour; ``shorter``, fewer BPE tokens win, whatever the model; ``prior_subtracted``, own minus α times mismatched, with α
-    chosen on the held-out pairs of the jobs ``held_out``, one for each seed; ``debiased``, own minus the log of the mean
-    probability under training images.
+    ``per_token``: the per-token mean instead of the sum. ``control``: the same system with mismatched images. ``shown``: the
+    score: ``own``, given the item's image; ``mismatched``, the log of the mean probability given mismatched images, and
+    ``mismatched_mean``, the mean of these scores; ``constant``, given an image of the mean colour; ``shorter``, fewer BPE tokens
+    win, whatever the model; ``prior_subtracted``, own minus α times mismatched, with α chosen on the held-out pairs of the jobs
+    ``held_out``, one for each seed; ``debiased``, own minus the log of the mean probability given training images.
     """
 
     weights: Literal["last", "best"] | None
@@ -140,10 +136,8 @@ class ShownColumn(Labelled):
 
 
 class ChoiceTableJob(SystemsJob):
-    """Table 2. ``samples``, ``others``: masks of the estimators that draw them, and other images of an item.
-
-    ``sets``: what the choice sets are called.
-    """
+    """Table 2. ``samples``: masks of the Monte Carlo estimators. ``others``: mismatched images of an item. ``sets``: the choice
+    sets with their labels."""
 
     plan: Literal["choices"]
     systems: Annotated[list[ScoredSystem], Field(min_length=1)]
@@ -155,7 +149,7 @@ class ChoiceTableJob(SystemsJob):
 
 
 class RetrievalTableJob(SystemsJob):
-    """Retrieval among ``pairs`` held-out pairs; a column's key says the direction and the number of answers, as ``text_5``."""
+    """Retrieval among ``pairs`` held-out pairs; a column's key is the direction and the k of R@k, as ``text_5``."""
 
     plan: Literal["retrieval"]
     systems: Annotated[list[ScoredSystem], Field(min_length=1)]
@@ -166,7 +160,7 @@ class RetrievalTableJob(SystemsJob):
 
 
 class ZeroShotTableJob(SystemsJob):
-    """Zero-shot classification; a column is a probe. ``samples``: masks of the estimators that draw them."""
+    """Zero-shot classification; a column is a probe. ``samples``: masks of the Monte Carlo estimators."""
 
     plan: Literal["zero_shot"]
     systems: Annotated[list[ScoredSystem], Field(min_length=1)]
@@ -175,7 +169,7 @@ class ZeroShotTableJob(SystemsJob):
 
 
 class ZeroShotRows(Strict):
-    """What of :class:`ZeroShotTableJob` a table of heads shows besides."""
+    """The part of :class:`ZeroShotTableJob` in a table of heads."""
 
     systems: Annotated[list[ScoredSystem], Field(min_length=1)]
     columns: Annotated[list[Labelled], Field(min_length=1)]
@@ -183,8 +177,8 @@ class ZeroShotRows(Strict):
 
 
 class ProbingJob(SystemsJob):
-    """Linear probes. ``trends``: of a figure over numbers of pairs, the methods whose trend on the primary column was claimed.
-    ``zero_shot``: of a table of heads, what its rows find zero-shot."""
+    """Linear probes. ``trends``: in a figure over numbers of pairs, the methods with a claim about their trend on the primary
+    column. ``zero_shot``: in a table of heads, its zero-shot columns."""
 
     plan: Literal["probing"]
     systems: Annotated[list[System], Field(min_length=1)]
@@ -194,15 +188,15 @@ class ProbingJob(SystemsJob):
 
 
 class ConvergenceJob(ProbingJob):
-    """Linear probes of snapshots. ``shares``: of each system of a corpus, after which share of its steps it is."""
+    """Linear probes of snapshots. ``shares``: system → its share of the training steps."""
 
     plan: Literal["convergence"]  # type: ignore[assignment]
     shares: dict[str, Annotated[float, Field(gt=0, le=1)]]
 
 
 class PositionSystem(Strict):
-    """A method of a corpus with all its seeds. ``t_range``: from which a masked method's t is drawn in training, None for any
-    other. ``reverse``: it reads from right to left."""
+    """A method of a corpus with all its seeds. ``t_range``: of a masked method's t in training, otherwise None. ``reverse``: it
+    predicts from right to left."""
 
     key: str
     corpus: Labelled
@@ -213,10 +207,10 @@ class PositionSystem(Strict):
 
 
 class PositionsFigureJob(ArtefactJob):
-    """What the image tells about a token, by its position; see :class:`mdc.plan.config.score_tables.PositionFigure`.
+    """The image's information about a token, by position; see :class:`mdc.plan.config.score_tables.PositionFigure`.
 
-    ``reference``: the method that the others of its corpus are held against; ``primary``: systems' keys, and
-    ``function_words`` pairs of them.
+    ``reference``: the method that the others of its corpus are compared with. ``primary``: systems' keys; ``function_words``:
+    pairs of them.
     """
 
     plan: Literal["positions"]
@@ -234,7 +228,7 @@ class PositionsFigureJob(ArtefactJob):
 
 
 class ShownRun(Strict):
-    """A run whose log is drawn. ``job``: its name as ``expected`` has it."""
+    """A run whose log is plotted. ``job``: its name in ``expected``."""
 
     job: str
     corpus: Labelled
@@ -255,10 +249,8 @@ class LossesJob(ArtefactJob):
 
 
 class SchedulesJob(ArtefactJob):
-    """The logs of the runs of one table, in its order; ``reference``: the method that the others are held against.
-
-    ``primary``: as corpus/method, the schedules of which it was claimed beforehand that they vary more.
-    """
+    """The logs of the runs of one table, in its order. ``reference``: the method that the others are compared with. ``primary``:
+    as corpus/method, the schedules with the preregistered claim that they vary more."""
 
     plan: Literal["schedules"]
     runs: Annotated[list[ShownRun], Field(min_length=1)]
@@ -274,7 +266,7 @@ class SchedulesJob(ArtefactJob):
 
 
 class CaptionSet(Labelled):
-    """A corpus, or a list of captions alone. ``job``: its name, whose index holds the lengths of its ``split``."""
+    """A corpus, or a list of captions without images. ``job``: its name, whose index holds the lengths of its ``split``."""
 
     job: str
     split: str
@@ -289,7 +281,7 @@ class LengthsJob(ArtefactJob):
 
 
 class Licence(Strict):
-    """What the registry says of a dataset. ``items``: how many a split has."""
+    """The registry's entry of a dataset. ``items``: counts by split."""
 
     name: str
     label: str
@@ -307,7 +299,7 @@ class Licence(Strict):
 
 
 class LicencesJob(ArtefactJob):
-    """``entries``: what the registry says, in its order."""
+    """``entries``: those of the registry, in its order."""
 
     plan: Literal["licences"]
     entries: list[Licence]

@@ -1,4 +1,4 @@
-"""What `mdc make` is asked of captions: Table 3, the tables and figures that show a part of other captions, and examples."""
+"""The typed jobs of `mdc make` for captions: Table 3, tables and figures of a part of other captions, and examples."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 
 
 class CaptionedSystem(System):
-    """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``,
-    ``decoding``: what its columns say.
-
-    ``tuned``: its finetuning, "" of a run that was pretrained alone; ``weights``: its last or its best ones, "" of what no run of
-    ours wrote; ``blind``: it captions another image than it should.
-    """
+    """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``, ``decoding``: its cells in
+    these columns. ``tuned``: its finetuning, "" if it is only pretrained. ``weights``: last or best, "" without a run. ``blind``:
+    it is a mismatched-image control, or the most-frequent-caption baseline."""
 
     system: str
     length: str
@@ -28,7 +25,7 @@ class CaptionedSystem(System):
 
 
 class CostJob(ArtefactJob):
-    """What trainings and captions cost. ``systems``: their records are runs; ``written``: theirs are jobs of captions."""
+    """The cost of trainings and captions. ``systems``: their records are runs; ``written``: theirs are jobs of captions."""
 
     plan: Literal["cost"]
     systems: Annotated[list[System], Field(min_length=1)]
@@ -36,13 +33,13 @@ class CostJob(ArtefactJob):
 
 
 class CaptionColumn(Labelled):
-    """A metric. ``part``: the part of Table 3 that it stands in."""
+    """A metric. ``part``: its part of Table 3."""
 
     part: Literal["paper", "more", "truth", "words"]
 
 
 class ShownContest(Strict):
-    """A contest on one dataset, called ``name`` in its ``records``, one a seed; ``label``: the column that shows it."""
+    """A contest on one dataset, called ``name`` in its ``records``, one per seed; ``label``: its column."""
 
     name: str
     label: str
@@ -52,7 +49,8 @@ class ShownContest(Strict):
 
 
 class Chosen(Strict):
-    """The best of ``systems`` by the primary column on other images, called ``label``, of which ``records`` tell, one a seed."""
+    """The choice of the best of ``systems`` by the primary column on another dataset, called ``label``; ``records``: one per
+    seed."""
 
     label: str
     systems: Annotated[list[str], Field(min_length=1)]
@@ -60,15 +58,15 @@ class Chosen(Strict):
 
 
 class OverDataset(Labelled):
-    """A dataset of which ``images`` are captioned, by runs on the corpus whose job is ``trained_on``."""
+    """A dataset with ``images`` captioned images, by runs on the corpus of the job ``trained_on``."""
 
     trained_on: str
     images: Positive
 
 
 class Over(Strict):
-    """``pairs`` of systems' names, the first minus the second, over ``datasets`` that are splits of the same images; what stands
-    ``beside`` them is compared alone."""
+    """``pairs`` of systems' names, the first minus the second, over ``datasets`` that are splits of the same images; those
+    ``beside`` them are compared alone."""
 
     pairs: Annotated[list[Pair], Field(min_length=1)]
     datasets: Annotated[list[OverDataset], Field(min_length=2)]
@@ -76,11 +74,8 @@ class Over(Strict):
 
 
 class CaptionTableJob(SystemsJob):
-    """Table 3, and tables of captions like it; a metric that is not available here is told in its place. ``judge``: what its
-    contests are judged by.
-
-    ``clip``: what CLIPScore is by, "" if it is not measured. ``choose``: of what the best is told below the table.
-    """
+    """Table 3, and tables of captions like it. ``judge``: the judge of its contests. ``clip``: the model of CLIPScore, "" if it
+    is not measured. ``choose``: the choice of the best system, which a note below the table names."""
 
     plan: Literal["captions", "caption_view"]
     systems: Annotated[list[CaptionedSystem], Field(min_length=1)]
@@ -100,7 +95,7 @@ class Curve(Labelled):
 
 
 class GuidanceFigureJob(CaptionTableJob):
-    """CLIPScore over each metric against references. ``between``: pairs of curves that are compared at equal CIDEr."""
+    """CLIPScore over each reference-based metric. ``between``: pairs of curves that are compared at equal CIDEr."""
 
     plan: Literal["guidance"]  # type: ignore[assignment]
     curves: Annotated[list[Curve], Field(min_length=1)]
@@ -108,9 +103,8 @@ class GuidanceFigureJob(CaptionTableJob):
 
 
 class Worsening(Labelled):
-    """A system's keys under one ``kind`` of distortion, called ``kind_label``, by a ``method`` on a ``backbone``, from
-    none to the strongest. ``control``: the system on other images, above whose quality its own counts; None if the
-    scale has none."""
+    """A system's keys under one ``kind`` of distortion, called ``kind_label``, by a ``method`` on a ``backbone``, from none to
+    the strongest. ``control``: its mismatched-image control, above whose quality its own counts; None if the scale has none."""
 
     kind: Kind
     kind_label: str
@@ -121,8 +115,8 @@ class Worsening(Labelled):
 
 
 class RobustnessFigureJob(CaptionTableJob):
-    """How captions become worse as images do, a curve a system and kind. ``between``: pairs of systems whose kept quality is
-    compared; ``claimed``: the kinds on which it is claimed that the first keeps more."""
+    """Degradation of captions under distortions, one curve per system and kind. ``between``: pairs of systems whose kept quality
+    is compared; ``claimed``: the kinds with the claim that the first keeps more."""
 
     plan: Literal["robustness"]  # type: ignore[assignment]
     curves: Annotated[list[Worsening], Field(min_length=1)]
@@ -133,8 +127,8 @@ class RobustnessFigureJob(CaptionTableJob):
 class ShownCaptions(Labelled):
     """A system whose captions Figure 6 shows. ``record``: the job of its captions; ``system``: its name there.
 
-    ``reveals``: its words come in an order of their own, which is shown too. ``pictured``: it stands in the picture too, not
-    on the page alone.
+    ``reveals``: its tokens are not generated from left to right, so their order is shown too. ``pictured``: it is also in the
+    picture, not only on the page.
     """
 
     record: str

@@ -1,7 +1,6 @@
-"""What failed in a call of Snakemake and why, in a line a cause.
+"""The causes of failed jobs in a call of Snakemake, one line each.
 
-Snakemake itself can show the log of a job that fails (``--show-failed-logs``), but all of it, at every try, and at once: what
-other jobs say until the end then stands below.
+Snakemake's own ``--show-failed-logs`` prints whole logs, at every try, and above the output of jobs that still run.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ _MOST = 20
 
 
 def causes(text: str) -> list[str]:
-    """From the text of Snakemake's own log the last message of every job that failed, each message once, with the job's log.
+    """From the text of Snakemake's own log: the last message of every failed job, each message once, with the job's log.
 
-    A job that failed and was done at a second try is not told, nor one that keeps no log.
+    Jobs that succeeded at a second try, and jobs without a log, are left out.
     """
     done = set(_FINISHED.findall(text))
-    found: dict[str, list[str]] = {}
+    logs_by_cause: dict[str, list[str]] = {}
     for log in dict.fromkeys(log for job, log in _FAILED.findall(text) if job not in done):
-        found.setdefault(_last_message(Path(log)), []).append(log)
-    told = [
+        logs_by_cause.setdefault(_last_message(Path(log)), []).append(log)
+    messages = [
         f"{cause} (log: {logs[0]}{f', and those of {len(logs) - 1} more' if logs[1:] else ''})"
-        for cause, logs in found.items()
+        for cause, logs in logs_by_cause.items()
     ]
-    return [*told[:_MOST], *([f"… and {len(told) - _MOST} more"] if told[_MOST:] else [])]
+    return [*messages[:_MOST], *([f"… and {len(messages) - _MOST} more"] if messages[_MOST:] else [])]
 
 
 def _last_message(log: Path) -> str:
-    """The last message of ours; without one, the last line."""
+    """The last line by ``mdc``; without one, the last line."""
     try:
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     except OSError:

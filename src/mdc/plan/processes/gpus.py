@@ -1,8 +1,8 @@
 """Which GPUs a job takes. Snakemake assigns no device ids, so each job claims free devices itself.
 
-A claim is a lock on a file that is named after the device's id, in a folder that all jobs of the user on this machine share.
-The lock ends with the process, however that ends. This module does without PyTorch, because CUDA reads
-CUDA_VISIBLE_DEVICES only once, and the claim must be made before that.
+A claim is a lock on a file named after the device's id, in a folder that all jobs of the user on this machine share. The lock
+ends with the process. This module does not import PyTorch: CUDA reads CUDA_VISIBLE_DEVICES only once, and the claim must come
+first.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ID = re.compile(r"[0-9]+|(GPU|MIG)-.+")
 
 
 def gpu_ids() -> list[str]:
-    """The ids that a job may use here: those in CUDA_VISIBLE_DEVICES, otherwise one number for each device of this machine."""
+    """The device ids that a job may use: those in CUDA_VISIBLE_DEVICES, otherwise one number for each device of this machine."""
     visible = os.environ.get(VISIBLE)
     if visible is None:
-        # CUDA numbers what it finds from 0, whatever the device files are called (a container may have nvidia5 only)
-        found = [str(number) for number, _ in enumerate(_DEVICES.glob("nvidia[0-9]*"))]
-        return found or (["0"] if _on_wsl() else [])
+        # CUDA numbers devices from 0, whatever the device files are called (a container may have nvidia5 only)
+        numbers = [str(number) for number, _ in enumerate(_DEVICES.glob("nvidia[0-9]*"))]
+        return numbers or (["0"] if _on_wsl() else [])
     ids: list[str] = []
     for text in (part.strip() for part in visible.split(",")):
         if not _ID.fullmatch(text):  # CUDA also stops at the first entry that is no id, as -1, or SLURM's NoDevFiles
@@ -42,10 +42,10 @@ def gpu_ids() -> list[str]:
 
 
 def _on_wsl() -> bool:
-    """Whether this is Windows' Linux (WSL2) with a GPU that CUDA can use.
+    """Whether this is WSL2 with a GPU that CUDA can use.
 
-    One device file stands for every GPU there, whoever made it, so NVIDIA's driver must be here too. A second GPU is not
-    told apart from the first: CUDA_VISIBLE_DEVICES names both.
+    WSL2 has one device file for all GPUs of any vendor, so NVIDIA's driver must load too. It does not distinguish a second GPU
+    from the first: CUDA_VISIBLE_DEVICES names both.
     """
     if not (_DEVICES / "dxg").exists():
         return False
@@ -62,9 +62,9 @@ def wanted_gpus(device: str, processes: int) -> int:
 
 
 def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
-    """Claim ``count`` GPUs, waiting until as many are free, and make them the only ones that this process sees.
+    """Wait until ``count`` GPUs are free, claim them, and make them the only ones that this process sees.
 
-    ``who`` begins the line that is printed if the job must wait. Returns the descriptors of the locks; the claim holds
+    ``who``: the beginning of the line that is printed if the job must wait. Returns the descriptors of the locks; the claim holds
     until they are closed. Raises UserError if this machine has fewer than ``count`` GPUs.
     """
     ids = gpu_ids()
@@ -76,29 +76,29 @@ def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
         )
     folder = _lock_folder() if folder is None else folder
     _make_private(folder)
-    told = False
+    waiting = False
     while not (claims := _try(ids, count, folder)):
-        if not told:
+        if not waiting:
             print(
                 f"{who}: waiting for {count} free GPUs among {', '.join(ids)} ({folder})", file=sys.stderr, flush=True
             )
-            told = True
+            waiting = True
         time.sleep(POLL_SECONDS)
     os.environ[VISIBLE] = ",".join(claims)
     return list(claims.values())
 
 
 def _lock_folder() -> Path:
-    """The folder of the locks, the same for all jobs of this user here; not TMPDIR, which can differ from job to job.
+    """The folder of the locks, the same for all jobs of this user here; not TMPDIR, which can differ between jobs.
 
-    Within a SLURM job the ids may be relative to the job (its first device is 0), so each SLURM job has a folder of its own.
+    In a SLURM job the ids may be relative to the job (its first device is 0), so each SLURM job has its own folder.
     """
     job = re.sub(r"\W", "_", os.environ.get("SLURM_JOB_ID", ""))
     return Path("/tmp") / (f"mdc-gpus-{os.getuid()}" + (f"-slurm-{job}" if job else ""))
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder, and check that it is this user's: everyone can write to /tmp and use our name there."""
+    """Create the folder, and check that it is this user's: everyone can write to /tmp."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -108,7 +108,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _try(ids: list[str], count: int, folder: Path) -> dict[str, int]:
-    """``count`` ids with their locks, or none: all are taken at once, so that two jobs never wait for each other."""
+    """``count`` ids with their locks, or none: all are claimed at once, so that two jobs never wait for each other."""
     claims: dict[str, int] = {}
     gate = _open(folder / "gate")
     try:

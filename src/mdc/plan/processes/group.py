@@ -1,7 +1,7 @@
-"""The processes that train one run together: their ranks, their sums, and what they send to each other.
+"""The data-parallel processes of one run: ranks, all-reduce and gather.
 
-Every process holds the whole model and its part of each global batch. Losses divide by the global batch's
-normaliser, so the gradients of the parts add up to that of the whole. All ranks get the same bits from a sum.
+Every process holds the whole model and its part of each global batch. Losses divide by the global batch's normaliser, so the
+gradients of the parts sum to that of the whole. All ranks get the same bits from a sum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from mdc.plan.processes.interrupts import LostPeer
 from mdc.plan.records import UserError
 
-# How long a rank waits for another one that validates, saves or compiles; one that died is noticed at once
+# How long a rank waits for one that validates, saves or compiles; a dead one is noticed at once
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class _Nothing:
-    """Takes every call and does nothing; as a context it is empty, and it is false."""
+    """Accepts every call and does nothing; false, and an empty context."""
 
     def __getattr__(self, _: str) -> Callable[..., _Nothing]:
         return lambda *_, **__: self
@@ -56,7 +56,7 @@ class Group:
         return self.world == 1
 
     def first_only(self, make: Callable[[], T]) -> T:
-        """What ``make`` makes in the first process; in the others what does nothing."""
+        """The result of ``make`` on rank 0; elsewhere an object that does nothing."""
         return make() if self.rank == 0 else NOTHING
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Group:
         return tensor
 
     def most(self, tensor: Tensor) -> Tensor:
-        """The greatest of the ranks' values, in ``tensor``'s own memory."""
+        """The maximum over ranks, in ``tensor``'s own memory."""
         if not self.alone:
             with translate_peer_failure():
                 torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX)
@@ -100,12 +100,12 @@ SINGLE_PROCESS = Group()
 
 
 def local_rank() -> int:
-    """Which of this machine's processes this is, as torchrun says; 0 without it."""
+    """This process's rank on this machine, from torchrun; 0 without it."""
     return _number("LOCAL_RANK", 0)
 
 
 def global_rank() -> int:
-    """Which of the run's processes this is, as torchrun says; 0 without it."""
+    """This process's rank in the run, from torchrun; 0 without it."""
     return _number("RANK", 0)
 
 
@@ -113,8 +113,8 @@ def global_rank() -> int:
 def process_group(processes: int, device: torch.device) -> Iterator[Group]:
     """Join the run's other processes (nccl on a GPU, gloo on a CPU).
 
-    The group is left only if the block succeeds: with nccl that waits for all, so a process that fails would keep the others, and
-    its own error, waiting. Such a process ends at once (:func:`mdc.training.launch.leave`), and torchrun ends the others.
+    The group is destroyed only if the block succeeds: with nccl this waits for all ranks, which would delay the error of a failed
+    one. A failed process ends at once (:func:`mdc.training.launch.leave`), and torchrun ends the others.
 
     Raises UserError if torchrun started a different number of processes than the run's recipe names.
     """
@@ -138,7 +138,7 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
 
 @contextmanager
 def translate_peer_failure() -> Iterator[None]:
-    """LostPeer where another process's end shows as an error of the network; any other error is this process's own."""
+    """Turn network errors, caused by the end of another process, into LostPeer; other errors pass."""
     try:
         yield
     except torch.distributed.DistError as error:  # nccl: an aborted communicator; any: no answer from the store

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, taken note of so that a training leaves where nothing is lost."""
+"""Deferred SIGINT and SIGTERM, so that a training saves its state before it ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_ONE = 1.0  # seconds in which signals count as one: what a cluster sends to all processes, a launcher passes on to them too
+_ONE = 1.0  # seconds in which signals count as one: a cluster signals all processes, and a launcher passes it on to them again
 
 
 class Interrupted(Exception):
-    """A job has left because signal ``number`` came; the message says what is kept."""
+    """A job ended because of signal ``number``; the message says what is saved."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -24,9 +24,9 @@ class Interrupted(Exception):
 
     @classmethod
     def saved(cls, number: int, step: int, steps: int) -> Interrupted:
-        """Of a training whose state after ``step`` of ``steps`` steps is saved."""
-        how = signal.Signals(number).name
-        return cls(f"ended by {how}; saved at step {step} of {steps}; rerun to resume", number)
+        """For a training whose state after ``step`` of ``steps`` steps is saved."""
+        name = signal.Signals(number).name
+        return cls(f"ended by {name}; saved at step {step} of {steps}; rerun to resume", number)
 
 
 class LostPeer(Exception):
@@ -34,9 +34,9 @@ class LostPeer(Exception):
 
 
 class Interrupts(AbstractContextManager["Interrupts"]):
-    """While its block runs, the first SIGINT or SIGTERM stands in ``number`` (0: none came) and does nothing else; a second one
-    ends the process at once. If the block does not answer the first by raising Interrupted, it acts at the block's end.
-    Beside the main thread, where Python takes no signals, nothing changes."""
+    """While its block runs, the first SIGINT or SIGTERM only sets ``number`` (0: none); a second one ends the process at once. If
+    the block does not raise Interrupted, the signal is raised again at its end. Outside the main thread, where Python takes no
+    signals, it does nothing."""
 
     number = 0
 
@@ -60,7 +60,7 @@ class Interrupts(AbstractContextManager["Interrupts"]):
 
 
 def end_with_parent() -> None:
-    """A process of a pool ends with the one that started it, however that ends."""
+    """End this process of a pool when its parent ends."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -72,6 +72,6 @@ def end_with_parent() -> None:
 
 
 def leave_to_parent() -> None:
-    """Take no SIGINT and no SIGTERM, which reach a whole group of processes: whoever started this one ends it when it is done."""
+    """Ignore SIGINT and SIGTERM, which reach a whole process group: the parent ends this process."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)

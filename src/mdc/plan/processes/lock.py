@@ -20,13 +20,13 @@ def another_was_waited_for() -> bool:
     return WAITED in os.environ
 
 
-def flock(file: int | IO[str], how: int, place: Path) -> None:
-    """``fcntl.flock``. BlockingIOError if another process holds it; UserError where the file system of ``place`` has no locks.
+def flock(file: int | IO[str], operation: int, place: Path) -> None:
+    """``fcntl.flock``. BlockingIOError if another process holds it; UserError if the file system of ``place`` has no locks.
 
-    NFS gives a shared lock only on a file that is open for reading, and an exclusive one only on one open for writing.
+    NFS needs a file open for reading for a shared lock, and one open for writing for an exclusive lock.
     """
     try:
-        fcntl.flock(file, how)
+        fcntl.flock(file, operation)
     except BlockingIOError:
         raise
     except OSError as error:  # ENOSYS of Lustre without locks, ENOLCK of NFS whose server keeps none, …
@@ -40,28 +40,28 @@ def flock(file: int | IO[str], how: int, place: Path) -> None:
 def locked(
     folder: Path, wait: bool = False, doing: str = "is training this run", shared: bool = False
 ) -> Iterator[bool]:
-    """Hold ``folder`` alone, or, if ``shared``, beside others who share it.
+    """Hold an exclusive or, if ``shared``, a shared lock on ``folder``.
 
-    A killed Snakemake can leave its training running, and a second one must not write beside it.
+    A killed Snakemake can leave its training running, and a second one must not write to the same folder.
 
-    Yields whether another process held the lock first. The lock ends with the process, however that ends. If the lock is
-    held, a UserError names the holder's process id and what it is ``doing``; with ``wait``, this is printed on stderr
-    instead, and the call waits until the holder ends. UserError also where the file system has no locks.
+    Yields whether another process held the lock first. The lock ends with the process. If the lock is held, a UserError names the
+    holder's process id and what it is ``doing``; with ``wait``, this is printed on stderr instead, and the call waits until the
+    holder ends. UserError also if the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path, how = folder / "lock", fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    path, operation = folder / "lock", fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with path.open("a+") as handle:
         held = False
         try:
-            flock(handle, how | fcntl.LOCK_NB, folder)
+            flock(handle, operation | fcntl.LOCK_NB, folder)
         except BlockingIOError:
             held = True
             handle.seek(0)
-            told = f"{folder}: process {handle.read().strip() or 'unknown'} {doing} already"
+            message = f"{folder}: process {handle.read().strip() or 'unknown'} {doing} already"
             if not wait:
-                raise UserError(f"{told}; wait for it or stop it") from None
-            print(f"{told}; waiting until it ends", file=sys.stderr, flush=True)
-            flock(handle, how, folder)
+                raise UserError(f"{message}; wait for it or stop it") from None
+            print(f"{message}; waiting until it ends", file=sys.stderr, flush=True)
+            flock(handle, operation, folder)
         handle.truncate(0)
         if not shared:  # of several, none is the holder
             handle.write(str(os.getpid()))

@@ -1,7 +1,7 @@
-"""Files that are kept by content in a folder of limited size, which several jobs share.
+"""A content-addressed cache in a folder of limited size, shared by several jobs.
 
-A file's name is a hash of everything that decides its content, so nothing here decides a result: a file that is gone is made
-again. What was used longest ago goes first, and nothing goes that was used since the oldest running job began.
+A file's name is a hash of everything that its content depends on; a removed file is recomputed. The least recently used file is
+removed first, but none that was used since the oldest running job began.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _ABANDONED = 24 * 3600.0  # seconds after which a temporary file has no writer a
 
 
 class Store:
-    """``folder``, of at most ``limit`` bytes when no job runs; None: any size. It may be sent to worker processes."""
+    """``folder`` of at most ``limit`` bytes when no job runs; None: any size. Can be pickled for worker processes."""
 
     def __init__(self, folder: Path, limit: int | None = None) -> None:
         self.folder, self.limit = folder, limit
 
     def path(self, identity: Any) -> Path:
-        """Where the file of this ``identity`` (anything that JSON holds) lies, whether it is there or not."""
+        """The path of the file with this ``identity`` (any JSON value), whether it exists or not."""
         key = sha256_json(identity)
         return self.folder / key[:2] / f"{key}{_SUFFIX}"
 
     def used(self, path: Path) -> bool:
-        """Whether the file is there; if so it counts as used now."""
+        """Whether the file exists; if so it counts as used now."""
         try:
             os.utime(path)
         except PermissionError:  # another person's file, in a folder that is shared: its owner keeps the order
@@ -47,9 +47,9 @@ class Store:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """While the block runs, no job removes what any job uses. When it ends, the folder is brought within its limit.
+        """While the block runs, no job removes files that any job uses. At its end the folder is reduced to its limit.
 
-        Where the file system keeps no locks, no job could tell what another uses: nothing is removed, and the folder grows.
+        On a file system without locks nothing is removed, and the folder grows.
         """
         users = self.folder / _USERS
         users.mkdir(parents=True, exist_ok=True)
@@ -66,21 +66,21 @@ class Store:
             yield
 
     def _sweep(self) -> None:
-        """Remove what was used longest ago until the rest is within the limit, and what killed writers left."""
+        """Remove the least recently used files until the rest is within the limit, and the leftovers of killed writers."""
         with self._sweeping():
             spared = min(self._running(), default=float("inf"))
-            found = []
+            files = []
             for path in self.folder.glob(f"*/*{_SUFFIX}"):
                 with suppress(FileNotFoundError):
                     state = path.stat()
                     if not path.name.startswith("."):
-                        found.append((state.st_mtime, state.st_size, path))
+                        files.append((state.st_mtime, state.st_size, path))
                     elif time.time() - state.st_mtime > _ABANDONED:
                         path.unlink()
             if self.limit is None:
                 return
-            excess = sum(size for _, size, _ in found) - self.limit
-            for _, size, path in sorted(found):
+            excess = sum(size for _, size, _ in files) - self.limit
+            for _, size, path in sorted(files):
                 if excess <= 0:
                     break
                 with suppress(FileNotFoundError):
@@ -90,7 +90,7 @@ class Store:
                         excess -= size
 
     def _running(self) -> Iterator[float]:
-        """When each running job began, by this folder's clock. Of jobs that were killed, the files are removed."""
+        """The start time of each running job, by this folder's clock. The lock files of killed jobs are removed."""
         for path in (self.folder / _USERS).iterdir():
             with suppress(FileNotFoundError), path.open() as handle:
                 began = path.stat().st_mtime

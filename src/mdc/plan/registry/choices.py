@@ -1,4 +1,4 @@
-"""Sets of images, each with a right caption among wrong ones."""
+"""Choice sets: images, each with a right caption among wrong ones."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ ARO_SYMMETRIC = [
     "on the side of",
     "around",
 ]
-#: an attribute pair of ARO counts with so many items
+#: minimal number of items for an attribute pair of ARO to count
 ARO_LEAST = 25
 
 ENTRIES = (

@@ -1,4 +1,4 @@
-"""Datasets that this project draws itself or finds in an installed package; there is nothing to obtain."""
+"""Datasets that this project renders itself or reads from an installed package; there is nothing to obtain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry says about one dataset."""
+"""The registry's entry for one dataset."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CheckKind = Literal["files", "folders", "json", "lines", "sha256", "md5"]
 class RemoteFile:
     """A file that its publisher offers under ``url``.
 
-    ``bytes``, ``sha256`` and ``md5`` are what somebody published about it; None where nobody did. Without ``unpack``
-    the file is put at ``into``/``name`` in the dataset's folder; with it the archive is kept in ``archives/`` there and
-    unpacked into the folder ``into``. ``only`` takes the files of these names (apart by spaces) and those below folders
-    of these names alone, wherever in the archive they stand, and their names begin with it. ``unpacked_bytes`` is the most
-    that it may unpack to, where the usual limit does not do. ``part`` lets a user ask for some of a dataset's files.
+    ``bytes``, ``sha256`` and ``md5``: published values; None if none is published. Without ``unpack`` the file is stored at
+    ``into``/``name`` in the dataset's folder; with it the archive is kept in ``archives/`` there and unpacked into the folder
+    ``into``. ``only``: names separated by spaces; only files and folders of these names are unpacked, wherever they are in the
+    archive, and the unpacked paths begin with the name. ``unpacked_bytes``: the maximal unpacked size, where the usual limit is
+    too small. ``part``: the part of the dataset that it belongs to, for users who want only some.
     """
 
     name: str
@@ -38,8 +38,8 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Mirror:
-    """Files of a dataset repository on the Hugging Face hub; ``patterns`` as the shell's. ``revision``: a commit, or a branch or
-    tag, whose commit is looked up and recorded by the first job that needs it (:mod:`mdc.data.obtain.hub`)."""
+    """Files of a dataset repository on the Hugging Face hub. ``patterns``: as in the shell. ``revision``: a commit, or a branch
+    or tag, whose commit is recorded by the first job that needs it (:mod:`mdc.data.obtain.hub`)."""
 
     repo: str
     revision: str
@@ -48,8 +48,8 @@ class Mirror:
 
 @dataclass(frozen=True)
 class ListColumns:
-    """How a list of URLs is to be read. Columns by name, or by number from 0 where there is no header. ``hash_column``: the
-    sha256 that each image had when the list was made."""
+    """The format of a list of URLs. Columns by name, or by number from 0 without a header. ``hash_column``: the sha256 of each
+    image when the list was compiled."""
 
     format: Literal["tsv", "csv", "jsonl", "parquet"]
     header: bool
@@ -61,11 +61,11 @@ class ListColumns:
 
 @dataclass(frozen=True)
 class Check:
-    """Something that a dataset's files must show.
+    """A check of a dataset's files.
 
-    ``files`` and ``folders`` count what the pattern ``path`` matches; ``lines`` those of a text file; ``json`` the items
-    of a JSON file (of its member ``key``, if given); ``sha256`` and ``md5`` are of one file. ``of`` says for which ways of
-    obtaining it holds. With ``at_least``, more is as good.
+    ``files`` and ``folders`` count the matches of the pattern ``path``, ``lines`` the lines of a text file, ``json`` the items
+    of a JSON file (of its member ``key``, if set); ``sha256`` and ``md5`` are of one file. ``of``: the way of obtaining that it
+    applies to. With ``at_least``, ``expected`` is a minimum.
     """
 
     kind: CheckKind
@@ -78,7 +78,7 @@ class Check:
 
     @property
     def title(self) -> str:
-        """The check in words, without what is expected."""
+        """The check in words, without the expected value."""
         return {
             "files": f"files {self.path}",
             "folders": f"folders {self.path}",
@@ -91,12 +91,11 @@ class Check:
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """One dataset. ``licence`` is as the paper prints it where the paper does; ``licence_note`` what its own page says.
+    """One dataset. ``licence``: as the paper prints it, if it does; ``licence_note``: as its own page says.
 
-    ``label`` is the name in tables; ``paper_label`` the one in the paper's Table 9, None if it is not there. ``citation``
-    is short, ``reference`` names the work. ``items`` counts by split or task. ``size_bytes``: by default of its own ``files``, if
-    all are known. ``own_copy`` tells a user what to get and
-    where to put it, ``needs`` names the paths that must then be there.
+    ``label``: the name in tables; ``paper_label``: that in the paper's Table 9, None if it is not there. ``citation``: short;
+    ``reference``: the full work. ``items``: counts by split or task. ``size_bytes``: by default the sum of its ``files``, if all
+    are known. ``own_copy``: instructions for obtaining it by hand; ``needs``: the paths that must then exist.
     """
 
     name: str
@@ -127,20 +126,20 @@ class RegistryEntry:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """How it can be obtained, the usual way first."""
+        """The ways of obtaining it, the usual one first."""
         usual: dict[Origin, tuple[Way, ...]] = {"urls": ("urls",), "files": ("files",), "own copy": ("files",)}
         return usual.get(self.origin, ()) + (("mirror",) if self.mirror else ())
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names by which parts of its files can be asked for."""
+        """The names of the parts of its files that can be requested separately."""
         return tuple(dict.fromkeys(file.part for file in self.files if file.part))
 
 
 def decisive(entry: RegistryEntry) -> dict[str, Any]:
-    """What an entry says as far as it decides what is obtained and how it is checked, as JSON has it.
+    """The values of an entry that decide which files are obtained and how they are checked, as JSON values.
 
-    No label, prose, licence, citation or count for readers: a sentence about a licence makes no dataset anew.
+    Labels, prose, licences, citations and item counts are left out, so that editing them reruns nothing.
     """
     return {
         "ways": list(entry.ways),
@@ -151,7 +150,7 @@ def decisive(entry: RegistryEntry) -> dict[str, Any]:
         "mirror": _plain(entry.mirror),
         "files": [_plain(file) for file in entry.files],
         "needs": list(entry.needs),
-        # their titles stand in obtained.json
+        # obtained.json holds their titles
         "checks": [{**asdict(check), "title": check.title} for check in entry.checks],
     }
 

@@ -1,4 +1,4 @@
-"""Tokenizers of images that others trained."""
+"""Pretrained image tokenizers."""
 
 from __future__ import annotations
 
