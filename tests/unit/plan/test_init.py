@@ -128,9 +128,7 @@ def test_what_is_printed_names_the_command(
     assert [line.split()[0] for line in said.splitlines()[1:9]] == [
         *("images:", "captions:", "sizes:", "splits:", "left", "probe:", "chosen:", "time:")
     ]
-    assert (
-        "40 with captions in photos" in said and "32 × 40 in the middle" in said and "left out: nothing so far" in said
-    )
+    assert "40 with captions in photos" in said and "median 32 × 40" in said and "left out: nothing so far" in said
     assert "about 10 minutes on this machine's CPU" in said
     elsewhere = project / "my data"
     (project / "data").rename(elsewhere)
@@ -365,6 +363,10 @@ def test_what_is_left_out_is_said_with_its_reason(project: Path, capsys: pytest.
     assert "39 with captions in photos" in said and "images that nothing captions: 1" in said
     assert "image file is missing: 1 (first:" in said and "p001.jpg)" in said
     assert "image cannot be decoded: 1 (first:" in said and "p000.jpg)" in said
+    assert "max_skipped" not in said, "2 of 41 are a job's 5 %"
+    (photos / "p002.jpg").unlink()
+    _init("again", "photos")
+    assert "above max_skipped (5%), so the job will stop" in capsys.readouterr().out
 
 
 def test_many_files_beside_images_are_no_tables(project: Path) -> None:
@@ -386,9 +388,7 @@ def test_large_photos_are_kept_small(project: Path, capsys: pytest.CaptureFixtur
         Image.new("RGB", (400, 300), (200, 10, 10)).save(project / "data" / name)
     data = _init(*PHOTOS, "--probe", "birds").data
     assert data.corpora["photos"].source.image_size == data.probes["birds"].source.image_size == 64
-    assert (
-        "400 × 300 in the middle" in (said := capsys.readouterr().out) and "larger ones are kept at 64 pixels" in said
-    )
+    assert "median 400 × 300" in (said := capsys.readouterr().out) and "larger ones are kept at 64 pixels" in said
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size.pairs))
@@ -445,6 +445,8 @@ def test_two_tables_and_none(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert "empty: contains no images and no .tar or .parquet file; it has nothing" in _refused(
         capsys, "other", "empty"
     )
+    (project / "data/empty/more").symlink_to(photos, target_is_directory=True)
+    assert "more is a link, which is not followed: name it, too" in _refused(capsys, "other", "empty")
     for path in photos.glob("*.jpg"):
         path.write_bytes(b"none")
     own_data.table(photos / "captions.csv", _rows())

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
-from mdc.app.init.block import captioned, scale_text
+from mdc.app.init.block import MAX_SKIPPED, captioned, scale_text
 from mdc.app.init.classes import Classes, look_at_classes
 from mdc.app.init.find import Corpus, recognise
 from mdc.app.init.hub import hub_id, look_at_hub
@@ -108,13 +108,13 @@ def _look(root: Path, paths: list[str], name: str) -> tuple[Corpus, Survey]:
 def _lines(corpus: Corpus, contents: Survey, classes: Classes | None, values: Values) -> Iterator[str]:
     about = "about " * contents.about
     yield f"images:   {about}{sum(contents.counts.values()):,} with captions in {corpus.images}"
-    length = f", {median(contents.pieces):.0f} tokens in the middle" if contents.pieces else ""
+    length = f", median length {median(contents.pieces):.0f} tokens" if contents.pieces else ""
     yield f"captions: {about}{contents.captions:,} from {corpus.captions}{length}"
     if contents.sizes:
         middle, largest = (sorted(contents.sizes, key=min)[place] for place in (len(contents.sizes) // 2, -1))
         stored = f"; larger ones are kept at {values.stored} pixels" if values.stored else "; kept as they are"
         yield (
-            f"sizes:    {middle[0]} × {middle[1]} in the middle, {largest[0]} × {largest[1]} the largest of "
+            f"sizes:    median {middle[0]} × {middle[1]}, {largest[0]} × {largest[1]} the largest of "
             f"{len(contents.sizes)} that were opened{stored}"
         )
     else:
@@ -126,6 +126,9 @@ def _lines(corpus: Corpus, contents: Survey, classes: Classes | None, values: Va
     left_out = [str(contents.left_out)] if contents.left_out.counts else []
     left_out += [f"images that nothing captions: {contents.unused:,}"] if contents.unused else []
     yield f"left out: {'; '.join(left_out) or 'nothing so far'}"
+    count = sum(contents.left_out.counts.values())
+    if count > MAX_SKIPPED * (count + sum(contents.counts.values())):
+        yield f"          above max_skipped ({MAX_SKIPPED:.0%}), so the job will stop: mend the data, or raise it in the scale"
     if classes is not None:
         yield (
             f"probe:    {len(classes.names)} classes, {classes.train:,} images to train on, {classes.test:,} to test"

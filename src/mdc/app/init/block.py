@@ -14,6 +14,8 @@ from mdc.app.init.values import TOWERS, Values
 from mdc.plan.config.yaml_core import dump_yaml
 
 _METHODS = "[clip, arc, mdc]"
+#: the share of unusable samples above which a corpus is refused
+MAX_SKIPPED = 0.05
 #: held-out images at most: captioned, ranked against each other, scored by position
 _CAPTIONED, _RANKED, _PLACED = 500, 60, 200
 
@@ -54,7 +56,7 @@ label: {_yaml(f"{name} (own data, one tower)")}
 data:
   vocabularies: {{words: {vocabulary}}}{" " * max(1, 22 - len(vocabulary))}# {comment}
   samples_per_shard: 2000
-  max_skipped: 0.05                       # above this share of unusable samples a set is refused
+  max_skipped: {MAX_SKIPPED}                       # above this share of unusable samples a set is refused
 {dataset}  corpora:
     {key}:
 {_mapping({"label": name, "source": source}, 6)}{probe_set}
@@ -114,7 +116,7 @@ def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) ->
     lengths = list(range(min(low, max(1, middle - 2)), max(high, middle + 2) + 1, 2))
     side = {system: f"{key}/{system}" for system in ("mdc", "mdc_other", "arc_equal")}
     return f"""\
-  table3:                                 # captions of held-out images
+  table3:                                 # captions of held-out images; 95 % of them, since some may turn out to be broken
     datasets:
       {key}:
         {{label: {key}, corpus: {key}, split: {split}, images: {min(images, _CAPTIONED)}, pretrained: {key}, training: {key}}}

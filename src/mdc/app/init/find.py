@@ -64,7 +64,9 @@ def _folder(root: Path, path: str) -> Corpus:
         return _webdataset(root, path) if files["tars"] else _parquet(root, path)
     if not files["images"]:
         has = ", ".join((files["tables"] + files["texts"] + files["others"])[:3]) or "nothing"
-        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}")
+        links = [entry.name for entry in folder.iterdir() if entry.is_symlink() and entry.is_dir()]
+        hint = f"; {links[0]} is a link, which is not followed: name it, too" if links else ""
+        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}{hint}")
     stems = {Path(name).with_suffix("") for name in files["images"]}
     loose = [name for name in (*files["tables"], *files["texts"]) if Path(name).with_suffix("") not in stems]
     beside = any(Path(name).with_suffix("") in stems for name in files["texts"])

@@ -48,6 +48,24 @@ class Guidance(Strict):
         return self
 
 
+#: by family: the keys that its objectives need, and no other takes
+_NEEDS = {
+    "masked": ("t_range", "weight", "normaliser"),
+    "mask_and_replace": ("diffusion_steps", "replaced"),
+    "recurrent": ("doubly_stochastic",),
+}
+#: by key: the objectives that take it; a new key of a method that is in none of these three is refused for every objective
+_TAKES = {
+    "direction": ("autoregressive",),
+    "layers": ("autoregressive",),
+    "guidance": ("mask_and_replace",),
+    "masking": ("masked",),
+    "timed": ("masked",),
+    "patches_kept": ("masked", "autoregressive"),
+}
+_ANY = {"label", "objective", "pooling", "masks", "steps", "batch_factor", "ranked"}
+
+
 class Method(Strict):
     """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values.
 
@@ -85,26 +103,15 @@ class Method(Strict):
 
     @model_validator(mode="after")
     def _masked(self) -> Self:
-        own: dict[str, dict[str, object]] = {
-            "masked": {"t_range": self.t_range, "weight": self.weight, "normaliser": self.normaliser},
-            "mask_and_replace": {"diffusion_steps": self.diffusion_steps, "replaced": self.replaced},
-            "recurrent": {"doubly_stochastic": self.doubly_stochastic},
-        }
-        for objective, values in own.items():
-            for key, value in values.items():
-                if (family_of(self.objective) == objective) != (value is not None):
+        for family, keys in _NEEDS.items():
+            for key in keys:
+                value = getattr(self, key)
+                if (family_of(self.objective) == family) != (value is not None):
                     need = "needs" if value is None else "does not take"
                     raise ValueError(f"objective {self.objective} {need} {key}")
-        takes: dict[str, tuple[object, tuple[str, ...]]] = {
-            "direction": (self.direction, ("autoregressive",)),
-            "layers": (self.layers, ("autoregressive",)),
-            "guidance": (self.guidance, ("mask_and_replace",)),
-            "masking": (self.masking, ("masked",)),
-            "timed": (self.timed or None, ("masked",)),
-            "patches_kept": (self.patches_kept, ("masked", "autoregressive")),
-        }
-        for key, (value, objectives) in takes.items():
-            if value is not None and self.objective not in objectives:
+        elsewhere = _ANY.union(*_NEEDS.values())
+        for key in type(self).model_fields:
+            if key not in elsewhere and getattr(self, key) and self.objective not in _TAKES.get(key, ()):
                 raise ValueError(f"objective {self.objective} does not take {key}")
         if self.masking is not None or self.objective == "complementary":
             setting = f"masking {self.masking}" if self.masking is not None else "objective complementary"
