@@ -57,6 +57,15 @@ def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFi
     assert "data/probes/shape" in out and "data/probes/colour\n" not in out, "of the probes, its own"
 
 
+def test_a_difference_has_its_interval_and_verdict(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = next(row for row in lines(r / "table1/table1_contrasts.csv") if row["direction"])
+    sides = f"{claim['first']}, {claim['second']}, {claim['label']}"
+    code, out, err = why(capsys, sides, "value", "results/table1_contrasts.csv")
+    assert code == 0, err
+    low, high = (f"{float(claim[key]):.1f}" for key in ("low", "high"))
+    assert f"[{low}, {high}] {claim['unit']}" in out and f"direction   {claim['direction']}" in out
+
+
 @pytest.mark.usefixtures("own_copy")
 def test_a_table_can_be_named_with_its_scale(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("Alt-text, ViT-T/12, MDC", "Shape")

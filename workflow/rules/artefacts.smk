@@ -93,9 +93,10 @@ for name in DECLARED.keys() - NAMED.keys():
 
 
 def refresh_index():
-    """Rebuild the page if it exists and is older than a record that it shows, as after a call for one table."""
+    """Rebuild the page, and claims.csv, if a record that they show is newer, as after a call for one table."""
     page = Path("results/index.html")
-    if page.is_file() and any(copy.stat().st_mtime > page.stat().st_mtime for copy in Path("results").glob("*.json")):
+    built = page.stat().st_mtime if page.is_file() else 0
+    if any(copy.stat().st_mtime > built for copy in Path("results").glob("*.json")):
         shell(INDEX)
 
 

@@ -94,7 +94,8 @@ def p_value(p: float | None) -> str:
 
 def signed(value: float, decimals: int = 1) -> str:
     """A difference with its sign."""
-    return f"{round(value, decimals) + 0.0:+.{decimals}f}".replace("-", "−")
+    text = f"{value:+.{decimals}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]  # a zero has no sign
 
 
 def shown(estimate: Estimate, decimals: int = 1) -> str:

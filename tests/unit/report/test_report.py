@@ -441,7 +441,7 @@ def test_awkward_text_and_signs(tmp_path: Path) -> None:
     caption = ("x^2 ~ \\ #1 $",)
     table = Table("a_b | <c> 50% & {d}", caption, ("Na|me",), (Column("p_q"),), rows, signed=True)
     lines, md, cells, tex = in_every_format(table, tmp_path)
-    assert ("", "+0.0 [−1.3, +2.0] <g>") in cells
+    assert ("", "0.0 [−1.3, +2.0] <g>") in cells
     assert [tuple(line.values()) for line in lines] == [("*e* [f]", "0.0", "v,w"), ("empty", "", "v,w")]
     assert list(lines[0]) == ["na|me", "p_q", "k"] and r"\*e\* \[f\]" in md
     assert r"a\_b $|$ $<$c$>$ 50\% \& \{d\}" in tex

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from mdc.plan.records import UserError
+from mdc.report.words import signed
 
 if TYPE_CHECKING:
     from mdc.report.frame import Number
@@ -109,11 +110,13 @@ class Table:
         return f"[{self._signed(cell, cell.low)}, {self._signed(cell, cell.high)}]"
 
     def _signed(self, cell: Cell, value: float | None) -> str:
-        return self._text(cell, value, "+" if self.signed else "").replace("-", "−")
+        if self.signed and value is not None:
+            return signed(value, cell.decimals)
+        return self._text(cell, value).replace("-", "−")
 
-    def _text(self, cell: Cell, value: float | None, sign: Literal["", "+"] = "") -> str:
+    def _text(self, cell: Cell, value: float | None) -> str:
         # adding 0.0 turns the -0.0 that rounding may leave into 0.0
-        return "" if value is None else f"{round(float(value), cell.decimals) + 0.0:{sign}.{cell.decimals}f}"
+        return "" if value is None else f"{round(float(value), cell.decimals) + 0.0:.{cell.decimals}f}"
 
     def groups(self) -> list[tuple[str, int, int]]:
         """The headings over columns, unnamed ones included: (heading, first column from 1, number of columns); none if all are
