@@ -105,7 +105,7 @@ def test_what_an_earlier_call_read_is_parsed_again_only_if_its_bytes_changed(
 
     def read() -> tuple[str, int]:
         parsed.clear()
-        monkeypatch.setattr(fp, "_found", {})
+        monkeypatch.setattr(fp, "_sources", {})
         with fp.remembered(place):
             return _print("mdc.a"), len(parsed)
 
