@@ -141,7 +141,7 @@ def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
     (claim,) = [row for row in read_rows(r / "table_guidance/table_guidance_contrasts.csv") if row["primary"] == "True"]
     assert (claim["column"], claim["method"]) == ("true", "MDC, guided")
     page = (r / "table_guidance/table_guidance.md").read_text()
-    assert "a CLIP, the scale's own CLIP-LB, seed 0, has a say" in page
+    assert "a CLIP, the scale's own CLIP-LB, seed 0, scores the candidates" in page
     assert "the diffusion writes" not in page
 
 

@@ -72,7 +72,7 @@ def test_it_is_a_row_of_reference_and_enters_its_contest(r: Path, python: Path) 
     text = (r / "table3/table3.md").read_text()
     (row,) = [line for line in text.split("### More")[0].splitlines() if line.startswith("| *CoCa*")]
     assert row.startswith("| *CoCa* | *–* |")
-    assert "CoCa: a model of others (open\\_clip)" in text
+    assert "CoCa: an external model (open\\_clip)" in text
     # it writes on one of the two datasets, so the contest's systems are told of each
     assert "chosen with CoCa (Described): " in text and "among ARC, MDC · 6, CoCa;" in text
     assert "chosen with CoCa (On our CLIP): " in text and "among ARC, MDC · 6;" in text

@@ -77,7 +77,11 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         stale = _value_broken(place, artefact, path, chosen, list(columns))
     else:
         difference = heading == "value" and chosen.get("low")
-        interval = f" [{_short(chosen['low'])}, {_short(chosen['high'])}] {chosen.get('unit', '')}".rstrip() if difference else ""
+        interval = (
+            f" [{_short(chosen['low'])}, {_short(chosen['high'])}] {chosen.get('unit', '')}".rstrip()
+            if difference
+            else ""
+        )
         text += [f"{args.row}: {heading}", "", line("value", f"{chosen[heading]}{interval}")]
         text += [line(key, chosen[key]) for key in ("scope", "direction", "size") if difference and chosen.get(key)]
         if not job.inputs:

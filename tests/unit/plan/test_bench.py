@@ -129,12 +129,12 @@ def test_a_bench_that_breaks_down_leaves_a_row(tmp_path: Path, monkeypatch: pyte
     rows.write("step", [row(), rows.checked(row().model_dump() | {"machine": "another"}, "x")], tmp_path)
     monkeypatch.setattr(every, "__file__", str(tmp_path / "every.py"))
     (tmp_path / "step.py").write_text("raise SystemExit(3)")
-    assert not every.one("step", ["--quick"], tmp_path)
+    assert not every.run_bench("step", ["--quick"], tmp_path)
     kept, broken = rows.read(tmp_path / "rows/step.json")
     assert kept.machine == "another" and broken.what == "bench/step.py"
     assert broken.missing == "it ended with code 3; run `python bench/step.py --quick` to see why"
     (tmp_path / "step.py").write_text("")
-    assert every.one("step", [], tmp_path) and rows.read(tmp_path / "rows/step.json") == [kept]
+    assert every.run_bench("step", [], tmp_path) and rows.read(tmp_path / "rows/step.json") == [kept]
 
 
 def test_ways_take_turns_at_going_first() -> None:
@@ -152,8 +152,8 @@ def test_every_bench_writes_rows_and_has_its_place_in_the_table(path: Path) -> N
         assert path.stem not in table.AREAS
         return
     text = path.read_text(encoding="utf-8")
-    assert set(re.findall(r'\b(?:rows|kept)\.write\(\s*"(\w+)"', text)) == {path.stem}
-    assert re.search(r"\b(?:rows|kept)\.arguments\(", text)
+    assert set(re.findall(r'\b(?:bench_rows|rows)\.write\(\s*"(\w+)"', text)) == {path.stem}
+    assert re.search(r"\b(?:bench_rows|rows)\.arguments\(", text)
     assert path.stem in table.AREAS
     assert (path.stem in every.BENCHES) != (path.stem in BY_HAND)
 

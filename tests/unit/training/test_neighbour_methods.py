@@ -431,7 +431,7 @@ def test_only_a_method_of_the_masked_objective_takes_its_keys() -> None:
     for changed, said in (
         ({"masking": "suffix"}, "masking suffix needs t_range"),
         ({"objective": "complementary"}, "objective complementary needs t_range"),
-        ({**whole, "masking": "next", "timed": True}, "timed: masks that hide what is behind a place have no t"),
+        ({**whole, "masking": "next", "timed": True}, "timed: masks of a suffix have no t to be conditioned on"),
         ({**whole, "masking": "next", "weight": "none"}, "masking next needs t_range"),
         ({"layers": "half"}, "objective masked does not take layers"),
         ({**whole, "objective": "complementary", "timed": True}, "objective complementary does not take timed"),
