@@ -18,7 +18,7 @@ _HEAD = """# Map of the code
 
 [README](../README.md) · [Index](README.md) · [Layout](layout.md)
 
-What is each file of `src/mdc` for? Nine packages stand in layers: each imports only from packages above it on this page. A line
+What is each file of `src/mdc` for? Nine packages are in layers: each imports only from packages above it on this page. A line
 is the first sentence of the file's own docstring. The [README](../README.md#map) names the dozen files to read first.
 `python tests/support/package_map.py` writes this page.
 """

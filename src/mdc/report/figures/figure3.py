@@ -127,7 +127,7 @@ class Lengths:
             "max": int(self.tokens[-1]),
             "context_length": context_length,
             "truncated_share": self.truncated(context_length),
-            "unit": "tokens a caption, SOT and EOT counted",
+            "unit": "tokens per caption, with SOT and EOT",
         }
 
     def legend_text(self, context_length: int) -> str:
@@ -151,7 +151,7 @@ def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path],
         panel.set_xlim(0, last)
         panel.set_ylim(bottom=0)
         panel.margins(y=0.08)
-        panel.set_xlabel("tokens a caption (CLIP pieces, SOT and EOT)")
+        panel.set_xlabel("tokens per caption (CLIP tokens, with SOT and EOT)")
         panel.set_ylabel("share of captions, %")
         # a line behind the last token that the context holds, and what lies beyond it in grey
         end = context_length + 0.5
@@ -165,7 +165,7 @@ def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path],
         style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 8, "color": "#333333"}
         panel.annotate(f"context: {context_length} tokens", (end, 1), **where, **style)
         headline(figure, title)
-        note = "tokens a caption; a marker stands at the median"
+        note = "tokens per caption; a marker is at the median"
         figure.legend(handles=handles, loc="outside lower left", handlelength=3.2, title=note, alignment="left")
 
 

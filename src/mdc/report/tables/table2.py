@@ -92,7 +92,7 @@ def _blind(results: Choices) -> Table:
         if s.shown != "shorter":
             grouped.setdefault((*s.runs, s.weights, s.estimator, s.per_token), []).append(s)
     blocks = enumerate(grouped.values())
-    images = f"{job.others} other image{'s' if job.others > 1 else ''}"
+    images = f"{job.others} mismatched image{'s' if job.others > 1 else ''}"
     return comparisons.level_table(
         results,
         "What language alone can do",
@@ -279,7 +279,7 @@ def _error_table(results: Choices, errors: Sequence[Cells]) -> Table:
         caption=(
             "Means over the right captions with their own images, and of what is drawn also without. Estimators that draw take "
             f"{results.job.samples} masks a caption; the standard error is of one score, and the root of its mean square over "
-            "captions is shown. Bits a token are of the bound where the score is the bound, else of the likelihood itself.",
+            "captions is shown. Bits per token are of the bound where the score is the bound, else of the likelihood itself.",
         ),
         labels=("Dataset", "Backbone", "Method", "Score"),
         columns=(

@@ -81,7 +81,7 @@ SHOWN = {
 #: rows of the paper's Table 1 that are not run here
 _OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")}
 _OTHERS_NOTE = (
-    "Rows without numbers stand in the paper's table; theirs are not in its public text, and are of other images."
+    "Rows without numbers are in the paper's table; theirs are not in its public text, and are of other images."
 )
 _SEARCHED = "Length: number of tokens that a caption must have; free: the model predicts its end; –: beam search."
 _DIFFUSED = (
