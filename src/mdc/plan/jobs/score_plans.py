@@ -18,9 +18,9 @@ from mdc.plan.records import UserError
 #: the score of a row (:class:`mdc.plan.jobs.shown.ScoredSystem`) → the suffix of its method's label
 SHOWN = {
     "own": "",
-    "prior_subtracted": "own − α other images",
-    "mismatched": "other images",
-    "mismatched_mean": "mean over other images",
+    "prior_subtracted": "own − α mismatched",
+    "mismatched": "mismatched images",
+    "mismatched_mean": "mean over mismatched images",
     "constant": "no image",
 }
 _RECALL = (1, 5, 10)

@@ -22,7 +22,7 @@ SHOWN = {
     "artefacts": {"table2": {"title": "Table 2: compositionality"}},
     "files": ".csv _long.csv _contrasts.csv _kept.csv _errors.csv .html .md .tex",
     "caption": "How often the right caption scores higher than wrong ones at scale {scale}, in per cent, of every model and "
-    "estimator, beside the same model with other images, with no image, and beside the rule that the shorter caption wins.",
+    "estimator, beside the same model with mismatched images, with no image, and beside the rule that the shorter caption wins.",
     "config": "score_tables.ChoiceTable",
     "plan": "score_plans.choices",
     "job": "shown.ChoiceTableJob",
@@ -99,9 +99,9 @@ def _blind(results: Choices) -> Table:
         ("Each model, followed by its image-blind controls.", results.level_words),
         [row for number, systems in blocks for row in comparisons.rows(results, systems, f"{number}")],
         (
-            f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
+            f"Mismatched images: the log of the mean probability under {images} of the set, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
-            "own − α other images: a score minus α times its mismatched-image control. α is chosen on held-out pairs of the "
+            "own − α mismatched: a score minus α times its mismatched-image control. α is chosen on held-out pairs of the "
             f"training corpus, with {images} too; {score_rows.alpha_notes(results)}.",
         ),
     )

@@ -29,7 +29,7 @@ SHOWN = {
             "title": "Table 3: captioning",
             "caption": "Captions at scale {scale} held against references, by the metrics of the COCO caption challenge and by "
             "CLIPScore; what of them is true where that is known; their length, variety and content words; beside the most "
-            "frequent training caption and the same captioner on other images.",
+            "frequent training caption and the same captioner on mismatched images.",
             "config": "caption_table.CaptionTable",
             "plan": "caption_plans.captions",
         },
