@@ -99,7 +99,7 @@ def _blind(results: Choices) -> Table:
         ("Each model, followed by its image-blind controls.", results.level_words),
         [row for number, systems in blocks for row in comparisons.rows(results, systems, f"{number}")],
         (
-            f"Mismatched images: the log of the mean probability under {images} of the set, the same for every option and model (of "
+            f"Mismatched images: the log of the mean probability under {images}, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
             "own − α mismatched: a score minus α times its mismatched-image control. α is chosen on held-out pairs of the "
             f"training corpus, with {images} too; {score_rows.alpha_notes(results)}.",
