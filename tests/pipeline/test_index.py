@@ -207,7 +207,7 @@ def test_a_claim_is_read_with_its_unit_and_scope(tmp_path: Path) -> None:
         writer.writerows({"second": "s", **shared, **row} for row in rows)
     found = [claimed(row) for row in read_claims(tmp_path, ["t.csv", "t_contrasts.csv", "t_over.csv"])]
     assert found == [
-        Claimed("x − y, A, Loss", "−0.10 [−0.21, +0.00] points", "supported (checkpoints), equivalent", "Loss"),
+        Claimed("x − y, A, Loss", "−0.10 [−0.21, 0.00] points", "supported (checkpoints), equivalent", "Loss"),
         Claimed("x (A) − x (B), Loss", "+2.0 [+1.0, +3.0] points", "reversed (checkpoints)", "Loss"),
         Claimed("x, A, prefix, Loss", "+2.5 points", "too few groups (methods)", "Loss"),
         Claimed("x − z, A, Loss", "1.00× [0.90×, 2.00×]", "inconclusive (checkpoints)", "Loss"),
