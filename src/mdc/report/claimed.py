@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mdc.report import words
 from mdc.report.frame import LOG_RATIO, comparison_name
+from mdc.report.signed import signed
 from mdc.report.tables.render import escape_markdown
 
 _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
@@ -33,7 +33,7 @@ def claimed(row: Mapping[str, str]) -> Claimed:
         shown, unit = [f"{math.exp(number):.2f}×" for number in numbers], ""
     else:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
-        shown = [words.signed(number, decimals) for number in numbers]
+        shown = [signed(number, decimals) for number in numbers]
     difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
     size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
     comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)

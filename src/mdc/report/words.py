@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.frame import POOLINGS, Contrast
+from mdc.report.signed import signed
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import Estimate
 
@@ -90,12 +91,6 @@ def p_value(p: float | None) -> str:
     if p is None:
         return ""
     return f"{p:.1e}" if p >= 1e-300 else "< 1e-300"
-
-
-def signed(value: float, decimals: int = 1) -> str:
-    """A difference with its sign."""
-    text = f"{value:+.{decimals}f}".replace("-", "−")
-    return text if text.strip("+−0.") else text[1:]  # a zero has no sign
 
 
 def shown(estimate: Estimate, decimals: int = 1) -> str:
