@@ -275,6 +275,12 @@ class Results:
         """Test items; of an average, those of all its columns."""
         return sum(self.items[system.key, name][0].n for name in self.parts(measure))
 
+    @property
+    def controls_differ(self) -> bool:
+        """Whether systems of one backbone have different controls, as CLIP ([CLS]) and captioners: their gains do not compare."""
+        pairs = {(system.backbone.key, system.control) for system in self.job.systems if system.control}
+        return len(pairs) > len({backbone for backbone, _ in pairs})
+
     def controls(self) -> list[str]:
         """The labels of the systems' controls."""
         return list(dict.fromkeys(self.systems[control].method.label for _, control in self.gains))

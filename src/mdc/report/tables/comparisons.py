@@ -93,10 +93,8 @@ def gains(probing: Results) -> list[Table]:
     controls = probing.controls()
     # one control for each row, as in Table 2, would be too long a heading
     named = f" ({', '.join(controls)})" if len(controls) <= _NAMED else ""
-    apart = ". Rows with other controls are not compared here, but in the differences between methods" * (
-        len(controls) > 1
-    )
-    caption = (f"Points above each row's own control{apart}",)
+    apart = ("Methods with different controls are compared in the next tables.",) * probing.controls_differ
+    caption = ("Points above each row's own control", *apart)
     return [_differences(probing, f"Gain over the control{named}", probing.gains, "Gain", caption)]
 
 

@@ -42,7 +42,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     comparisons.write(probing, shown, out)
     controls = ", ".join(probing.controls())
     seeds = f"{len(job.seeds)} seeds" if len(job.seeds) > 1 else "one seed, these checkpoints only"
-    apart = ". Methods with different controls are compared in the table" * (len(probing.controls()) > 1)
+    apart = ". Methods with different controls are compared in the table" * probing.controls_differ
     table1_bars(
         probing.numbers,
         [out / "figure_table1.png", out / "figure_table1.svg"],
