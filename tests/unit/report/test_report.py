@@ -356,7 +356,10 @@ def test_a_row_is_a_system_and_no_id_is_taken_apart(tmp_path: Path, artefact: st
     if artefact == "table1":
         metrics = json.loads((out / "table1_metrics.json").read_text())
         assert list(metrics) == ["alt/B/mdc", "alt/B/mdc/ft-dense", "dense/B/mdc"]
-        assert "Gain over the control (untrained, MDC)" in (out / "table1.html").read_text(encoding="utf-8")
+        page = (out / "table1.html").read_text(encoding="utf-8")
+        assert (
+            "Gain over the control (untrained, MDC)" in page and "Methods with different controls are compared" in page
+        )
 
 
 def test_a_job_that_contradicts_itself_is_refused() -> None:
