@@ -62,7 +62,7 @@ def _fuzz_file(
     mutated: int | None = None,
     mend: Callable[[bytearray], None] | None = None,
 ) -> None:
-    """Damage the first ``mutated`` bytes of a file (default: all), and, of JSON, also its tree; it is whole again afterwards."""
+    """Damage the first ``mutated`` bytes of a file (default: all), and, of JSON, also its tree; it is restored afterwards."""
     whole = path.read_bytes()
     head, tail = whole[:mutated], whole[mutated:] if mutated else b""
     changes = changed_bytes(head, mend).map(lambda data: data + tail)

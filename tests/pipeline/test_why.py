@@ -1,4 +1,4 @@
-"""`mdc why` on a whole small project: what stands behind a number, and what is said of a chain that is broken."""
+"""`mdc why` on a whole small project: the sources of a number, and the messages for a broken chain."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class CaptionTable(WithClaims):
 
     @property
     def sweeps(self) -> dict[str, list[str]]:
-        """Entry → the systems that its name stands for in a list."""
+        """Entry → the systems that its name means in a list."""
         return self.expanded.members
 
     def members(self, listed: list[str]) -> list[str]:
