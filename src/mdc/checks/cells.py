@@ -62,8 +62,8 @@ def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
     )
     in_row = next((hits for rule in rules if requested and (hits := [line for line in table if rule(line)])), [])
     if not in_row:
-        cells = [_called(line) for line in table]
-        alone = len({parts[0] for parts in cells}) == len(cells)
+        cells = [[*filter(None, labels(line))] if numbers else _called(line) for line in table]
+        alone = not numbers and len({parts[0] for parts in cells}) == len(cells)
         rows = dict.fromkeys(parts[0] if alone else ", ".join(parts) for parts in cells)
         raise UserError(f"no row '{row}'; rows: {'; '.join(closest(row, list(rows)))}")
     if numbers:

@@ -35,10 +35,9 @@ def main(args: argparse.Namespace) -> None:
     # last, because it takes longer
     bar = progress(rebuilt(walk, artefacts), total=len(artefacts), desc="rebuilt", unit=" tables", leave=False)
     equal = sum(bar)
-    for name in place.shown:
-        if name not in artefacts:
-            print(f"  {name}: not made")
-            continue
+    if missing := [name for name in place.shown if name not in artefacts]:
+        print(f"  not made: {', '.join(missing)}")
+    for name in artefacts:
         scale = copied_scale(place.results, name)
         if scale not in (None, place.scale):
             print(f"  {name}: its copies at {place.results} are of scale {scale}")
