@@ -93,6 +93,12 @@ def p_value(p: float | None) -> str:
     return f"{p:.1e}" if p >= 1e-300 else "< 1e-300"
 
 
+def corrected_p(decision: Decision, estimate: Estimate) -> str:
+    """A claim's corrected p. A bootstrap has no p below 2 / (resamples + 1), so there it is an upper bound: ``≤ 4.0e-04``."""
+    least = 2 / (estimate.draws + 1) if estimate.kind == "bootstrap" and estimate.draws else 0.0
+    return ("≤ " if estimate.p is not None and estimate.p <= least else "") + p_value(decision.p_holm)
+
+
 def shown(estimate: Estimate, decimals: int = 1) -> str:
     """A difference with its interval, if any: ``+7.1 [5.7, 8.4]``."""
     value = signed(estimate.value, decimals)

@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from mdc.report.figures.styles import METHOD_STYLE, method_styles
 from mdc.report.items import items_of
 from mdc.report.manifests import table_of
 from mdc.report.results import Results
+from mdc.report.statistics.claims import Decision
+from mdc.report.statistics.estimate import Estimate
 from mdc.report.statistics.replicates import Items
 from mdc.report.tables import table1
 from mdc.report.tables.render import DATA_FILES, write_csv, write_pages
@@ -262,6 +265,16 @@ def test_level_bounds_and_power_are_the_jobs(built: tuple[ProbingWorld, Table, P
 def test_a_small_p_is_never_shown_as_0() -> None:
     told = {1.0: "1.0e+00", 0.0123: "1.2e-02", 0.00049: "4.9e-04", 4e-17: "4.0e-17", 0.0: "< 1e-300"}
     assert {p: words.p_value(p) for p in told} == told
+
+
+def test_the_least_p_of_a_bootstrap_is_shown_as_a_bound() -> None:
+    decision = Decision("supported", "", None, p_holm=0.004)
+    of = {
+        kind: Estimate(5.0, 4.0, 6.0, n=60, seeds=1, kind=kind, p=0.002, draws=999) for kind in ("bootstrap", "seeds")
+    }
+    assert words.corrected_p(decision, of["bootstrap"]) == "≤ 4.0e-03"
+    assert words.corrected_p(decision, of["seeds"]) == "4.0e-03"
+    assert words.corrected_p(decision, replace(of["bootstrap"], p=0.003)) == "4.0e-03"
 
 
 def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tuple[ProbingWorld, Table, Path]) -> None:

@@ -127,7 +127,7 @@ def _verdict(line: Line) -> str:
     verdict = f": {words.direction(decision, line.ratio.estimate)}"
     if line.detectable is not None:
         return f"{verdict}, minimum detectable {line.detectable:.2f}×"
-    return verdict if decision.p_holm is None else f"{verdict}, p {words.p_value(decision.p_holm)}"
+    return verdict if decision.p_holm is None else f"{verdict}, p {words.corrected_p(decision, line.ratio.estimate)}"
 
 
 def _times(line: Line) -> str:

@@ -127,7 +127,9 @@ def claims(
         tested += decision.p is not None
         value, _, interval = words.shown(contrast.estimate).partition(" ")
         verdict = words.direction(decision, contrast.estimate), words.size(decision), words.detectable(decision)
-        body.append(Row((*labels, value, interval or "–", words.p_value(decision.p_holm), *verdict), ()))
+        body.append(
+            Row((*labels, value, interval or "–", words.corrected_p(decision, contrast.estimate), *verdict), ())
+        )
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
