@@ -39,7 +39,7 @@ Row = Mapping[str, str]
 @dataclass(frozen=True)
 class Shown:
     """One claim of a text and the verdicts that bear on it. ``holds_if``: the direction or size that agrees with the text;
-    ``untested``: why there is none; ``missing``: tables that were not run."""
+    ``untested``: why there is none; ``missing``: tables that were not run; ``left_out``: that will not be, and why."""
 
     says: str
     source: str
@@ -47,6 +47,7 @@ class Shown:
     untested: str
     rows: Sequence[Row]
     missing: Sequence[str]
+    left_out: Sequence[str]
 
 
 def collect(results: Path, evidence: Path, commit: str) -> list[str]:
@@ -124,7 +125,7 @@ def pages(source: Path, out: Path) -> list[Path]:
 
 def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> Shown:
     rows: list[Row] = []
-    missing = []
+    missing, left_out = [], []
     for one in asked.get("shown", ()):
         where = f"`{one['artefact']}` at `{one['scale']}`"
         of_table = [row for row in evidence.get(one["scale"], ()) if row["artefact"] == one["artefact"]]
@@ -132,10 +133,12 @@ def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> S
         if of_table and not found:
             raise UserError(f"questions.yaml: no claim of {where} matches {one}")
         rows += found
-        missing += [] if of_table else [where]
-    return Shown(
-        asked["says"], asked["source"], asked.get("holds_if", "supported"), asked.get("untested", ""), rows, missing
-    )
+        if not of_table and "left_out" in one:
+            left_out.append(f"{where} ({one['left_out']})")
+        elif not of_table:
+            missing.append(where)
+    holds_if, untested = asked.get("holds_if", "supported"), asked.get("untested", "")
+    return Shown(asked["says"], asked["source"], holds_if, untested, rows, missing, left_out)
 
 
 def _between(page: Path, title: str, made: str) -> str:
@@ -170,6 +173,8 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
             parts.append("\n".join(lines))
         if one.missing:
             parts.append(f"Not run under the present rules: {', '.join(one.missing)}.")
+        if one.left_out:
+            parts.append(f"Left out: {'; '.join(one.left_out)}.")
         if one.untested:
             parts.append(f"Not tested: {one.untested}.")
     if rows:
@@ -216,6 +221,8 @@ def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
         lines.append(" | ".join(map(escape_markdown, cells)))
     if one.missing:
         lines.append(f"not run under the present rules: {', '.join(one.missing)} | | | | open")
+    if one.left_out:
+        lines.append(f"left out: {'; '.join(one.left_out)} | | | | open")
     if one.untested:
         lines.append(f"not tested: {one.untested} | | | | ")
     for number, line in enumerate(lines):
