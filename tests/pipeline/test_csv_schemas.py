@@ -17,7 +17,7 @@ Rows = list[dict[str, str]]
 #: cells that may hold words with spaces: what things are called, and lists of jobs
 CALLED = {
     *("dataset", "second_dataset", "backbone", "second_backbone", "method", "second_method", "label", "metric", "unit"),
-    *("pooling", "estimator", "condition", "direction", "run", "records", "control_records"),
+    *("pooling", "estimator", "condition", "direction", "size", "run", "records", "control_records"),
 }
 NUMBERS = {
     *set(ESTIMATE) - {"interval", "scope"},
@@ -107,8 +107,8 @@ def test_what_was_named_has_a_direction_and_all_else_has_none(r: Path) -> None:
                 assert {row[key] for key in empty} == {""}, told
                 continue
             seen.add(row["direction"])
-            assert bool(row["p"]) == (row["direction"] in ("supported", "reversed", "inconclusive")), told
-            assert row["size"] in ("", "larger", "equivalent", "undecided"), told
+            assert bool(row["p"]) == (row["direction"] in ("supported", "reversed", "inconclusive", "not tested")), told
+            assert row["size"] in ("", "larger", "equivalent", "undecided", "not tested"), told
             assert bool(row["size"]) == bool(row["p_size"]) <= bool(row["margin"]), told
             assert not row["detectable"] or row["direction"] == "inconclusive", told
     assert {"too few groups"} <= seen

@@ -154,6 +154,22 @@ def test_any_number_of_processes_and_every_ending_gives_the_same(
         assert json.loads(cells["tokens"]) == row["tokens"] and json.loads(cells["unknown"] or "[]") == row["unknown"]
 
 
+def test_a_tie_counts_its_share_and_rows_of_one_image_are_drawn_together() -> None:
+    scores = {0: (2.0, 1.0, 0.0), 1: (1.0, 1.0, 0.0), 2: (0.0, 3.0, 1.0), 3: (1.0, 1.0, 1.0)}
+
+    def rows(images: str) -> list[dict[str, Any]]:
+        return [
+            {"row": row, "image": images[row], "column": column, "score": score}
+            for row, three in scores.items()
+            for column, score in zip(("right", "wrong", "wrong_2"), three, strict=True)
+        ]
+
+    said = score_file._won(rows("aabc"), "right")
+    assert "highest in 1.833 of 4 rows: 45.8 %, 95 % interval" in said  # 1 + 1/2 + 0 + 1/3
+    assert score_file._won(rows("aaaa"), "right").endswith("all of one image")
+    assert said != score_file._won(rows("abcd"), "right")
+
+
 def test_rows_without_a_score_are_named_and_the_others_done(
     r: Path, images: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

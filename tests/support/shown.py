@@ -88,7 +88,7 @@ def page(path: Path) -> ElementTree.Element:
 
 def shown_run(corpus: str, method: str, seed: int, /, **more: Any) -> dict[str, Any]:
     """A run as figures of logs name it."""
-    ratio = 1.0 if method == "parallel" else int(method[5:]) / 100 if method.startswith("bert_") else None
+    ratio = 1.0 if method == "parallel" else int(method[5:7]) / 100 if method.startswith("bert_") else None
     found = {
         "job": f"runs/{corpus}/B/{method}/s{seed}",
         "corpus": {"key": corpus, "label": f"Corpus {corpus}"},

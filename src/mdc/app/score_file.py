@@ -16,6 +16,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdc.app.answers import Score, left_out
 from mdc.app.export.features import Pixels, pixels_of
 from mdc.app.export.pictures import Files, Piece, Rows, pieces_of
@@ -27,9 +29,11 @@ from mdc.data.formats.samples import texts_of
 from mdc.data.sources.corpora.caption_table import image_name
 from mdc.data.sources.named_table import RIGHT, TAKEN, WRONG, NamedTable, kind_of
 from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json, write_text
-from mdc.report.statistics.estimate import exact
+from mdc.report.statistics.estimate import estimate
+from mdc.report.statistics.replicates import Items, resampled
 
 _IMAGES = 8  # per part
+_RESAMPLES = 2000  # of images, for the interval of a share of rows
 _NO_WORD = "no word that the run's vocabulary has"
 
 Row = dict[str, Any]
@@ -148,24 +152,29 @@ def _keep(path: Path, rows: list[Row]) -> None:
 
 
 def _won(rows: Sequence[Row], right: str) -> str:
-    """How often the caption of the column ``right`` has the highest score of its row; rows without all scores do not count."""
+    """How often the caption of the column ``right`` has the highest score of its row, a tie among k as 1/k; rows without all
+    scores do not count. Rows of one image are resampled together."""
     by: dict[int, list[Row]] = {}
     for row in rows:
         by.setdefault(row["row"], []).append(row)
-    values = list[bool]()
-    for group in by.values():
-        right_scores = [row["score"] for row in group if row["column"] == right]
-        wrong_scores = [row["score"] for row in group if row["column"] != right]
-        if len(right_scores) == 1 and wrong_scores and None not in (*right_scores, *wrong_scores):
-            values.append(right_scores[0] > max(wrong_scores))
-    if not values:
+    won, images = dict[str, float](), []
+    for number, group in by.items():
+        scores = [row["score"] for row in group]
+        if [row["column"] for row in group].count(right) == 1 and len(group) > 1 and None not in scores:
+            highest = [row["column"] for row in group if row["score"] == max(scores)]
+            won[str(number)] = (right in highest) / len(highest)
+            images.append(group[0]["image"])
+    if not won:
         return "no row has a right caption and a wrong one with scores"
-    accuracy = exact(sum(values), len(values))
-    assert accuracy.low is not None and accuracy.high is not None
-    return (
-        f"the right caption ({right}) scores highest in {sum(values)} of {len(values)} rows: {100 * accuracy.value:.1f} %, "
-        f"95 % interval {100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
-    )
+    values = np.array(list(won.values()))
+    text = f"the right caption ({right}) scores highest in {values.sum():.4g} of {len(won)} rows: {100 * values.mean():.1f} %"
+    if len(set(images)) < 2:
+        return f"{text}, all of one image"
+    items = Items(tuple(won), values, tuple(images), kind="answers")
+    accuracy = estimate(resampled({right: [items]}, _RESAMPLES)[right].times(100))
+    if accuracy.low is None or accuracy.high is None:
+        return text
+    return f"{text}, 95 % interval {accuracy.low:.1f} to {accuracy.high:.1f}"
 
 
 def _complain(out: Path, rows: Sequence[Row]) -> None:

@@ -28,11 +28,6 @@ def heading(job: ArtefactJob) -> str:
     return f"{name}. {what[0].upper()}{what[1:]}" if what else name
 
 
-def scale_column(job: ArtefactJob) -> str:
-    """The scale with the warning, in a csv of the paper's layout."""
-    return job.scale if job.scale == "paper" else f"{job.scale} ({_WARNING})"
-
-
 def percent(share: float) -> str:
     """0.95 as "95 %"."""
     return f"{100 * share:g} %"

@@ -57,8 +57,10 @@ def test_methods_of_one_question_share_a_panel_and_mdc_stands_beside_its_variant
 
 @pytest.mark.parametrize("corpora", [1, 3])
 def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpora: int) -> None:
-    """Measured in the figure as it is drawn, with every method there is and long names."""
+    """Measured in the figure as it is drawn, with as many methods as a scale has and long names."""
     from matplotlib.figure import Figure
+
+    methods = list(METHOD_STYLE)[:17]
 
     checked: list[Path] = []
 
@@ -67,7 +69,7 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
         (legend,) = self.legends
         box, page = legend.get_window_extent(), self.bbox
         assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0
-        assert len(legend.get_texts()) == len(METHOD_STYLE)
+        assert len(legend.get_texts()) == len(methods)
         lowest = min(axes.get_tightbbox().y0 for axes in self.axes if axes.axison)
         assert box.y1 <= lowest
         # a line a method in each panel, whatever the number of seeds, and its validation points
@@ -80,7 +82,7 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
         checked.append(path)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
-    losses.draw(curves({f"c{i}": list(METHOD_STYLE) for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t")
+    losses.draw(curves({f"c{i}": methods for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t")
     assert len(checked) == 1
 
 

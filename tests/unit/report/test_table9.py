@@ -42,8 +42,8 @@ def test_the_long_table_says_all_that_the_registry_knows(made: Path) -> None:
     rows = read_rows(made / "table9_long.csv")
     assert {row["name"] for row in rows} == set(REGISTRY)
     paper = [row for row in rows if row["in_paper"] == "True"]
-    assert [(row["paper_label"], row["citation"], row["paper_licence"]) for row in paper] == ROWS
-    assert all(row["equal"] == "True" and row["licence"] == row["paper_licence"] for row in paper)
+    assert [(row["paper_label"], row["citation"], row["paper_license"]) for row in paper] == ROWS
+    assert all(row["equal"] == "True" and row["license"] == row["paper_license"] for row in paper)
     assert {row["equal"] for row in rows[15:]} == {""}
     pets = next(row for row in rows if row["name"] == "pets")
     assert "CC BY-SA 4.0" in pets["its_own_page"] and pets["bytes"] == "811092049"
@@ -54,7 +54,7 @@ def test_a_difference_from_the_paper_is_shown(tmp_path: Path) -> None:
     (pets,) = [entry for entry in job().entries if entry.name == "pets"]
     make(job(entries=[pets.model_copy(update={"licence": "CC BY-SA 4.0"})]), {}, tmp_path)
     row = read_rows(tmp_path / "table9_long.csv")[0]
-    assert (row["equal"], row["licence"], row["paper_licence"]) == ("False", "CC BY-SA 4.0", "CC BY 4.0")
+    assert (row["equal"], row["license"], row["paper_license"]) == ("False", "CC BY-SA 4.0", "CC BY 4.0")
 
 
 def test_html_markdown_and_latex_show_every_row(made: Path) -> None:

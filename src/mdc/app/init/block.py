@@ -124,7 +124,8 @@ def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) ->
       _: {{label: MDC, method: mdc, weights: last}}
       arc: {{label: ARC, method: arc, decode: {{kind: beam, num_beams: 6, max_tokens: 60}}, mismatched: true}}
       arc_equal:
-        {{label: ARC greedy, method: arc, decode: {{kind: beam, num_beams: 1, min_tokens: {middle}, max_tokens: {middle}}}}}
+        {{label: ARC greedy, method: arc, decode: {{kind: beam, num_beams: 1, min_tokens: {middle}, max_tokens: {middle}}},
+         mismatched: true}}
       mdc: {{decode: {{kind: unmask, lengths: [{middle}]}}, mismatched: true}}
       mdc_best: {{decode: {{kind: unmask, lengths: {lengths}}}}}
     clip_score: {{kind: run, method: clip}}

@@ -24,7 +24,7 @@ SHOWN = {
     "artefacts": {"figure_convergence": {"title": "Convergence"}},
     "files": ".png .svg .pdf .csv _contrasts.csv",
     "caption": "Linear-probe accuracy at scale {scale} of snapshots of each run, after shares of its steps, with intervals, and "
-    "the differences between methods that were named beforehand. A snapshot's learning rate is still high, so it is not what a "
+    "the differences between methods that the scale claims. A snapshot's learning rate is still high, so it is not what a "
     "shorter run would be.",
     "config": "probe_tables.ConvergenceFigure",
     "plan": "artefact_plans.convergence",

@@ -108,7 +108,6 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     with drawing(2.6 * columns + 0.5, 2.3 * rows + 1.2 + 0.06 * len(labels), paths) as figure:
         axes = iter(figure.subplots(rows, columns, squeeze=False))
         for family, panels in families.items():
-            drawn = []
             for start in range(0, len(panels), columns):
                 row = next(axes)
                 row[0].set_ylabel("nats per pair" if family in ("contrastive", "superclass") else "nats per token")
@@ -119,8 +118,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
                     run = here[0].run
                     panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
                     panel.set_xlabel("" if start + columns < len(panels) else "step")
-                    drawn.append(panel)
-            _share_y(drawn)
+                    _limit_y(panel)
         apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
@@ -178,13 +176,12 @@ def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float
     )
 
 
-def _share_y(panels: Sequence[Axes]) -> None:
-    """One vertical range for all panels of a family; it may cut off the first steps, which are far above the rest."""
-    values = np.concatenate([np.asarray(line.get_ydata(), float) for panel in panels for line in panel.get_lines()])
+def _limit_y(panel: Axes) -> None:
+    """The vertical range of a panel's losses; it may cut off the first steps, which are far above the rest."""
+    values = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.get_lines()])
     values = values[np.isfinite(values)]
     if not len(values):
         return
     low, high = float(values.min()), float(np.quantile(values, 0.995))
     margin = 0.06 * (high - low) or 0.5
-    for panel in panels:
-        panel.set_ylim(low - margin, high + margin)
+    panel.set_ylim(low - margin, high + margin)

@@ -10,7 +10,7 @@ from typing import Any
 from mdc.plan.jobs.shown import PositionsFigureJob
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.drawing import Axes, bottom_legend, drawing, headline, line_handle, plain_logarithm
+from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, job_cells, records_of, write_contrasts
 from mdc.report.manifests import Manifests
@@ -185,11 +185,10 @@ def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tup
 
 def _by_kind(panel: Axes, positions: Positions, looks: Mapping[str, tuple[str, str]], kinds: Sequence[str]) -> None:
     """The strength of each kind of word after training, for the systems of a corpus side by side."""
-    for number, (key, (colour, marker)) in enumerate(looks.items()):
+    for number, (key, style) in enumerate(looks.items()):
+        beside = 0.7 * ((number + 0.5) / len(looks) - 0.5)
         for kind, strength in positions.strengths(key):
-            place = kinds.index(kind) + 0.7 * ((number + 0.5) / len(looks) - 0.5)
-            panel.plot([place] * 2, strength.ends, color=colour, linewidth=1.2)
-            panel.plot(place, strength.value, color=colour, marker=marker, markersize=4.2)
+            error_bars(panel, [kinds.index(kind) + beside], [(strength.value, *strength.ends)], style, markersize=4.2)
     panel.axhline(1, color="#333333", linewidth=0.8)
     panel.set_xticks(range(len(kinds)), kinds, rotation=30)
 

@@ -29,7 +29,7 @@ SHOWN = {
     "files": ".png .svg .pdf .csv _contrasts.csv _losses.csv",
     "caption": "Linear-probe accuracy and held-out loss at scale {scale} over the samples that a run has seen: the same pairs "
     "again and again, each number of passes a run of its own, or fresh pairs; with intervals, and the differences between "
-    "methods that were named beforehand.",
+    "methods that the scale claims.",
     "config": "probe_tables.RepetitionFigure",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",

@@ -49,8 +49,27 @@ METHOD_STYLE: dict[str, tuple[str, str]] = {
     "parallel": ("#2E1150", "8"),
     "arc_rtl": ("#F0A07A", "v"),
     "lstm": ("#C51B7D", "p"),
+    "cappa": ("#A6761D", "P"),
+    "bicaptioning": ("#D4A017", "X"),
+    "superclass": ("#1B6E8C", "D"),
+    "arc_half": ("#B55A00", "<"),
+    "mdc_20_100": ("#C9A227", "8"),
+    "mdc_complementary": ("#66C2A5", ">"),
+    "mdc_complementary_half": ("#3E8E75", "h"),
+    "mdc_dropped": ("#00735A", "d"),
+    "mdc_timed": ("#7FC97F", "p"),
+    "mdc_suffix": ("#386CB0", "^"),
+    "mdc_next": ("#8491C7", "v"),
+    "bert_75_1": ("#9E2A2B", "H"),
+    "bert_75_4": ("#D98880", "s"),
+    "mcd": ("#000000", "*"),
+    "mcd_absorbing": ("#7F7F00", "<"),
+    "mcd_cfg": ("#B03060", "X"),
+    "mcd_mcs": ("#5B5B5B", ">"),
+    "mcd_mcs_50": ("#4A7C59", "P"),
+    "mcd_mcs_100": ("#1F3A5F", "D"),
 }
-_OTHERS = (("#1B6E8C", "D"), ("#A6761D", "P"), ("#000000", "*"), ("#7F7F00", "<"), ("#B03060", "X"), ("#5B5B5B", ">"))
+_OTHERS = (("#DE77AE", "D"), ("#01665E", "P"), ("#3B3B98", "*"), ("#B8860B", "<"), ("#8B4513", "X"), ("#2F4F4F", ">"))
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -58,8 +58,9 @@ def levels(results: Results, labels: int = 3, times: int = 1, measures: Sequence
         Row(
             (*("any",) * (labels - 1), name),
             tuple(Cell(level.get(measure)) for measure in shown) * times,
-            "chance",
+            "levels",
             reference=True,
+            level=True,
         )
         for name, level in reached.items()
         if any(level.get(measure) is not None for measure in shown)
@@ -198,7 +199,7 @@ def write(
     """Write the files of a table: the pages, ``everything`` in the paper's layout (by default the first of ``shown``), the
     levels or other ``numbers`` with the columns of ``more``, and the differences."""
     name = results.job.artefact
-    write_csv(everything or shown[0], out / f"{name}.csv", {"scale": words.scale_column(results.job)})
+    write_csv(everything or shown[0], out / f"{name}.csv", {"scale": results.job.scale})
     write_levels(out / f"{name}_long.csv", results.job, results.numbers if numbers is None else numbers, **more)
     write_contrasts(out / f"{name}_contrasts.csv", results.job, results.contrasts())
     write_pages(shown, out, name)

@@ -80,7 +80,7 @@ def make(job: CostJob, manifests: Manifests, out: Path) -> None:
         for t in timings
     ]
     main = _operations(job, counted)
-    write_csv(main, out / "table_cost.csv", {"scale": words.scale_column(job)})
+    write_csv(main, out / "table_cost.csv", {"scale": job.scale})
     write_levels(out / "table_cost_long.csv", job, numbers)
     write_levels(out / "table_cost_measured.csv", job, times)
     pages = [_measured(job, timings, captions) for timings, captions in ((trained, False), (written, True)) if timings]

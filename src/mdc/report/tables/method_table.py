@@ -23,7 +23,7 @@ SHOWN = {
     },
     "files": ".csv _long.csv _contrasts.csv .html .md .tex",
     "caption": "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "
-    "training, and the differences that were named beforehand.",
+    "training, and the differences that the scale claims.",
     "config": "probe_tables.MethodTable",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",

@@ -21,8 +21,8 @@ SHOWN = {
     "artefacts": {"table_neighbours": {"title": "Masked diffusion among its neighbours"}},
     "files": ".csv _long.csv _contrasts.csv .html .md .tex",
     "caption": "What encoders know at scale {scale} by how they are asked: by a linear probe, by one that attends to all tokens, "
-    "by nearest neighbours; in per cent with intervals, beside the same encoder before training, and the differences that were "
-    "named beforehand.",
+    "by nearest neighbours; in per cent with intervals, beside the same encoder before training, and the differences that "
+    "the scale claims.",
     "config": "probe_tables.HeadTable",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",

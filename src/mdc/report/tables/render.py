@@ -34,12 +34,17 @@ _LATEX: dict[str, Any] = {
 
 
 def write_csv(table: Table, path: str | Path, constant: Mapping[str, str] | None = None) -> None:
-    """Labels (lower-case headings) and rounded numbers; ``constant`` columns are added at the end."""
+    """Labels (lower-case headings) and rounded numbers of the systems, without levels such as chance; ``constant`` columns are
+    added at the end."""
     extra = dict(constant or {})
     columns = [label.lower() for label in table.labels] + [column.name for column in table.columns] + list(extra)
     if len(set(columns)) != len(columns):
         raise UserError(f"{path}: column names repeat: {', '.join(columns)}")
-    lines = [[*row.labels, *(table.rounded(cell) for cell in row.cells), *extra.values()] for row in table.rows]
+    lines = [
+        [*row.labels, *(table.rounded(cell) for cell in row.cells), *extra.values()]
+        for row in table.rows
+        if not row.level
+    ]
     write_rows(path, [dict(zip(columns, line, strict=True)) for line in lines], columns)
 
 

@@ -61,13 +61,14 @@ class Column:
 @dataclass(frozen=True)
 class Row:
     """``labels`` fill the leading columns. A rule is drawn where ``block`` changes; ``reference`` rows are italic, those that
-    are not ``ranked`` grey."""
+    are not ``ranked`` grey. ``level``: it is no system's, as chance is."""
 
     labels: tuple[str, ...]
     cells: tuple[Cell, ...]
     block: str = ""
     reference: bool = False
     ranked: bool = True
+    level: bool = False
 
     @property
     def grey(self) -> bool:

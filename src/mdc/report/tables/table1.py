@@ -22,7 +22,7 @@ SHOWN = {
     "more": {"figure_table1.png": "Figure: what training adds"},
     "caption": "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone "
     "with intervals, beside the same encoder before training: the gains over it, and the differences between methods and "
-    "between corpora that were named beforehand.",
+    "between corpora that the scale claims.",
     "config": "probe_tables.ProbeTable",
     "plan": "artefact_plans.probing",
     "job": "shown.ProbingJob",

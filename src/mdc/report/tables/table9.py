@@ -42,8 +42,8 @@ PAPER: dict[str, str] = {
     "Recap-DataComp-10M": "CC BY 4.0",
 }
 _LONG = (
-    *names("name label used_for licence its_own_page citation reference source from items bytes"),
-    *names("in_paper paper_label paper_licence equal note scale"),
+    *names("name label used_for license its_own_page citation reference source from items bytes"),
+    *names("in_paper paper_label paper_license equal note scale"),
 )
 
 
@@ -66,13 +66,14 @@ def _long(entry: Licence) -> dict[str, Any]:
     return {
         **entry.model_dump(),
         "used_for": "; ".join(entry.used_for),
+        "license": entry.licence,
         "its_own_page": entry.licence_note,
         "source": entry.url,
         "from": entry.origin,
         "items": sum(count for _, count in entry.items) or None,
         "bytes": entry.size_bytes,
         "in_paper": bool(entry.paper_label),
-        "paper_licence": printed,
+        "paper_license": printed,
         "equal": None if printed is None else printed == entry.licence,
     }
 
