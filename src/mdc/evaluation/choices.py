@@ -13,7 +13,7 @@ from typing import Any
 
 from mdc.data.shards.index import read_index
 from mdc.evaluation.job_models import open_clip_scorer, scored_run
-from mdc.evaluation.option_scores import COLUMNS, Questions, score_items, table_rows
+from mdc.evaluation.option_scores import COLUMNS, Questions, score_items
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.row_files import Row, write_results
 from mdc.plan.jobs.call import Call
@@ -71,8 +71,8 @@ def main(call: Call) -> None:
 
 
 def _part(scorer: Any, questions: Questions, numbers: Sequence[int]) -> dict[str, Any]:
-    options, too_long = score_items(scorer, questions, numbers)
-    return {"rows": table_rows(questions.name, options), "too_long": too_long}
+    rows, too_long = score_items(scorer, questions, numbers)
+    return {"rows": rows, "too_long": too_long}
 
 
 def _set_metadata(index: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

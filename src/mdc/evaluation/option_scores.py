@@ -19,8 +19,8 @@ from PIL import Image
 
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.predictors.blind import Blind, log_mean_probability, mean_score
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
+from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
+from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.score import Scorer, TooLong
 from mdc.evaluation.row_files import Columns, Row
@@ -30,37 +30,15 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
 SPLIT = "test"
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of an item under one estimator. ``same_as`` is the first option with the same tokens.
-
-    ``own``, ``constant``, ``others``: its scores with the item's image, the one of the mean colour, and each mismatched image;
-    ``mismatched``, ``mismatched_mean``: the table's controls (docs/scoring.md). ``pieces``: count of its BPE tokens;
-    ``unseen``: count of those that are in no training caption.
-    """
-
-    item: str
-    image: str
-    group: str
-    option: int
-    same_as: int
-    pieces: int
-    unseen: int
-    estimator: str
-    own: Scored
-    constant: Scored
-    others: tuple[Scored, ...]
-
-    @property
-    def mismatched(self) -> Blind:
-        nats = ESTIMATORS[self.estimator].nats
-        return (log_mean_probability if nats else mean_score)(self.own, self.others)
-
-    @property
-    def mismatched_mean(self) -> Blind:
-        return mean_score(self.own, self.others)
+#: columns of ``scores.parquet``, a row for each option under each estimator. ``same_as``: the first option with the same tokens;
+#: ``pieces``: its BPE tokens; ``unseen``: those that are in no training caption; ``score``, ``constant``, ``others``: with the
+#: item's image, the one of the mean colour, each mismatched image; ``mismatched…``: of the controls (docs/scoring.md)
+COLUMNS: Columns = {
+    **{"set": "word", "item": "string", "image": "string", "group": "word", "option": "int16", "same_as": "int16"},
+    **{"pieces": "int16", "unseen": "int16", "estimator": "word", "score": "float64", "error": "float64"},
+    **{"constant": "float64", "constant_error": "float64", "others": ["float64"], "others_error": ["float64"]},
+    **dict.fromkeys(("mismatched_error", "mismatched_covariance", "mismatched_mean_error"), "float64"),
+}
 
 
 @dataclass(frozen=True)
@@ -116,8 +94,9 @@ class Questions:
         return Draws(f"{self.name}/{self.of_pair(number)[0]}", self.seed, self.samples, self.context_length)
 
 
-def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Option], list[str]]:
-    """All options of the items ``numbers`` under all of the scorer's estimators, and the items left out as too long."""
+def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Row], list[str]]:
+    """The rows of all options of the items ``numbers`` under all of the scorer's estimators, and the items left out as too
+    long."""
     pictures = _Pictures(scorer, questions)
     pairs: list[Pair] = []
     entries: list[tuple[str, dict[str, Any], list[list[int]], list[int]]] = []
@@ -141,30 +120,40 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
     if not entries:
         return [], too_long
     seen_images = scorer.look(torch.stack(pictures.pictures))
-    scored: list[Option] = []
+    rows: list[Row] = []
     for estimator in scorer.estimators:
         scores = iter(scorer.score(estimator, seen_images, pairs, draws))
+        control = log_mean_probability if ESTIMATORS[estimator].nats else mean_score
         for key, record, options, images in entries:
             by_tokens = {tokens: list(islice(scores, len(images))) for tokens in _distinct(options)}
             for number, ids in enumerate(options):
                 own, constant, *others = by_tokens[tuple(ids)]
-                pieces = clip_pieces(record["options"][number])
-                scored.append(
-                    Option(
-                        key,
-                        record["image"],
-                        record["group"],
-                        number,
-                        options.index(ids),
-                        len(pieces),
-                        0 if questions.trained is None else sum(piece not in questions.trained for piece in pieces),
-                        estimator,
-                        own,
-                        constant,
-                        tuple(others),
-                    )
+                pieces, mismatched = clip_pieces(record["options"][number]), control(own, others)
+                rows.append(
+                    {
+                        "set": questions.name,
+                        "item": key,
+                        "image": record["image"],
+                        "group": record["group"],
+                        "option": number,
+                        "same_as": options.index(ids),
+                        "pieces": len(pieces),
+                        "unseen": 0
+                        if (seen := questions.trained) is None
+                        else sum(piece not in seen for piece in pieces),
+                        "estimator": estimator,
+                        "score": own.value,
+                        "error": own.error,
+                        "constant": constant.value,
+                        "constant_error": constant.error,
+                        "others": [score.value for score in others],
+                        "others_error": [score.error for score in others],
+                        "mismatched_error": mismatched.error,
+                        "mismatched_covariance": mismatched.covariance,
+                        "mismatched_mean_error": mean_score(own, others).error,
+                    }
                 )
-    return scored, too_long
+    return rows, too_long
 
 
 def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
@@ -205,37 +194,3 @@ def boxed(image: Image.Image, box: Sequence[float] | None) -> Image.Image:
         return image
     left, top, width, height = box
     return image.crop((left, top, left + width, top + height))
-
-
-#: columns that an Option has as they are
-_OF_OPTION = {
-    **{"item": "string", "image": "string", "group": "word", "option": "int16", "same_as": "int16", "pieces": "int16"},
-    **{"unseen": "int16", "estimator": "word"},
-}
-#: columns of ``scores.parquet``
-COLUMNS: Columns = {
-    **{"set": "word", **_OF_OPTION, "score": "float64", "error": "float64"},
-    **{"constant": "float64", "constant_error": "float64", "others": ["float64"], "others_error": ["float64"]},
-    **dict.fromkeys(("mismatched_error", "mismatched_covariance", "mismatched_mean_error"), "float64"),
-}
-
-
-def table_rows(name: str, options: Sequence[Option]) -> list[Row]:
-    """The options of a set as rows of ``scores.parquet``."""
-    return [
-        {
-            "set": name,
-            **{key: getattr(option, key) for key in _OF_OPTION},
-            "score": option.own.value,
-            "error": option.own.error,
-            "constant": option.constant.value,
-            "constant_error": option.constant.error,
-            "others": [score.value for score in option.others],
-            "others_error": [score.error for score in option.others],
-            "mismatched_error": blind.error,
-            "mismatched_covariance": blind.covariance,
-            "mismatched_mean_error": option.mismatched_mean.error,
-        }
-        for option in options
-        for blind in [option.mismatched]
-    ]

@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import toy
@@ -19,8 +18,9 @@ from test_caption_scores import CAPTIONS, PAIRS, images, masked, model, plain
 from test_caption_scores import scorer as caption_scorer
 
 from mdc.app.scores import other_places
-from mdc.evaluation.option_scores import Questions, boxed, picture, score_items, table_rows
+from mdc.evaluation.option_scores import Questions, boxed, picture, score_items
 from mdc.evaluation.predictors import caption_scores
+from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.evaluation.predictors.folded import blocks_of
@@ -110,8 +110,8 @@ def test_a_row_of_each_estimator_is_its_mean_over_all_masks(
     t_range: tuple[float, float], estimator: str, counts: dict[int, list[int]]
 ) -> None:
     one = scorer("mdc", t_range=t_range)
-    options, _ = score_items(one, questions(ITEMS, images(), 2), [0, 1, 2])
-    rows = [row for row in table_rows("set", options) if row["estimator"] == estimator]
+    every, _ = score_items(one, questions(ITEMS, images(), 2), [0, 1, 2])
+    rows = [row for row in every if row["estimator"] == estimator]
     assert len(rows) == 7
     for row in rows:
         number = int(row["item"][1:])
@@ -129,8 +129,8 @@ def test_a_row_of_each_estimator_is_its_mean_over_all_masks(
 
 
 def test_equal_options_get_one_score_and_unseen_pieces_are_counted() -> None:
-    options, _ = score_items(scorer("arc"), questions(ITEMS, images(), 2), [0, 1])
-    rows = {(row["item"], row["option"]): row for row in table_rows("set", options)}
+    every, _ = score_items(scorer("arc"), questions(ITEMS, images(), 2), [0, 1])
+    rows = {(row["item"], row["option"]): row for row in every}
     first, same = rows["i0", 0], rows["i0", 2]
     assert same["same_as"] == 0 and rows["i0", 1]["same_as"] == 1
     assert all(same[name] == first[name] for name in ("score", "constant", "others"))
@@ -142,27 +142,26 @@ def test_blind_columns_are_the_scorers_own_scores(method: str) -> None:
     """Against the mean colour and each other image, one call each, and their errors as the blind module gives them."""
     one = scorer(method, samples=64)
     asked = questions(ITEMS, images(), 2, samples=64)
-    options, _ = score_items(one, asked, [2])
+    rows, _ = score_items(one, asked, [2])
     colour = torch.tensor([round(255 * share) for share in (0.48145466, 0.4578275, 0.40821073)], dtype=torch.uint8)
     flat = colour[:, None, None].expand(3, 16, 16)
-    for option in options:
-        pair = [Pair(0, one.tokens(ITEMS[2][0][option.option]))]
+    for row in rows:
+        pair = [Pair(0, one.tokens(ITEMS[2][0][row["option"]]))]
 
-        def alone(shown: torch.Tensor, name: str = option.estimator, pair: list[Pair] = pair) -> Scored:
+        def alone(shown: torch.Tensor, name: str = row["estimator"], pair: list[Pair] = pair) -> Scored:
             return one.score(name, one.look(shown[None]), pair, [asked.draws(2)])[0]
 
-        for found, shown in (
-            (option.own, images()[2]),
-            (option.constant, flat),
-            *zip(option.others, [images()[ITEMS[n][1]] for n in asked.other_items(2)], strict=True),
-        ):
-            expected = alone(shown)
-            assert (found.value, found.error) == pytest.approx((expected.value, expected.error), abs=1e-4)
-        (row,) = table_rows("set", [option])
-        assert (row["constant_error"] > 0) == (row["mismatched_error"] > 0) == (option.own.error > 0)
-        values = np.array(row["others"])
-        assert option.mismatched.value == pytest.approx(np.log(np.exp(values).mean()))
-        assert option.mismatched_mean.value == pytest.approx(values.mean())
+        others = [alone(images()[ITEMS[n][1]]) for n in asked.other_items(2)]
+        own, constant = alone(images()[2]), alone(flat)
+        for name, expected in (("", own), ("constant_", constant)):
+            found = row["constant" if name else "score"], row[f"{name}error"]
+            assert found == pytest.approx((expected.value, expected.error), abs=1e-4)
+        assert row["others"] == pytest.approx([other.value for other in others], abs=1e-4)
+        assert row["others_error"] == pytest.approx([other.error for other in others], abs=1e-4)
+        assert (row["constant_error"] > 0) == (row["mismatched_error"] > 0) == (row["error"] > 0)
+        for control, prefix in ((log_mean_probability, "mismatched"), (mean_score, "mismatched_mean")):
+            assert row[f"{prefix}_error"] == pytest.approx(control(own, others).error, abs=1e-4)
+        assert row["mismatched_covariance"] == pytest.approx(log_mean_probability(own, others).covariance, abs=1e-4)
 
 
 def test_scores_that_are_no_numbers_are_never_counted_as_wrong() -> None:
@@ -177,12 +176,12 @@ def test_an_item_with_an_option_that_is_too_long_is_left_out_whole() -> None:
     long = [*ITEMS, (["red", "red " * (CONTEXT - 1)], 1)]
     fits = [*ITEMS, (["red", "red " * (CONTEXT - 2)], 1)]
     one = scorer("arc")
-    options, left = score_items(one, questions(long, images(), 2), [0, 3, 1])
-    assert left == ["i3"] and {option.item for option in options} == {"i0", "i1"}
+    rows, left = score_items(one, questions(long, images(), 2), [0, 3, 1])
+    assert left == ["i3"] and {row["item"] for row in rows} == {"i0", "i1"}
     alone, none = score_items(one, questions(ITEMS, images(), 2), [0, 1])
-    assert none == [] and [o.own.value for o in options] == pytest.approx([o.own.value for o in alone], abs=1e-5)
+    assert none == [] and [row["score"] for row in rows] == pytest.approx([row["score"] for row in alone], abs=1e-5)
     assert score_items(one, questions(long, images(), 2), [3]) == ([], ["i3"])
-    assert {option.option for option in score_items(one, questions(fits, images(), 2), [3])[0]} == {0, 1}
+    assert {row["option"] for row in score_items(one, questions(fits, images(), 2), [3])[0]} == {0, 1}
 
 
 def test_eight_other_images_are_seen_none_twice_and_never_the_own() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 from PIL import Image
 
-from mdc.app.answers import Classified, Score
+from mdc.app.answers import Caption, Classified, Score
 from mdc.app.caption_options import Options
 from mdc.app.demo.attention import looked_at
 from mdc.app.model import Model
@@ -24,26 +23,6 @@ from mdc.plan.records import UserError
 
 _SHOWN = 256  # pixels of a picture with what a word looks at
 _SAMPLES = 64  # masks of a sampled estimator: a page does not wait for more
-HIDDEN = "▢"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The caption after a step: its pieces as text, HIDDEN where masked; ``new``: the places decoded in it."""
-
-    step: int
-    pieces: tuple[str, ...]
-    new: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class StepwiseCaption:
-    """A caption, its decoding step by step, each token's probability (None if given), and pictures of its attention."""
-
-    caption: str
-    moments: list[Moment]
-    probabilities: list[float | None]
-    looks: list[tuple[Image.Image, str]]
 
 
 class Demo:
@@ -82,25 +61,15 @@ class Demo:
         of = "its attention α" if self.family == "recurrent" else "cross-attention, mean over layers and heads"
         return f"What each word looked at when it was written ({of}):"
 
-    def caption(self, image: Image.Image, gaps: str | None = None, **options: Unpack[Options]) -> StepwiseCaption:
-        """``options``: those of `mdc caption`; ``gaps``: a text whose gaps, ? each, are filled in. UserError as there."""
+    def caption(
+        self, image: Image.Image, gaps: str | None = None, **options: Unpack[Options]
+    ) -> tuple[Caption, list[tuple[Image.Image, str]]]:
+        """A caption, and pictures of what its tokens look at. ``options``: those of `mdc caption`; ``gaps``: a text whose gaps,
+        ? each, are filled in. UserError as there."""
         visual = self.model.writer.look(self.model.writer_pixels([image]))
         (decoded,) = self.model.decoded(visual, ["image"], options, gaps)
         caption = self.model.as_caption(decoded)
-        pieces = [piece.piece for piece in caption.pieces]
-        moments = [
-            Moment(
-                step,
-                tuple(
-                    word if written_at <= step else HIDDEN
-                    for word, written_at in zip(pieces, decoded.step, strict=True)
-                ),
-                tuple(place for place, written_at in enumerate(decoded.step) if written_at == step),
-            )
-            for step in sorted({*decoded.step})
-        ]
-        probabilities = [piece.probability for piece in caption.pieces]
-        return StepwiseCaption(caption.text, moments, probabilities, self._looks(image, visual, decoded, pieces))
+        return caption, self._looks(image, visual, decoded, [piece.piece for piece in caption.pieces])
 
     def scores(self, image: Image.Image, captions: Sequence[str]) -> list[Score]:
         """Of each caption; UserError names one that cannot be scored."""

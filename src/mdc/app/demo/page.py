@@ -14,15 +14,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from mdc.app.answers import left_out
+from mdc.app.answers import Caption, left_out
 from mdc.app.caption_options import unknown_in
-from mdc.app.demo.answers import HIDDEN, Demo, StepwiseCaption, read
+from mdc.app.demo.answers import Demo, read
 from mdc.app.demo.examples import Examples, examples
 from mdc.app.model import load_from_args
 from mdc.app.scores import ranked
 from mdc.plan.records import UserError
 
+Looks = list[tuple[Any, str]]  # pictures of what each token looks at, with the token
+
 _HOST = "127.0.0.1"
+_HIDDEN = "▢"
 _STYLE = """
 table.moments, table.moments tr { border: 0; }
 table.moments { border-collapse: collapse; font-size: 1rem; }
@@ -160,7 +163,7 @@ def _captions(gradio: Any, demo: Demo, image: Any) -> None:
 
     def caption(path: str | None, *values: Any) -> tuple[str, str, Any]:
         chosen = {name: value for name, value in zip(options, values, strict=True) if value not in (None, "", 0)}
-        return _shown(demo.caption(_image(path), **chosen))
+        return _shown(*demo.caption(_image(path), **chosen))
 
     button.click(_with_user_errors(gradio, caption), [image, *options.values()], [text, moments, looks])
 
@@ -198,7 +201,7 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     def fill(path: str | None, gapped: str) -> tuple[str, str, Any]:
         if warning := left_out(unknown_in(gapped, demo.vocabulary)):
             gradio.Warning(warning)
-        return _shown(demo.caption(_image(path), gapped))
+        return _shown(*demo.caption(_image(path), gapped))
 
     for event in (button.click, text.submit):
         event(_with_user_errors(gradio, fill), [image, text], [result, moments, looks])
@@ -266,20 +269,23 @@ def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
     return text, moments, looks
 
 
-def _shown(caption: StepwiseCaption) -> tuple[str, str, list[tuple[Any, str]]]:
-    """A caption, its decoding and its attention, as HTML and gallery."""
+def _shown(caption: Caption, looks: Looks) -> tuple[str, str, Looks]:
+    """A caption, its decoding step by step, and its attention, as HTML and gallery."""
     rows: list[str] = []
-    for moment in caption.moments:
+    for step in sorted({piece.step for piece in caption.pieces}):
         cells = []
-        for place, piece in enumerate(moment.pieces):
-            kind = "hidden" if piece == HIDDEN else "new" if place in moment.new and moment.step else ""
-            value = caption.probabilities[place]
-            tip = f' title="probability {value:.3f}"' if kind == "new" and value is not None else ""
-            cells.append(f'<td class="{kind}"{tip}>{html.escape(piece)}</td>')
-        step = f"step {moment.step}" if moment.step else "given"
-        rows.append(f'<tr style="--step: {len(rows)}"><td class="step">{step}</td>{"".join(cells)}</tr>')
-    writing = f'<div class="moments"><table class="moments">{"".join(rows)}</table></div>'
-    return f'<p class="written">{html.escape(caption.caption)}</p>', writing, caption.looks
+        for piece in caption.pieces:
+            kind = "hidden" if piece.step > step else "new" if piece.step == step > 0 else ""
+            tip = (
+                f' title="probability {piece.probability:.3f}"'
+                if kind == "new" and piece.probability is not None
+                else ""
+            )
+            cells.append(f'<td class="{kind}"{tip}>{_HIDDEN if kind == "hidden" else html.escape(piece.piece)}</td>')
+        name = f"step {step}" if step else "given"
+        rows.append(f'<tr style="--step: {len(rows)}"><td class="step">{name}</td>{"".join(cells)}</tr>')
+    decoding = f'<div class="moments"><table class="moments">{"".join(rows)}</table></div>'
+    return f'<p class="written">{html.escape(caption.text)}</p>', decoding, looks
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -35,6 +35,9 @@ def metadata(_: str) -> dict[str, str]:
 
 def parts(run: RunModel, _: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """(timm's configuration, its weights) of a run with a vision transformer."""
+    from timm import create_model
+    from timm.models.vision_transformer import checkpoint_filter_fn  # timm's names for open_clip's
+
     backbone: Any = run.job.backbone
     side, pool = backbone.image_size, "token" if run.job.method.objective == "contrastive" else "avg"
     shape = {
@@ -65,40 +68,7 @@ def parts(run: RunModel, _: dict[str, Any]) -> tuple[dict[str, Any], dict[str, T
             "classifier": "head",
         },
     }
-    tower = run.load().encoder.tower.state_dict()
-    return config, {_renamed(name): _shaped(name, value).float().contiguous() for name, value in tower.items()}
-
-
-#: a parameter outside the blocks: ours → timm's
-_NAMES = {
-    "class_embedding": "cls_token",
-    "positional_embedding": "pos_embed",
-    "conv1.weight": "patch_embed.proj.weight",
-    "ln_pre": "norm_pre",
-    "ln_post": "norm",
-}
-#: and within a block
-_IN_BLOCK = {
-    "ln_1": "norm1",
-    "attn.in_proj_": "attn.qkv.",
-    "attn.out_proj": "attn.proj",
-    "ln_2": "norm2",
-    "mlp.c_fc": "mlp.fc1",
-    "mlp.c_proj": "mlp.fc2",
-}
-
-
-def _renamed(name: str) -> str:
-    names, head = _NAMES, ""
-    if name.startswith("transformer.resblocks."):
-        number, _, name = name.removeprefix("transformer.resblocks.").partition(".")
-        names, head = _IN_BLOCK, f"blocks.{number}."
-    ours = next(prefix for prefix in names if name.startswith(prefix))
-    return head + names[ours] + name.removeprefix(ours)
-
-
-def _shaped(name: str, value: Tensor) -> Tensor:
-    """timm's token and places have a batch of one before them."""
-    if name == "class_embedding":
-        return value[None, None]
-    return value[None] if name == "positional_embedding" else value
+    net: Any = create_model(_ARCHITECTURE, num_classes=0, **shape)
+    ours = run.load().encoder.tower.state_dict()
+    net.load_state_dict(checkpoint_filter_fn({f"visual.{name}": value for name, value in ours.items()}, net))
+    return config, {name: value.float().contiguous() for name, value in net.state_dict().items()}
