@@ -12,7 +12,6 @@ from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, ClipRun, CocaModel, JudgeJob
 
 
@@ -71,14 +70,14 @@ def runs(plan: Context) -> list[Run]:
     return list(runs_needed)
 
 
-def captioned(plan: Context) -> list[Job]:
-    """Every job of captions, then those of metrics and of the judge."""
-    written: list[Job] = [captions(plan, request) for request in requests(plan)]
-    datasets = [(table, name) for table in plan.scale.captioned().values() for name in table.datasets]
-    shown = [(table, name, seed) for table, name in datasets for seed in plan.scale.training.seeds]
-    measured: list[Job] = [metrics(plan, name, seed) for _, name, seed in shown]
-    judged: list[Job] = [judge(plan, name, seed) for table, name, seed in shown if table.contests_of(name)]
-    return list({job.job: job for job in [*written, *measured, *judged]}.values())
+def captioned(plan: Context) -> None:
+    """Make every job of captions, metrics and the judge, also those that no table shows."""
+    for table in plan.scale.captioned().values():
+        for name in table.datasets:
+            for seed in plan.scale.training.seeds:
+                metrics(plan, name, seed)
+                if table.contests_of(name):
+                    judge(plan, name, seed)
 
 
 def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:

@@ -73,6 +73,8 @@ class Context(ABC):
         self.edits: dict[str, list[Edit]] = {}
         #: job → the fingerprint of its present code
         self.code: dict[str, str] = {}
+        #: every job made so far, by its name
+        self.made: dict[str, Any] = {}
         #: the results of functions under :func:`once`
         self.cache: dict[tuple[Any, ...], Any] = {}
 
@@ -98,11 +100,11 @@ class Context(ABC):
     # --- what all jobs are made with ----------------------------------------------------------------------------------------
 
     def make(self, kind: type[J], job: str, inputs: list[str], modules: Iterable[str] = (), /, **values: Any) -> J:
-        """A typed job. ``modules``: what it loads by name, besides its verb's own."""
+        """A typed job, which counts among the plan's. ``modules``: what it loads by name, besides its verb's own."""
         (verb,) = get_args(kind.model_fields["verb"].annotation)
         head = self.head(verb, job, inputs, modules)
         try:
-            return kind(**head, **values)
+            return cast(J, self.made.setdefault(job, kind(**head, **values)))
         except ValidationError as error:
             raise UserError(f"{self.file}: {job}: {first_problem(error, {**head, **values})}") from None
 

@@ -17,15 +17,6 @@ from mdc.plan.jobs.model import CorpusPartsJob, DownloadJob, PlanDownloadJob
 from mdc.plan.records import sha256_json
 
 
-def corpus_parts(plan: Context) -> list[Job]:
-    """The jobs that write the parts of all corpora in parts, each once."""
-    jobs: dict[str, Job] = {}
-    for name in plan.scale.data.corpora:
-        for job in parts_of(plan, name):
-            jobs.setdefault(job.job, job)
-    return list(jobs.values())
-
-
 def parts_of(plan: Context, name: str) -> list[Job]:
     """The jobs that write one corpus's parts; none for a source without parts."""
     source = plan.scale.data.corpora[name].source

@@ -21,22 +21,9 @@ from mdc.plan.jobs.encoder_model import (
     WordsJob,
 )
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
 
 E = TypeVar("E", bound=Strict)
-
-
-def wanted(plan: Context) -> list[Job]:
-    """Every tokenizer and encoder that a run or a table needs, then every corpus that is encoded for a run."""
-    frozen = [(run, backbone) for run in plan.runs if (backbone := frozen_of(plan, run))]
-    names = dict.fromkeys([*(backbone.frozen for _, backbone in frozen), *_probed(plan)])
-    entries = [plan.scale.encoders[name] for name in names]
-    jobs: list[Job] = [tokenizer(plan, entry.tokenizer) for entry in entries if isinstance(entry, CodesTower)]
-    jobs += [words(plan, backbone.words) for _, backbone in frozen if backbone.words is not None]
-    jobs += [encoder(plan, name) for name in names]
-    jobs += [encoded(plan, backbone.frozen, plan.corpus_of(run)) for run, backbone in frozen]
-    return list({job.job: job for job in jobs}.values())
 
 
 def runs(plan: Context, others: Iterable[Run]) -> list[Run]:

@@ -17,10 +17,10 @@ from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBac
 from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
-from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
+from mdc.plan.jobs import caption_jobs, encoder_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
-from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
+from mdc.plan.jobs.data_plans import downloads, parts_of
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
@@ -52,22 +52,22 @@ class Plan(Context):
 
     @cached_property
     def jobs(self) -> dict[str, Job]:
-        """Every job by its name, each after its inputs."""
+        """Every job by its name, each after its inputs. Making a job makes those whose hash it needs, so a table makes what it
+        shows; data, runs and captions may be in no table."""
         data = self.scale.data
-        listed: list[Job] = [job for name in data.datasets for job in (*downloads(self, name), self.obtain(name))]
-        listed += corpus_parts(self)
-        listed += [self.set_of(section, name) for section in _SETS for name in getattr(data, section)]
-        listed += [self.vocabulary(name) for name in data.vocabularies]
-        listed += map(self.frequencies, dict.fromkeys(self.corpus_of(run) for run in self.runs if self._counts(run)))
-        frozen = [run for run in self.runs if encoder_jobs.frozen_of(self, run)]
-        listed += [self.pretrain(run) for run in self.runs if run not in frozen]
-        listed += encoder_jobs.wanted(self)
-        listed += [self.pretrain(run) for run in frozen]
-        listed += [self.probe(encoder, head) for encoder, head in self.probes_of]
-        listed += score_jobs.scored(self)
-        listed += caption_jobs.captioned(self)
-        listed += [artefact_job(self, name) for name in self.scale.tables]
-        return {job.job: job for job in listed}
+        for name in data.datasets:
+            self.obtain(name)
+        for section in _SETS:
+            for name in getattr(data, section):
+                self.set_of(section, name)
+        for name in data.vocabularies:
+            self.vocabulary(name)
+        for run in self.runs:
+            self.pretrain(run)
+        caption_jobs.captioned(self)
+        shown = {name: artefact_job(self, name) for name in self.scale.tables}
+        # runs, which may have been made before, need data by name
+        return dict(sorted(self.made.items(), key=lambda item: not item[0].startswith("data/"))) | shown
 
     def not_named(self, artefact: str) -> str:
         """The message for a table or figure that the scale does not name."""
@@ -90,19 +90,12 @@ class Plan(Context):
 
     @cached_property
     def probes_of(self) -> dict[tuple[Encoder, str], list[str]]:
-        """(encoder, head) → the probes that the tables need, in the scale's order; runs first, then their controls, then their
-        snapshots."""
-        probes_by_key: dict[tuple[Encoder, str], set[str]] = {}
+        """(encoder, head) → the probes that the tables need, in the scale's order."""
+        needed: dict[tuple[Encoder, str], set[str]] = {}
         for table in self.scale.tables.probing().values():
             for key in itertools.product(self.encoders_of(table), table.head_names):
-                probes_by_key.setdefault(key, set()).update(table.shown)
-        place: dict[Encoder, int] = {}
-        for number, run in enumerate(self.runs):
-            place[run] = number
-            place.setdefault(self.control(run), number)
-        kinds = (Run, Untrained, Snapshot, Frozen)
-        order = sorted(probes_by_key, key=lambda key: (kinds.index(type(key[0])), place.get(key[0], 0)))
-        return {key: [name for name in self.scale.data.probes if name in probes_by_key[key]] for key in order}
+                needed.setdefault(key, set()).update(table.shown)
+        return {key: [name for name in self.scale.data.probes if name in shown] for key, shown in needed.items()}
 
     def _no_twins(self, runs: Iterable[Run]) -> None:
         names = ("job", "inputs", "corpus", "backbone_name", "method_name")
@@ -157,7 +150,7 @@ class Plan(Context):
         return self.make(
             kind,
             f"data/{section}/{name}",
-            [*(f"data/obtained/{dataset}" for dataset in datasets_of(source)), *behind],
+            [*(self.obtain(dataset).job for dataset in datasets_of(source)), *behind],
             [kinds[source.kind]],
             name=name,
             source=self.resolved_source(source),
@@ -188,7 +181,7 @@ class Plan(Context):
 
     def frequencies(self, corpus: str) -> Job:
         return self.make(
-            FrequenciesJob, f"data/frequencies/{corpus}", [f"data/corpora/{corpus}"], protocol=self.params.protocol.data
+            FrequenciesJob, f"data/frequencies/{corpus}", [self.corpus(corpus).job], protocol=self.params.protocol.data
         )
 
     def _check_fits(self, run: Run) -> None:

@@ -11,40 +11,9 @@ from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalT
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob, ZeroShotJob
 from mdc.plan.parts import family_of
 from mdc.plan.verbs import VERBS
-
-
-def scored(plan: Context) -> list[Job]:
-    """Every job of scores that the tables and figures need, each once."""
-    tables = plan.scale.tables
-    jobs: list[Job] = []
-    for table in tables.scoring().values():
-        for run in plan.runs_of(table):
-            if isinstance(table, PositionFigure):
-                jobs.append(positions(plan, run))
-                continue
-            for weights in table.weights:
-                if isinstance(table, ChoiceTable):
-                    jobs.append(choices(plan, run, weights))
-                if isinstance(table, ZeroShotTable):
-                    jobs.append(zero_shot(plan, run, weights))
-                if retrieves(plan, run, weights):
-                    jobs.append(retrieval(plan, run, weights))
-    table2 = tables.the(ChoiceTable)
-    jobs += [choices_open_clip(plan, name) for name in (table2.open_clip if table2 else ())]
-    return list({job.job: job for job in jobs}.values())
-
-
-def retrieves(plan: Context, run: Run, weights: str) -> bool:
-    """Whether held-out pairs are scored with a run: for the table of retrieval, or for the subtracted scores of Table 2."""
-    retrieval, table2 = plan.scale.tables.the(RetrievalTable), plan.scale.tables.the(ChoiceTable)
-    if retrieval is None:
-        return False
-    tables: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
-    return any(run in plan.runs_of(table) and weights in table.weights for table in tables)
 
 
 def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterable[str] = (), **values: Any) -> J:
