@@ -16,9 +16,8 @@ class Verb:
     """One verb.
 
     ``stage``: its group in the counts of the index page. ``layer``: the folder of its jobs below ``results/<scale>/``, a prefix
-    of their names. ``job``: the class of its jobs, as MODULE.CLASS of :mod:`mdc.plan.jobs`. ``module``: its ``main(call)`` does a
-    job (see :class:`mdc.plan.jobs.call.Call`). ``text``: the command line's help. ``counted``: what `mdc verify` calls its
-    records.
+    of their names. ``module``: its ``main(call)`` does a job (see :class:`mdc.plan.jobs.call.Call`). ``text``: the command
+    line's help. ``counted``: what `mdc verify` calls its records.
 
     In the job's folder, ``record`` is the file that holds its configuration (``config``), inputs (``inputs`` {job: sha256}) and
     outputs (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For data the two
@@ -37,7 +36,6 @@ class Verb:
 
     stage: str
     layer: str
-    job: str
     module: str
     record: str
     text: str
@@ -56,27 +54,18 @@ class Verb:
         object.__setattr__(self, "manifest", self.manifest or self.record)
 
 
-def _set(layer: str, job: str, manifest: str = "index.json", **more: Any) -> Verb:
-    return Verb("data", f"data/{layer}", f"model.{job}", record="made.json", manifest=manifest, **more)
+def _set(layer: str, manifest: str = "index.json", **more: Any) -> Verb:
+    return Verb("data", f"data/{layer}", record="made.json", manifest=manifest, **more)
 
 
-def _scores(layer: str, job: str, **more: Any) -> Verb:
-    return Verb(
-        "scoring",
-        layer,
-        f"model.{job}",
-        computes="scoring",
-        shared=True,
-        resumes=True,
-        reads=("checkpoint.safetensors",),
-        **more,
-    )
+def _scores(layer: str, **more: Any) -> Verb:
+    reads = ("checkpoint.safetensors",)
+    return Verb("scoring", layer, computes="scoring", shared=True, resumes=True, reads=reads, **more)
 
 
 VERBS = {
     "obtain": _set(
         layer="obtained",
-        job="ObtainJob",
         module="mdc.data.obtain.job",
         manifest="obtained.json",
         options={"runtime": "data.download.runtime"},
@@ -87,7 +76,6 @@ VERBS = {
     ),
     "plan-download": _set(
         layer="plans",
-        job="PlanDownloadJob",
         module="mdc.data.obtain.plan_job",
         manifest="planned.json",
         resumes=True,
@@ -97,7 +85,6 @@ VERBS = {
     ),
     "download": _set(
         layer="downloads",
-        job="DownloadJob",
         module="mdc.data.obtain.download_job",
         manifest="downloaded.json",
         options={"runtime": "data.download.runtime"},
@@ -107,7 +94,6 @@ VERBS = {
     ),
     "corpus-parts": _set(
         layer="parts",
-        job="CorpusPartsJob",
         module="mdc.data.shards.parts_job",
         options={"runtime": "data.runtime", "state": "parts/{job.name}"},
         resumes=True,
@@ -118,7 +104,6 @@ VERBS = {
     ),
     "corpus": _set(
         layer="corpora",
-        job="CorpusJob",
         module="mdc.data.shards.corpus_job",
         watches="source.path",
         lists=".",
@@ -127,7 +112,6 @@ VERBS = {
     ),
     "probe-set": _set(
         layer="probes",
-        job="ProbeSetJob",
         module="mdc.data.shards.probe_set_job",
         watches="source.path",
         lists=".",
@@ -136,7 +120,6 @@ VERBS = {
     ),
     "choice-set": _set(
         layer="choices",
-        job="ChoiceSetJob",
         module="mdc.data.shards.choice_set_job",
         watches="source.path",
         lists=".",
@@ -145,7 +128,6 @@ VERBS = {
     ),
     "texts": _set(
         layer="texts",
-        job="TextsJob",
         module="mdc.data.shards.texts_job",
         watches="source.path",
         text="count the lengths of captions without their images",
@@ -153,7 +135,6 @@ VERBS = {
     ),
     "vocabulary": _set(
         layer="vocabularies",
-        job="VocabularyJob",
         module="mdc.data.shards.vocabulary_job",
         manifest="vocabulary.json",
         text="collect the BPE tokens that a list of corpora uses",
@@ -161,7 +142,6 @@ VERBS = {
     ),
     "frequencies": _set(
         layer="frequencies",
-        job="FrequenciesJob",
         module="mdc.data.shards.frequencies_job",
         manifest="frequencies.json",
         text="count in how many training captions of a corpus each token occurs",
@@ -170,7 +150,6 @@ VERBS = {
     "tokenizer": Verb(
         stage="tokenizers",
         layer="tokenizers",
-        job="encoder_model.TokenizerJob",
         module="mdc.training.tokenizer",
         record="tokenizer.json",
         outputs=("tokenizer.safetensors",),
@@ -183,7 +162,6 @@ VERBS = {
     "import-words": Verb(
         stage="encoders",
         layer="words",
-        job="encoder_model.WordsJob",
         module="mdc.training.precompute.import_words",
         record="words.json",
         outputs=("words.safetensors",),
@@ -193,7 +171,6 @@ VERBS = {
     "import-encoder": Verb(
         stage="encoders",
         layer="encoders",
-        job="encoder_model.EncoderJob",
         module="mdc.training.precompute.import_encoder",
         record="encoder.json",
         outputs=("encoder.safetensors",),
@@ -204,7 +181,6 @@ VERBS = {
     "encode-corpus": Verb(
         stage="encoders",
         layer="encoded",
-        job="encoder_model.EncodedJob",
         module="mdc.training.precompute.encode_corpus",
         lists=".",
         record="encoded.json",
@@ -217,7 +193,6 @@ VERBS = {
     "image-tokens": Verb(
         stage="encoders",
         layer="image-tokens",
-        job="encoder_model.ImageTokensJob",
         module="mdc.training.precompute.image_tokens",
         lists=".",
         record="image_tokens.json",
@@ -230,7 +205,6 @@ VERBS = {
     "pretrain": Verb(
         stage="trainings",
         layer="runs",
-        job="model.PretrainJob",
         module="mdc.training.run",
         record="run.json",
         outputs=("checkpoint.safetensors", "log.jsonl"),
@@ -244,7 +218,6 @@ VERBS = {
     "probe": Verb(
         stage="probes",
         layer="probe",
-        job="model.ProbeJob",
         module="mdc.evaluation.probe",
         record="probe.json",
         outputs=("items.parquet",),
@@ -256,7 +229,6 @@ VERBS = {
     ),
     "score-choices": _scores(
         layer="scores",
-        job="ChoicesJob",
         module="mdc.evaluation.choices",
         record="scores.json",
         outputs=("scores.parquet",),
@@ -266,7 +238,6 @@ VERBS = {
     ),
     "score-pairs": _scores(
         layer="retrieval",
-        job="RetrievalJob",
         module="mdc.evaluation.retrieval",
         record="retrieval.json",
         outputs=("matrix.safetensors",),
@@ -276,7 +247,6 @@ VERBS = {
     ),
     "score-classes": _scores(
         layer="zero-shot",
-        job="ZeroShotJob",
         module="mdc.evaluation.zero_shot",
         record="zero_shot.json",
         outputs=("items.parquet",),
@@ -286,7 +256,6 @@ VERBS = {
     ),
     "score-positions": _scores(
         layer="positions",
-        job="PositionsJob",
         module="mdc.evaluation.positions",
         record="positions.json",
         outputs=("tokens.parquet", "gradients.parquet"),
@@ -297,7 +266,6 @@ VERBS = {
     "write-captions": Verb(
         stage="captions",
         layer="captions",
-        job="model.CaptionsJob",
         module="mdc.evaluation.captions",
         record="captions.json",
         outputs=("captions.parquet",),
@@ -312,7 +280,6 @@ VERBS = {
     "measure-captions": Verb(
         stage="captions",
         layer="metrics",
-        job="model.CaptionMetricsJob",
         module="mdc.evaluation.caption_metrics",
         record="metrics.json",
         outputs=("metrics.parquet",),
@@ -325,7 +292,6 @@ VERBS = {
     "judge-captions": Verb(
         stage="captions",
         layer="judged",
-        job="model.JudgeJob",
         module="mdc.evaluation.judge",
         record="judged.json",
         outputs=("judged.parquet",),
@@ -339,7 +305,6 @@ VERBS = {
     "make": Verb(
         stage="tables and figures",
         layer="",
-        job="shown.ArtefactJob",
         module="mdc.report.make",
         record="{job}.json",
         reads=("log.jsonl",),

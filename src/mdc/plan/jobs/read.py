@@ -6,9 +6,10 @@ A file that was edited, truncated or written by another version gives a UserErro
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import ValidationError
 
@@ -16,7 +17,15 @@ from mdc.plan.artefacts import declared
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import UserError, read_json
-from mdc.plan.verbs import VERBS
+
+
+@cache
+def _classes() -> dict[str, type[Job]]:
+    """Verb → the class of its jobs, which names it. Imported here, since a table or figure needs none of them."""
+    modules = [import_module(f"mdc.plan.jobs.{name}") for name in ("model", "encoder_model")]
+    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
+    jobs = [kind for kind in kinds if issubclass(kind, Job)]
+    return {verb: kind for kind in jobs for verb in get_args(kind.model_fields["verb"].annotation)}
 
 
 def _class(config: dict[str, Any], verb: str, where: str) -> type[Job]:
@@ -28,8 +37,7 @@ def _class(config: dict[str, Any], verb: str, where: str) -> type[Job]:
         except (KeyError, TypeError):
             problem = f"artefact = {short(name)}" if kind is None else f"kind = {short(kind)}"
             raise UserError(f"{where}: {problem}: there is no such table or figure") from None
-    module, name = VERBS[verb].job.split(".")
-    return cast("type[Job]", getattr(import_module(f"mdc.plan.jobs.{module}"), name))
+    return _classes()[verb]
 
 
 def read_job(path: str | Path, verb: str) -> Any:
