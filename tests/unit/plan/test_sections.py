@@ -147,7 +147,7 @@ def test_ways_of_decoding_are_told_apart_in_words() -> None:
 def test_a_guide_is_trained_for_the_datasets_alone_whose_captions_it_guides(scale: str) -> None:
     plan = plan_of(scale)
     (dataset,) = scale_values(scale)["tables"]["table_few"]["datasets"]
-    section = plan.scale.section_of(dataset)
+    section = plan.scale.captioning()[dataset]
     guided = [name for name in plan.jobs if getattr(plan.jobs[name], "guide", None) is not None]
     assert guided and {name.rpartition("/")[2] for name in guided} == {dataset}
     trained = {plan.jobs[name].guide.run for name in guided}  # type: ignore[attr-defined]

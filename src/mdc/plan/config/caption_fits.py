@@ -88,9 +88,9 @@ def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
 def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     """Check that one section has the datasets and systems of a table or figure, for all its seeds."""
     named, datasets = ("datasets", view.datasets) if isinstance(view, CaptionView) else ("dataset", [view.dataset])
-    sections = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
+    sections = {key: (name, table) for name, table in scale.shown_in_part().items() for key in table.datasets}
     check_reference(f"{where}.{named}", datasets[0], sections, "dataset (of mc_diffusion or claims)")
-    section, table = sections[datasets[0]], scale.section_of(datasets[0])
+    section, table = sections[datasets[0]]
     first = isinstance(view, CaptionExamplesOf)
     if isinstance(view, CaptionView):
         systems, first = table.members(view.systems), view.first_seed

@@ -148,12 +148,9 @@ class Scale(Strict):
         tables = {"mc_diffusion": self.mc_diffusion, "claims": self.claims}
         return {where: table for where, table in tables.items() if table is not None}
 
-    def section_of(self, dataset: str) -> CaptionTable:
-        """The section that captions a dataset; names are unique. KeyError if there is none."""
-        for table in self.shown_in_part().values():
-            if dataset in table.datasets:
-                return table
-        raise KeyError(dataset)
+    def captioning(self) -> dict[str, CaptionTable]:
+        """The table or section that captions each dataset, by the dataset's name, which is unique."""
+        return {name: table for table in self.captioned().values() for name in table.datasets}
 
     @model_validator(mode="after")
     def _sections(self) -> Self:

@@ -136,6 +136,12 @@ class Tables(dict[str, Strict]):
         """The only table or figure of a class."""
         return next((table for table in self.values() if type(table) is kind), None)
 
+    def one(self, kind: type[OneTable]) -> OneTable:
+        """The same, where the scale must have one."""
+        table = self.the(kind)
+        assert table is not None  # checked by the schema
+        return table
+
     def at(self, name: str, kind: type[OneTable]) -> OneTable:
         """The table or figure of this name, of this class."""
         table = self[name]

@@ -98,8 +98,7 @@ def probing(plan: Context, name: str) -> Values:
 
 def _zero_shot(plan: Context, table: HeadTable) -> Values:
     """The rows of the zero-shot table whose runs are also in a table of heads, by each method's own estimator."""
-    table_zero_shot = plan.scale.tables.the(ZeroShotTable)
-    assert table_zero_shot is not None  # checked by the schema
+    table_zero_shot = plan.scale.tables.one(ZeroShotTable)
     name = next(name for name, entry in plan.scale.tables.items() if entry is table_zero_shot)
     plan_values = score_plans.zero_shot(plan, name)
     runs = {run.id for run in plan.runs_of(table)}
@@ -286,8 +285,7 @@ def losses(plan: Context, name: str) -> Values:
 
 def schedules(plan: Context, name: str) -> Values:
     """The runs of Table 5, whose stability is compared."""
-    table, figure = plan.scale.tables.the(ScheduleTable), plan.scale.tables.at(name, ScheduleFigure)
-    assert table is not None  # checked by the schema
+    table, figure = plan.scale.tables.one(ScheduleTable), plan.scale.tables.at(name, ScheduleFigure)
     claims = {"reference": table.reference, "primary": figure.primary}
     return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": plan.statistics(figure)}
 
@@ -328,9 +326,8 @@ def _plain(value: Any) -> Any:
 
 def recipes(plan: Context, name: str) -> Values:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
-    scale, table1 = plan.scale, plan.scale.tables.the(ProbeTable)
+    scale, table1 = plan.scale, plan.scale.tables.one(ProbeTable)
     backbone = scale.tables.at(name, RecipeTable).backbone
-    assert table1 is not None  # checked by the schema
     seed = scale.training.seeds[0]
 
     def run_of(corpus: str, key: str) -> dict[str, Any]:

@@ -29,9 +29,8 @@ class Request:
 
 def requests(plan: Context) -> Iterator[Request]:
     """By dataset the baseline, then every run; systems with the same run and weights are captioned by one job."""
-    for table in plan.scale.captioned().values():
-        for name in table.datasets:
-            yield from _of_dataset(plan, table, name)
+    for name, table in plan.scale.captioning().items():
+        yield from _of_dataset(plan, table, name)
 
 
 def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Request]:
@@ -51,33 +50,26 @@ def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Reque
             yield Request(name, run, weights, tuple(systems))
 
 
-def table_of(plan: Context, dataset: str) -> CaptionTable:
-    """The table or section that captions a dataset; names are unique."""
-    return next(table for table in plan.scale.captioned().values() if dataset in table.datasets)
-
-
 def runs(plan: Context) -> list[Run]:
     """Every run that captions or guides or scores captions; a finetuned one comes after its pretrained one."""
     runs_needed: dict[Run, None] = {}
     for request in requests(plan):
         if request.run is not None:
             runs_needed |= {request.run.pretrained: None, request.run: None}
-    for table in plan.scale.captioned().values():
-        for name in table.datasets:
-            guided = any(system.guided for system in table.systems_of(name).values())
-            clips = (table.clip_score, table.guide if guided else None)
-            runs_needed |= dict.fromkeys(_clip_run(plan, table, c, name) for c in clips if isinstance(c, RunClip))
+    for name, table in plan.scale.captioning().items():
+        guided = any(system.guided for system in table.systems_of(name).values())
+        clips = (table.clip_score, table.guide if guided else None)
+        runs_needed |= dict.fromkeys(_clip_run(plan, table, c, name) for c in clips if isinstance(c, RunClip))
     return list(runs_needed)
 
 
 def captioned(plan: Context) -> None:
     """Make every job of captions, metrics and the judge, also those that no table shows."""
-    for table in plan.scale.captioned().values():
-        for name in table.datasets:
-            for seed in plan.scale.training.seeds:
-                metrics(plan, name, seed)
-                if table.contests_of(name):
-                    judge(plan, name, seed)
+    for name, table in plan.scale.captioning().items():
+        for seed in plan.scale.training.seeds:
+            metrics(plan, name, seed)
+            if table.contests_of(name):
+                judge(plan, name, seed)
 
 
 def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
@@ -93,7 +85,7 @@ def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
 @once
 def captions(plan: Context, request: Request) -> CaptionsJob:
     """The job of the captions of ``request``."""
-    table, scale = table_of(plan, request.dataset), plan.scale
+    table, scale = plan.scale.captioning()[request.dataset], plan.scale
     assert scale.caption is not None  # checked by the schema
     dataset = table.datasets[request.dataset]
     trained = plan.pretrain(request.run) if request.run is not None else None
@@ -137,7 +129,7 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
 @once
 def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
     """The metrics of all captions of the dataset ``name`` with one seed, in one job, since METEOR's program starts slowly."""
-    table, scale = table_of(plan, name), plan.scale
+    table, scale = plan.scale.captioning()[name], plan.scale
     assert scale.caption is not None
     dataset = table.datasets[name]
     written = {
@@ -171,7 +163,7 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
 @once
 def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     """The job of all contests between captions of the dataset ``name`` with one seed."""
-    table = table_of(plan, name)
+    table = plan.scale.captioning()[name]
     assert table.judge is not None
     dataset, requests = table.datasets[name], of_seed(plan, name, seed)
     contests = {key: contest.systems for key, contest in table.contests_of(name).items()}

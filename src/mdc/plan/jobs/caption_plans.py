@@ -66,7 +66,7 @@ def captions(plan: Context, name: str) -> dict[str, Any]:
 def caption_view(plan: Context, name: str) -> dict[str, Any]:
     """The same for a table of a part of a section of captions."""
     view = plan.scale.tables.at(name, CaptionView)
-    whole = plan.scale.section_of(view.datasets[0])
+    whole = plan.scale.captioning()[view.datasets[0]]
     seeds = plan.scale.training.seeds[:1] if view.first_seed else plan.scale.training.seeds
     values = _table(plan, whole.view(view), seeds)
     if view.over:
@@ -157,22 +157,21 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
 
 def caption_examples(plan: Context, name: str) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
-    shown = plan.scale.tables.the(CaptionTable)
-    assert shown is not None  # checked by the schema
-    return _examples(plan, shown, plan.scale.tables.at(name, CaptionFigure).omit)
+    tables = plan.scale.tables
+    return _examples(plan, tables.one(CaptionTable), tables.at(name, CaptionFigure).omit)
 
 
 def caption_examples_of(plan: Context, name: str) -> dict[str, Any]:
     """The same for captions of a section of the scale."""
     figure = plan.scale.tables.at(name, CaptionExamplesOf)
-    whole = plan.scale.section_of(figure.dataset)
+    whole = plan.scale.captioning()[figure.dataset]
     return _examples(plan, whole.view(CaptionView(datasets=[figure.dataset], systems=figure.systems)), [])
 
 
 def guidance(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of guidance scales, and the jobs that it is made from (``jobs``)."""
     figure = plan.scale.tables.at(name, GuidanceFigure)
-    whole = plan.scale.section_of(figure.dataset)
+    whole = plan.scale.captioning()[figure.dataset]
     members = {key: whole.members(curve.systems) for key, curve in figure.curves.items()}
     systems = list(dict.fromkeys(system for listed in members.values() for system in listed))
     view = CaptionView(datasets=[figure.dataset], systems=systems, order=figure.order)
@@ -191,7 +190,7 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
 def robustness(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
     figure = plan.scale.tables.at(name, RobustnessFigure)
-    whole = plan.scale.section_of(figure.dataset)
+    whole = plan.scale.captioning()[figure.dataset]
     for key in dict.fromkeys(system for pair in figure.primary for system in pair):
         if mismatched_key(key) not in whole.systems:
             raise UserError(
@@ -244,7 +243,7 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
         row["runs"].append(run.id)
         row["records"].append(job.job)
     written: list[dict[str, Any]] = []
-    tables = {dataset: table for table in plan.scale.captioned().values() for dataset in table.datasets}
+    tables = plan.scale.captioning()
     for dataset in table.datasets:
         if dataset not in tables:
             where, allowed = f"{plan.file}: tables.{name}.datasets", ", ".join(tables) or "there is none"

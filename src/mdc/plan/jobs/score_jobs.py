@@ -45,8 +45,7 @@ def estimators(plan: Context, run: Run) -> list[str]:
 @once
 def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
     """The job that scores all of Table 2's sets by one run."""
-    table = plan.scale.tables.the(ChoiceTable)
-    assert table is not None
+    table = plan.scale.tables.one(ChoiceTable)
     return _of_run(
         plan,
         ChoicesJob,
@@ -62,8 +61,7 @@ def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
 
 def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
     """The same by a model of open_clip."""
-    table = plan.scale.tables.the(ChoiceTable)
-    assert table is not None
+    table = plan.scale.tables.one(ChoiceTable)
     return plan.make(
         ChoicesJob,
         f"scores/open_clip/{name}",
@@ -83,16 +81,15 @@ def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
 @once
 def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
     """The job that scores held-out pairs by one run."""
-    table = plan.scale.tables.the(RetrievalTable)
-    assert table is not None
+    table = plan.scale.tables.one(RetrievalTable)
     return _of_run(plan, RetrievalJob, run, weights, pairs=table.pairs, estimators=estimators(plan, run))
 
 
 @once
 def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
     """The job of zero-shot classification of all of its table's probes by one run."""
-    table, score = plan.scale.tables.the(ZeroShotTable), plan.scale.score
-    assert table is not None and score is not None
+    table, score = plan.scale.tables.one(ZeroShotTable), plan.scale.score
+    assert score is not None
     return _of_run(
         plan,
         ZeroShotJob,
@@ -109,8 +106,7 @@ def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
 @once
 def positions(plan: Context, run: Run) -> PositionsJob:
     """The job of the image's information about each token, by one run's last weights."""
-    figure = plan.scale.tables.the(PositionFigure)
-    assert figure is not None
+    figure = plan.scale.tables.one(PositionFigure)
     return _of_run(
         plan,
         PositionsJob,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -141,24 +142,11 @@ def decisive(entry: RegistryEntry) -> dict[str, Any]:
 
     Labels, prose, licences, citations and item counts are left out, so that editing them reruns nothing.
     """
-    return {
-        "ways": list(entry.ways),
-        "parts": list(entry.parts),
-        "list_columns": _plain(entry.list_columns),
-        "list_files": [_plain(file) for file in entry.list_files],
-        "list_mirror": _plain(entry.list_mirror),
-        "mirror": _plain(entry.mirror),
-        "files": [_plain(file) for file in entry.files],
-        "needs": list(entry.needs),
-        # obtained.json holds their titles
-        "checks": [{**asdict(check), "title": check.title} for check in entry.checks],
-    }
-
-
-def _plain(part: RemoteFile | Mirror | ListColumns | None) -> dict[str, Any] | None:
-    if part is None:
-        return None
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(part).items()}
+    kept = ("list_columns", "list_files", "list_mirror", "mirror", "files", "needs", "checks")
+    whole = json.loads(json.dumps(asdict(entry)))
+    for check, own in zip(whole["checks"], entry.checks, strict=True):
+        check["title"] = own.title  # obtained.json holds it
+    return {"ways": list(entry.ways), "parts": list(entry.parts), **{key: whole[key] for key in kept}}
 
 
 def known_bytes(*files: RemoteFile) -> int | None:
