@@ -106,7 +106,7 @@ def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
     drawn: Any = plan.jobs["mcd_figure3"]
     assert drawn.curves[0].systems == [f"codes/{key}" for key in sweep]
     assert drawn.curves[0].scales == [1.0, 1.5, 2.0, 3.0, 5.0]
-    with pytest.raises(UserError, match=r"mcd_table3\.primary: codes/cfg is no dataset/system of this table"):
+    with pytest.raises(UserError, match=r"mcd_table3\.primary: no dataset/system of this table is named 'codes/cfg'"):
         changed_plan((("tables", "mcd_table3", "primary"), [["codes/cfg", "codes/cfg_1"]]))
 
 

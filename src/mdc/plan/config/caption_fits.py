@@ -12,7 +12,6 @@ from mdc.plan.config.caption_table import (
     GuidanceFigure,
     RobustnessFigure,
     RunClip,
-    same_dataset,
 )
 from mdc.plan.config.distortion import STRENGTHS
 from mdc.plan.config.params import Params
@@ -96,14 +95,6 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
         systems, first = table.members(view.systems), view.first_seed
         if view.select_on is not None:
             check_reference(f"{where}.select_on", view.select_on, table.datasets, f"dataset ({section}.datasets)")
-        for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
-            for pair in pairs:
-                for side in pair:
-                    dataset, _, system = side.partition("/")
-                    if dataset not in datasets or system not in systems:
-                        raise ValueError(f"{where}.{place}: {side} is no dataset/system of this table")
-                    _captions(table, dataset, system, f"{where}.{place}", section)
-                same_dataset(f"{where}.{place}", pair)
         for pair in view.over:
             for dataset, system in ((dataset, side) for dataset in datasets for side in pair):
                 _captions(table, dataset, system, f"{where}.over", section)
@@ -132,6 +123,13 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
             _captions(table, datasets[0], key, f"{where}.systems", section)
         if table.systems[key].first_seed and not first:
             raise ValueError(f"{where}.systems: {key} is of the first seed alone, and this shows all")
+    if isinstance(view, CaptionView):
+        shown = table.view(view).sides
+        for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
+            for side in (side for pair in pairs for side in pair):
+                dataset, _, system = side.partition("/")
+                _captions(table, dataset, system, f"{where}.{place}", section)
+                check_reference(f"{where}.{place}", side, shown, "dataset/system of this table")
 
 
 def _captions(table: CaptionTable, dataset: str, system: str, where: str, section: str) -> None:

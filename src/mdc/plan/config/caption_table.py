@@ -14,7 +14,6 @@ from mdc.plan.config.references import (
     BackboneName,
     BackboneNames,
     CorpusName,
-    CurvePair,
     FinetuneName,
     MethodName,
     Ref,
@@ -25,26 +24,31 @@ from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.systems import CaptionSystem, SystemEntry, Systems, expand
 from mdc.plan.config.types import (
     MOST_CLAIMS,
+    Claims,
     DataPath,
     Name,
     Names,
     NonNegative,
+    Pairs,
     Positive,
     Side,
-    SideClaims,
-    SidePairs,
     SomeUnique,
     Strict,
     Unique,
     WithClaims,
     check_reference,
     check_unique_labels,
+    within,
 )
 
 #: the row of the most-frequent-caption baseline, which needs no model
 MOST_FREQUENT = "most_frequent"
 #: the metrics of which a claim can be made
 Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "true", "told"]
+
+#: one side of a comparison, and the rule for both
+_Side = Annotated[Side, Ref("sides", "dataset/system of this table")]
+_ONE_DATASET = within("datasets, whose images differ")
 
 
 class CaptionedImages(Strict):
@@ -126,8 +130,8 @@ class CaptionTable(WithClaims):
     guide: RunClip | None = None
     judge: Judge | None = None
     primary_metric: Claimed = "CIDEr"
-    contrasts: SidePairs = Field(default_factory=list)
-    primary: SideClaims = Field(default_factory=list)
+    contrasts: Annotated[Pairs[_Side], _ONE_DATASET] = Field(default_factory=list)
+    primary: Annotated[Claims[_Side], _ONE_DATASET] = Field(default_factory=list)
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
@@ -174,10 +178,12 @@ class CaptionTable(WithClaims):
         guided = [key for key, system in self.systems.items() if system.guided]
         if guided and self.guide is None:
             raise ValueError(f"systems.{guided[0]}.decode.guide: names no model; name a CLIP run under guide")
-        for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
-            for pair in pairs:
-                self._stand(where, pair)
         return self
+
+    @property
+    def sides(self) -> dict[str, CaptionSystem]:
+        """What comparisons may name: dataset/system → the system."""
+        return {f"{name}/{key}": system for name in self.datasets for key, system in self.systems_of(name).items()}
 
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
         """The systems that caption a dataset, in the table's order, with the table's ``steps`` by default."""
@@ -231,20 +237,6 @@ class CaptionTable(WithClaims):
             return system.model_copy(update={"decode": system.decode.model_copy(update={"steps": self.steps})})
         return system
 
-    def _stand(self, where: str, pair: list[Side]) -> None:
-        for side in pair:
-            dataset, _, system = side.partition("/")
-            if dataset not in self.datasets or system not in self.systems_of(dataset):
-                allowed = ", ".join(f"{name}/{key}" for name in self.datasets for key in self.systems_of(name))
-                raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {allowed}")
-        same_dataset(where, pair)
-
-
-def same_dataset(where: str, pair: list[Side]) -> None:
-    """ValueError for a ``pair`` of dataset/system whose datasets differ."""
-    if len({side.partition("/")[0] for side in pair}) > 1:
-        raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
-
 
 class CaptionView(WithClaims):
     """A table of some ``systems`` on some ``datasets`` of one section of the scale, ``mc_diffusion`` or ``claims``.
@@ -259,11 +251,11 @@ class CaptionView(WithClaims):
     datasets: Names
     systems: Names
     primary_metric: Claimed | None = None
-    contrasts: SidePairs = Field(default_factory=list)
-    primary: SideClaims = Field(default_factory=list)
+    contrasts: Annotated[Pairs[Side], _ONE_DATASET] = Field(default_factory=list)
+    primary: Annotated[Claims[Side], _ONE_DATASET] = Field(default_factory=list)
     select_on: Name | None = None
     first_seed: bool = False
-    over: SideClaims = Field(default_factory=list)
+    over: Claims[Side] = Field(default_factory=list)
     beside: list[Name] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -299,7 +291,7 @@ class GuidanceFigure(WithClaims):
 
     dataset: Name
     curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
-    primary: Annotated[list[CurvePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    primary: Claims[Annotated[Side, Ref("curves", "curve (curves)")]] = Field(default_factory=list)
 
 
 class RobustnessFigure(WithClaims):
@@ -312,7 +304,7 @@ class RobustnessFigure(WithClaims):
     dataset: Name
     systems: Names
     kinds: SomeUnique[Kind]
-    primary: SidePairs = Field(default_factory=list)
+    primary: Pairs[Side] = Field(default_factory=list)
     primary_kinds: Unique[Kind] | None = None
 
     @property

@@ -12,20 +12,23 @@ from mdc.plan.config.references import (
     HeadName,
     MethodNames,
     Methods,
+    MethodSide,
+    OwnSide,
     ProbeName,
     ProbeNames,
+    Ref,
 )
 from mdc.plan.config.types import (
+    Claims,
     Name,
-    ScoredClaims,
-    SideClaims,
-    SidePairs,
+    Pairs,
+    Scored,
+    Side,
     SomeUnique,
     Unique,
     WithClaims,
-    check_sides_exist,
-    check_stand,
     each_once,
+    within,
 )
 
 
@@ -37,6 +40,11 @@ class OfMethods(WithClaims):
 
     corpora: Methods
     methods: MethodNames | None = None
+
+    @property
+    def sides(self) -> dict[str, str]:
+        """What comparisons may name: corpus/method → the method."""
+        return {f"{corpus}/{method}": method for corpus, methods in self.corpora.items() for method in methods}
 
     @model_validator(mode="before")
     @classmethod
@@ -80,6 +88,13 @@ def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
     return [*expanded, *(pair for pair in pairs if not alone(pair))]
 
 
+def _both_or_neither(pairs: list[list[str]]) -> list[list[str]]:
+    for pair in pairs:
+        if len({"/" in side for side in pair}) > 1:
+            raise ValueError(f"[{', '.join(pair)}] names a corpus on one side only; allowed: on both or neither")
+    return pairs
+
+
 class ProbeTable(OfMethods):
     """The runs in a table of linear probes, and the differences between them that it shows.
 
@@ -95,8 +110,10 @@ class ProbeTable(OfMethods):
     reported_separately: Unique[ProbeName] = Field(default_factory=list)
     primary_metric: ProbeName | None = None
     encoders: Unique[EncoderName] = Field(default_factory=list)
-    contrasts: SidePairs = Field(default_factory=list)
-    primary: SideClaims = Field(default_factory=list)
+    contrasts: Annotated[Pairs[Annotated[Side, Ref("sides|methods", "method")]], AfterValidator(_both_or_neither)] = (
+        Field(default_factory=list)
+    )
+    primary: Claims[OwnSide] = Field(default_factory=list)
 
     @property
     def shown(self) -> list[str]:
@@ -109,21 +126,13 @@ class ProbeTable(OfMethods):
         return ["linear"]
 
     @model_validator(mode="after")
-    def _sides_stand(self) -> Self:
+    def _columns(self) -> Self:
         each_once(self.shown)
         if self.primary_metric is not None and self.primary_metric not in self.probes:
             raise ValueError(
                 f"primary_metric: {self.primary_metric} is none of the probes; choose from {', '.join(self.probes)}"
             )
-        check_sides_exist("contrasts", self.contrasts, self.corpora)
-        self._claims()
         return self
-
-    def _claims(self) -> None:
-        check_sides_exist("primary", self.primary, self.corpora)
-        for pair in self.primary:
-            if "/" not in pair[0]:
-                raise ValueError(f"primary: [{', '.join(pair)}] must name both sides as corpus/method")
 
 
 class HeadTable(ProbeTable):
@@ -133,7 +142,10 @@ class HeadTable(ProbeTable):
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     heads: SomeUnique[HeadName]
-    primary: ScoredClaims = Field(default_factory=list)
+    contrasts: Pairs[MethodSide] = Field(default_factory=list)
+    primary: Claims[Annotated[Scored, Ref("by_heads", "corpus/method/head of this table")]] = Field(
+        default_factory=list
+    )
     zero_shot: bool = False
 
     @property
@@ -141,36 +153,18 @@ class HeadTable(ProbeTable):
         """See :class:`ProbeTable`."""
         return list(self.heads)
 
-    def _claims(self) -> None:
-        for pair in self.contrasts:
-            if "/" in "".join(pair):
-                raise ValueError(
-                    f"contrasts: [{', '.join(pair)}]: they apply to each corpus and head; name methods alone"
-                )
-        sides = [side for pair in self.primary for side in pair]
-        heads = ", ".join(self.heads)
-        check_stand("primary", sides, self.corpora, f", and one of its heads ({heads}) behind it")
-        for side in sides:
-            if side.rpartition("/")[2] not in self.heads:
-                raise ValueError(f"primary: {side}: no head of this table; allowed: {heads}")
+    @property
+    def by_heads(self) -> dict[str, str]:
+        """What claims may name: corpus/method/head → the head."""
+        return {f"{side}/{head}": head for side in self.sides for head in self.heads}
 
 
 class MethodTable(ProbeTable):
     """A table of one backbone: a row for each method, a group of columns for each corpus, comparisons within a corpus."""
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
-
-    @model_validator(mode="after")
-    def _within_a_corpus(self) -> Self:
-        for pair in self.contrasts:
-            if "/" in "".join(pair):
-                raise ValueError(
-                    f"contrasts: [{', '.join(pair)}] compares corpora, which only table1 does; name methods alone"
-                )
-        for pair in self.primary:
-            if len({side.rpartition("/")[0] for side in pair}) > 1:
-                raise ValueError(f"primary: [{', '.join(pair)}] compares corpora, which only table1 does")
-        return self
+    contrasts: Pairs[MethodSide] = Field(default_factory=list)
+    primary: Annotated[Claims[OwnSide], within("corpora, which only table1 does")] = Field(default_factory=list)
 
 
 class ScheduleTable(MethodTable):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
-from mdc.plan.config.types import Name, Side, SomeUnique, each_once, no_such
+from mdc.plan.config.types import Name, Side, SomeUnique, no_such
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,9 @@ def _or_a_list(schema: dict[str, Any]) -> None:
 
 #: the runs of a table: the methods of each corpus
 Methods = Annotated[dict[TrainedOn, MethodNames], Field(min_length=1, json_schema_extra=_or_a_list)]
-CurvePair = Annotated[
-    list[Annotated[Side, Ref("curves", "curve (curves)")]],
-    Field(min_length=2, max_length=2),
-    AfterValidator(each_once),
-]
+#: the sides of comparisons: of a table's own runs, or methods in each of its corpora
+OwnSide = Annotated[Side, Ref("sides", "method of its corpora")]
+MethodSide = Annotated[Side, Ref("methods", "method (without its corpus)")]
 
 
 def unresolved(root: BaseModel) -> list[str]:

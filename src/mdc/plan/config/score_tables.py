@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from mdc.plan.config.probe_tables import OfMethods
 from mdc.plan.config.references import (
@@ -13,22 +13,23 @@ from mdc.plan.config.references import (
     ChoicesNames,
     MethodName,
     Methods,
+    OwnSide,
     ProbeNames,
+    Ref,
 )
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import (
     MOST_CLAIMS,
+    Claims,
     Name,
+    Pairs,
     Positive,
-    ScoredClaims,
-    ScoredPairs,
+    Scored,
     Side,
-    SidePairs,
     SomeUnique,
     Strict,
-    check_reference,
-    check_stand,
-    each_once,
+    Unique,
+    within,
 )
 
 
@@ -42,15 +43,8 @@ class _OfScores(OfMethods):
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     weights: SomeUnique[Literal["last", "best"]] = Field(default=["last"])
-    contrasts: ScoredPairs = Field(default_factory=list)
-    primary: ScoredClaims = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _claims(self) -> Self:
-        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
-            sides = [side for pair in pairs for side in pair]
-            check_stand(key, sides, self.corpora, ", and an estimator behind it")
-        return self
+    contrasts: Pairs[Scored] = Field(default_factory=list)
+    primary: Claims[Scored] = Field(default_factory=list)
 
 
 class ChoiceColumn(Strict):
@@ -125,30 +119,24 @@ class PositionFigure(OfMethods):
     gradient_draws: Positive
     bins: Annotated[int, Field(ge=3, le=50)]
     margin: Annotated[float, Field(gt=0)]
-    primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
-        default_factory=list
-    )
-    function_words: SidePairs = Field(default_factory=list)
+    primary: Annotated[
+        Unique[Annotated[Side, Ref("compared", "method that is held against the reference")]],
+        Field(max_length=MOST_CLAIMS),
+    ] = Field(default_factory=list)
+    function_words: Annotated[Pairs[OwnSide], within("corpora, whose captions differ")] = Field(default_factory=list)
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """The sides of ``primary``: every method but the reference."""
+        return {side: method for side, method in self.sides.items() if method != self.reference}
 
     @model_validator(mode="after")
     def _claims(self) -> Self:
-        sides = [f"{corpus}/{method}" for corpus, methods in self.corpora.items() for method in methods]
-        for pair in self.function_words:
-            for side in pair:
-                check_reference("function_words", side, sides, "method of this figure (corpora)")
-            if len({side.rpartition("/")[0] for side in pair}) > 1:
-                raise ValueError(f"function_words: [{', '.join(pair)}] compares corpora, whose captions differ")
         if (count := len(self.primary) + len(self.function_words)) > MOST_CLAIMS:
             raise ValueError(f"primary and function_words are {count} claims, allowed: {MOST_CLAIMS}; name fewer")
         for corpus, methods in self.corpora.items():
             if self.reference not in methods:
                 raise ValueError(
                     f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
-                )
-        compared = [side for side in sides if side.rpartition("/")[2] != self.reference]
-        for side in self.primary:
-            if side not in compared:
-                raise ValueError(
-                    f"primary: {side} is not held against {self.reference}; allowed: {', '.join(compared)}"
                 )
         return self

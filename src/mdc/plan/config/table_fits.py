@@ -28,9 +28,6 @@ def check_tables(params: Params) -> None:
             for corpus in table.corpora:
                 _covered(params, f"{place}.corpora", corpus)
                 _one_batch(params, corpus)
-        if isinstance(table, ProbeTable):
-            for side in (side for pair in table.contrasts for side in pair):
-                check_reference(f"{place}.contrasts", side.rpartition("/")[2], params.methods, "method")
         if isinstance(table, HeadTable):
             _heads_fit(params, table, place)
         if isinstance(table, ProbeTable | ScoreTable):
@@ -98,23 +95,21 @@ def _covered(scale: Scale, where: str, corpus: str) -> None:
 
 
 def _can_score(known_methods: Mapping[str, Method], table: ScoreTable, where: str) -> None:
-    """Every method must have an estimator, and every side of a comparison one that its method has."""
+    """Every method must have an estimator, and every side of a comparison be a method of the table by one that it has."""
+    sides: list[str] = []
     for corpus, methods in table.corpora.items():
         for name in methods:
             method = known_methods[name]
             family = family_of(method.objective)
-            if not estimators_of(family, method.t_range):
+            estimators = estimators_of(family, method.t_range)
+            if not estimators:
                 raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) cannot score captions")
             if isinstance(table, PositionFigure) and family not in ("autoregressive", "masked"):
                 raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) predicts no tokens")
-    if isinstance(table, PositionFigure):
-        return
-    for side in (side for pair in (*table.contrasts, *table.primary) for side in pair):
-        _, name, estimator = side.split("/")
-        method = known_methods[name]
-        estimators = estimators_of(family_of(method.objective), method.t_range)
-        if estimator not in estimators:
-            raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(estimators)}")
+            sides += [f"{corpus}/{name}/{estimator}" for estimator in estimators]
+    for key in () if isinstance(table, PositionFigure) else ("contrasts", "primary"):
+        for side in (side for pair in getattr(table, key) for side in pair):
+            check_reference(f"{where}.{key}", side, sides, "corpus/method/estimator of this table")
 
 
 def _heads_fit(scale: Scale, table: HeadTable, where: str) -> None:

@@ -46,10 +46,8 @@ Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A
 MOST_CLAIMS = 6
 #: how the claims of a table are tested: with Holm's correction, or in the listed order until the first that is not supported
 Order = Literal["holm", "fixed"]
-SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 #: … or, of scores, corpus/method/estimator
 Scored = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){2}$")]
-ScoredPair = Annotated[list[Scored], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 
 
 def pairs_once(pairs: list[list[str]]) -> list[list[str]]:
@@ -62,12 +60,23 @@ def pairs_once(pairs: list[list[str]]) -> list[list[str]]:
     return pairs
 
 
-_PAIRS_ONCE = AfterValidator(pairs_once)
-SidePairs = Annotated[list[SidePair], _PAIRS_ONCE]
-ScoredPairs = Annotated[list[ScoredPair], _PAIRS_ONCE]
+def within(what: str) -> AfterValidator:
+    """A validator of pairs: both sides must be of one corpus or dataset. ``what``: the words for what others would compare."""
+
+    def together(pairs: list[list[str]]) -> list[list[str]]:
+        for pair in pairs:
+            if len({side.rpartition("/")[0] for side in pair}) > 1:
+                raise ValueError(f"[{', '.join(pair)}] compares {what}")
+        return pairs
+
+    return AfterValidator(together)
+
+
+_Pair = Annotated[list[T], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+#: comparisons, the first side minus the second. A ``Ref`` in the type of a side says which sides there are.
+Pairs = Annotated[list[_Pair[T]], AfterValidator(pairs_once)]
 #: those of them that get a verdict
-SideClaims = Annotated[list[SidePair], Field(max_length=MOST_CLAIMS), _PAIRS_ONCE]
-ScoredClaims = Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS), _PAIRS_ONCE]
+Claims = Annotated[list[_Pair[T]], Field(max_length=MOST_CLAIMS), AfterValidator(pairs_once)]
 Positive = Annotated[int, Field(gt=0, lt=2**63)]  # the largest number that PyTorch and NumPy take
 NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]
@@ -154,25 +163,6 @@ def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:
                 f"{where}: {seen[label]} and {key} are both called '{label}'; give each a label of its own"
             )
         seen[label] = key
-
-
-def check_sides_exist(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
-    """Check that each pair names a corpus on both sides or on neither, and only methods that the table has for this corpus."""
-    for pair in pairs:
-        named = [side for side in pair if "/" in side]
-        if named and named != pair:
-            raise ValueError(f"{key}: [{', '.join(pair)}] names a corpus on one side only; allowed: on both or neither")
-        check_stand(key, named, corpora)
-
-
-def check_stand(key: str, sides: Iterable[str], corpora: Mapping[str, list[str]], behind: str = "") -> None:
-    """Check that each side, corpus/method or corpus/method/…, names a method that the table has for this corpus. ``behind``: text
-    that a message adds about the rest."""
-    for side in sides:
-        corpus, method = side.split("/")[:2]
-        if method not in corpora.get(corpus, []):
-            allowed = ", ".join(f"{corpus}/{method}" for corpus, methods in corpora.items() for method in methods)
-            raise ValueError(f"{key}: {side} is not in corpora; allowed: {allowed}{behind}")
 
 
 def needing(*needed: str) -> AfterValidator:
