@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,19 +156,21 @@ def test_any_number_of_processes_and_every_ending_gives_the_same(
 
 
 def test_a_tie_counts_its_share_and_rows_of_one_image_are_drawn_together() -> None:
-    scores = {0: (2.0, 1.0, 0.0), 1: (1.0, 1.0, 0.0), 2: (0.0, 3.0, 1.0), 3: (1.0, 1.0, 1.0)}
+    kinds = ((2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (0.0, 3.0, 1.0), (1.0, 1.0, 1.0))  # won, half, lost, a third
 
-    def rows(images: str) -> list[dict[str, Any]]:
-        return [
-            {"row": row, "image": images[row], "column": column, "score": score}
-            for row, three in scores.items()
-            for column, score in zip(("right", "wrong", "wrong_2"), three, strict=True)
+    def said(per_image: int) -> tuple[str, float]:
+        rows = [
+            {"row": row, "image": f"{row // per_image}", "column": column, "score": score}
+            for row in range(48)
+            for column, score in zip(("right", "wrong", "wrong_2"), kinds[row // 12], strict=True)
         ]
+        text = score_file._won(rows, "right")
+        low, high = re.findall(r"interval ([0-9.]+) to ([0-9.]+)", text)[0] if "interval" in text else (0.0, 0.0)
+        return text.partition(", 95 %")[0], float(high) - float(low)
 
-    said = score_file._won(rows("aabc"), "right")
-    assert "highest in 1.833 of 4 rows: 45.8 %, 95 % interval" in said  # 1 + 1/2 + 0 + 1/3
-    assert score_file._won(rows("aaaa"), "right").endswith("all of one image")
-    assert said != score_file._won(rows("abcd"), "right")
+    assert said(1)[0] == said(4)[0] == "the right caption (right) scores highest in 22 of 48 rows: 45.8 %"
+    assert said(4)[1] > 1.5 * said(1)[1] > 0
+    assert said(48)[0].endswith("all of one image")
 
 
 def test_rows_without_a_score_are_named_and_the_others_done(
