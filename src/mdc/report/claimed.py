@@ -43,7 +43,9 @@ def claimed(row: Mapping[str, str]) -> Claimed:
 def detectable(row: Mapping[str, str]) -> str:
     """The minimum detectable effect of an inconclusive claim, "" of any other."""
     least = float(row["detectable"]) if row["detectable"] else None
-    return "" if least is None else f"{math.exp(least):.2f}×" if row["unit"] == LOG_RATIO else f"{least:#.2g}".rstrip(".")
+    return (
+        "" if least is None else f"{math.exp(least):.2f}×" if row["unit"] == LOG_RATIO else f"{least:#.2g}".rstrip(".")
+    )
 
 
 def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
