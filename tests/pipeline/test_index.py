@@ -90,6 +90,8 @@ def test_what_is_missing_or_stale_is_said(r: Path, capsys: pytest.CaptureFixture
     Path("other.yaml").write_text(dump_yaml(values))
     assert main(["index", "--params", "other.yaml"]) == 0
     assert 1 < PAGE.read_text().count("ask for now") < len(made(r))
+    assert {row["stale"] for row in read_rows(r / "claims.csv")} == {"True"}
+    assert "(stale)" in (r / "claims.md").read_text()
 
 
 def test_only_what_is_asked_for_and_elsewhere(r: Path) -> None:
@@ -169,10 +171,10 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
         told = re.findall("<strong>(.*?)</strong>", "".join(said.get(name, [])))
         assert [one.partition(",")[0] for one in told] == shown, name
         assert len(set(said.get(name, []))) == len(rows), "no two read the same"
-        every += [{key: row[key] for key in CLAIMS} for row in rows]
+        every += [{key: row[key] for key in CLAIMS} | {"stale": "False"} for row in rows]
     assert {"slope", "ratio", "fall", "splits", "difference"} <= {row["kind"] for row in every}
     kept = read_rows(r / "claims.csv")
-    assert tuple(kept[0]) == CLAIMS and sorted(map(str, kept)) == sorted(map(str, every))
+    assert tuple(kept[0]) == (*CLAIMS, "stale") and sorted(map(str, kept)) == sorted(map(str, every))
     # the column that a claim is about comes before what else a thumbnail has room for
     head = list(read_rows(r / "table_guidance/table_guidance.csv")[0])
     place = next(number for number, label in enumerate(head) if label.endswith(" true"))

@@ -51,8 +51,13 @@ def detectable(row: Mapping[str, str]) -> str:
 def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
     """The claims of a scale as Markdown, one table for each table and figure, for the pages of the documentation."""
     lines = []
-    for artefact, group in itertools.groupby(rows, key=lambda row: row["artefact"]):
-        lines += [f"### {artefact}", "", f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
+    for (artefact, stale), group in itertools.groupby(rows, key=lambda row: (row["artefact"], row.get("stale"))):
+        lines += [
+            f"### {artefact}{' (stale)' * (stale == 'True')}",
+            "",
+            f"| {' | '.join(_HEADS)} |",
+            f"|{'---|' * len(_HEADS)}",
+        ]
         for row in group:
             claim = claimed(row)
             direction = f"{row['direction']} ({row['scope']})"

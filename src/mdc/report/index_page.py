@@ -60,8 +60,13 @@ def write_index(
     own = [card["name"] for card in cards if card["made"] and card["scale"] == scale]
     total = time_text(times(folder, {job for name in own for job in behind(folder, name)}))
     if others:
-        rows = [row for name, artefact in named.items() for row in read_claims(folder.job(name), artefact.files)]
-        write_csv(root / "claims.csv", rows, CLAIMS)
+        stale = {card["name"]: card["made"]["stale"] for card in cards if card["made"] and card["scale"] == scale}
+        rows = [
+            row | {"stale": str(stale[name])}
+            for name in stale
+            for row in read_claims(folder.job(name), named[name].files)
+        ]
+        write_csv(root / "claims.csv", rows, (*CLAIMS, "stale"))
         write_text(root / "claims.md", as_markdown(rows))
     claims = [(card, claim) for card in cards if card["made"] for claim in card["made"]["claims"]]
     write_page(
