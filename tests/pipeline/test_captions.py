@@ -37,7 +37,6 @@ from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6
 
 JOB = f"captions/{TUNED}/best/described"
-METRICS = "metrics/described/s0"
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 
@@ -48,6 +47,21 @@ def _rows(path: Path) -> Rows:
     for row in parquet.read_table(path).to_pylist():
         found.setdefault(row["system"], {})[row["image"]] = row
     return found
+
+
+def _of_seed(r: Path, layer: str, seed: int = 0) -> Rows:
+    """What a seed's runs and the baseline wrote, or what was measured of it, by system."""
+    paths = sorted((r / layer).rglob(f"described/{layer}.parquet"))
+    return {
+        system: rows
+        for path in paths
+        if f"/s{seed}/" in str(path) or "/floor/" in str(path)
+        for system, rows in _rows(path).items()
+    }
+
+
+def _measured(r: Path, seed: int = 0) -> Rows:
+    return _of_seed(r, "metrics", seed)
 
 
 def _captions(r: Path, job: str = JOB) -> Rows:
@@ -103,7 +117,7 @@ def test_the_floor_is_the_most_frequent_training_caption(r: Path) -> None:
 
 
 def test_clip_score_is_that_of_the_run_called_alone(r: Path) -> None:
-    images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
+    images, measured = _images(r), _measured(r)
     run, _ = open_run(r / "runs/alt/ViT-T-12/clip/s0")
     from mdc.plan.config.score import Scoring
 
@@ -125,8 +139,11 @@ def test_clip_score_is_that_of_the_run_called_alone(r: Path) -> None:
 def test_table_3_is_what_was_measured(r: Path) -> None:
     job = CaptionTableJob.model_validate_json(json.dumps(read_json(config_of(r, "table3"))))
     found = Numbers(job, {name: r / name / "metrics.json" for name in job.inputs})
-    measured = [_rows(r / f"metrics/described/s{seed}/metrics.parquet") for seed in (0, 1)]
-    told = [read_json(r / f"metrics/described/s{seed}/metrics.json")["systems"]["mdc_6"]["values"] for seed in (0, 1)]
+    measured = [_measured(r, seed) for seed in (0, 1)]
+    records = [
+        read_json(r / f"metrics/{TUNED.replace('s0', f's{seed}')}/best/described/metrics.json") for seed in (0, 1)
+    ]
+    told = [record["systems"]["mdc_6"]["values"] for record in records]
     key = "described/mdc_6"
     for metric in ("BLEU-1", "BLEU-4", "CIDEr", "ROUGE-L"):
         assert found.levels[key, metric].value == pytest.approx(np.mean([one[metric] for one in told]), abs=1e-6)
@@ -155,7 +172,8 @@ def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeyp
     values = small_project.values((0, 1))
     values["tables"]["table3"]["datasets"]["described"]["instances"] = "instances.json"
     plan = Plan(validate(values))
-    jobs = ["metrics/described/s0", "metrics/described/s1", "judged/described/s0", "judged/described/s1", "table3"]
+    jobs = [name for name in plan.jobs if name.startswith("metrics/") and name.endswith("/described")]
+    jobs += ["judged/described/s0", "judged/described/s1", "table3"]
     monkeypatch.setenv("MDC_DATA", str(Path.cwd()))
     small_project.do_jobs(plan, jobs)
     text = (r / "table3/table3.md").read_text()
@@ -173,7 +191,7 @@ def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeyp
 
 
 def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
-    measured = _rows(r / METRICS / "metrics.parquet")
+    measured = _measured(r)
     rows = parquet.read_table(r / "judged/described/s0/judged.parquet").to_pylist()
     assert [row["image"] for row in rows] == _images(r).keys
     for row in rows:
@@ -228,7 +246,7 @@ def test_how_varied_and_descriptive_captions_are_is_counted_from_their_tokens(r:
     lines = read_rows(r / "table3/table3_sets.csv")
     sets = {(line["method"], line["dataset"], line["seed"]): line for line in lines}
     for system, label in (("mdc_6", "MDC · 6"), ("mdc_ends", "MDC · free"), ("arc", "ARC")):
-        captions = {key: measured_of["caption"] for key, measured_of in _all_captions(r)[system].items()}
+        captions = {key: measured_of["caption"] for key, measured_of in _of_seed(r, "captions")[system].items()}
         split = tokens(program, {"": captions}, dict(zip(images.keys, images.references, strict=True)))
         assert split is not None
         ours = [split.systems[""][key][0] for key in images.keys]
@@ -236,15 +254,6 @@ def test_how_varied_and_descriptive_captions_are_is_counted_from_their_tokens(r:
         assert int(line["vocabulary"]) == len({word for text in ours for word in text.split()})
         for name, value in (("distinct_1", distinct(ours, 1)), ("self_bleu", self_bleu(ours))):
             assert float(line[name]) == pytest.approx(100 * value, abs=1e-3)
-
-
-def _all_captions(r: Path) -> Rows:
-    """Of the first seed's runs, by system."""
-    found: Rows = {}
-    for path in sorted((r / "captions/alt/ViT-T-12").rglob("described/captions.parquet")):
-        if "/s0/" in str(path):
-            found |= _rows(path)
-    return found
 
 
 def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:

@@ -120,7 +120,8 @@ def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
     job = "captions/alt/ViT-T-12/mdc/s0/ft-tuned/best/claimed"
     config, rows = read_json(ScaleFolder(r).config(job)), parquet.read_table(r / job / "captions.parquet").to_pylist()
     guide = config["guide"]["run"]
-    assert guide == "runs/alt/ViT-T-12/clip_lb/s0" != read_json(r / "metrics/claimed/s0/metrics.json")["clip"]["model"]
+    measured = read_json(r / job.replace("captions", "metrics") / "metrics.json")
+    assert guide == "runs/alt/ViT-T-12/clip_lb/s0" != measured["clip"]["model"]
     assert guide in config["inputs"]
     told = {"precision": "fp32", "device": torch.device("cpu")}
     run, _ = open_run(r / "runs/alt/ViT-T-12/mdc/s0/ft-tuned", "best")

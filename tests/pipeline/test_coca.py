@@ -19,7 +19,7 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 
 COCA = Path(os.environ.get("MDC_COCA", Path(__file__).resolve().parents[2] / ".coca"))
-JOBS = ["captions/coca/coca/described", "metrics/described/s0", "metrics/described/s1", "judged/described/s0"]
+JOBS = ["captions/coca/coca/described", "metrics/coca/coca/described", "judged/described/s0"]
 JOBS += ["judged/described/s1", "judged/on_clip/s0", "judged/on_clip/s1", "table3", "figure6"]
 #: writes as `mdc.evaluation.others.coca` does, and counts how often it is asked
 STAND_IN = """

@@ -382,7 +382,7 @@ def test_one_edited_method_one_dying_training(project: Project, clone: Project) 
     before = _outs(clone)
     assert _stages(clone.dvc("repro")) == [*_stages_of(*(layer for layer in STAGE if layer != "data")), "index"]
     evaluated = ["probe/alt/tiny/mdc/s0", f"probe/{other}", "scores/alt/tiny/mdc/s0/last"]
-    evaluated += [f"runs/{FINETUNED}", f"captions/{FINETUNED}/best/alt", "metrics/alt/s0"]
+    evaluated += [f"runs/{FINETUNED}", f"captions/{FINETUNED}/best/alt", f"metrics/{FINETUNED}/best/alt"]
     assert project.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES, *WRITTEN])
     assert _status(clone) == {}
     after = _outs(clone)

@@ -37,7 +37,7 @@ def main(call: Call) -> None:
     job: CaptionMetricsJob = call.job
     torch.set_num_threads(job.captioning.threads)
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
-    systems = read_systems(call, job.captions, images)
+    systems = read_systems(call, {job.captions: job.captions_config_sha256}, images)
     captions: Captions = {name: captioned.captions for name, captioned in systems.items()}
     program = java()
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))

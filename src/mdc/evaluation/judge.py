@@ -65,8 +65,7 @@ def _by_clip_score(
 ) -> list[Row]:
     """The caption with the highest CLIPScore. Equal scores share the vote; the letter is that of the system that the contest
     names first. Letters are drawn independently of it, so no letter is favoured."""
-    assert job.metrics is not None
-    scores = _clip_scores(call.input(job.metrics), job)
+    scores = _clip_scores(call, job)
     rows = []
     for contest, n, entry in questions:
         values = [scores[system][images.keys[n]] for system in entry.systems]
@@ -77,13 +76,14 @@ def _by_clip_score(
     return rows
 
 
-def _clip_scores(path: Path, job: JudgeJob) -> dict[str, dict[str, float]]:
+def _clip_scores(call: Call, job: JudgeJob) -> dict[str, dict[str, float]]:
     import pyarrow.parquet as parquet
 
-    file, _ = recorded(path, "metrics.parquet", job.metrics_config_sha256, job.job, "measure")
     scores: dict[str, dict[str, float]] = {}
-    for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
-        scores.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]
+    for name, expected in job.metrics.items():
+        file, _ = recorded(call.input(name), "metrics.parquet", expected, job.job, "measure")
+        for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
+            scores.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]
     return scores
 
 

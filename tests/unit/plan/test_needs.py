@@ -61,7 +61,7 @@ def test_cores_and_gpus_follow_from_what_says_how_a_job_computes() -> None:
 
     assert asked(f"runs/{RUN}", "pretrain.runtime") == ("cuda", 2, 6)
     assert asked(f"scores/{RUN}/last") == asked(f"captions/{RUN}/ft-tuned/best/described") == ("cuda", 2, 6)
-    assert asked("metrics/described/s0") == ("cuda", 1, 3), "one process measures"
+    assert asked(f"metrics/{RUN}/ft-tuned/best/described") == ("cuda", 1, 3), "one process measures"
     assert asked(f"probe/{RUN}", "probe.runtime")[1:] == (1, 5), "its workers decode while it computes"
     assert asked("data/obtained/own", "data.download.runtime") == ("cpu", 1, 3), "threads wait for the network"
     assert asked("data/corpora/alt") == asked("table1") == ("cpu", 1, 1)
@@ -75,9 +75,8 @@ def test_weights_are_named_that_a_job_reads() -> None:
 
     assert read(f"probe/{RUN}") == read(f"scores/{RUN}/last") == [f"r/runs/{RUN}/checkpoint.safetensors"]
     assert read("probe/untrained/ViT-T-12/cls/s0") == read("data/vocabularies/words") == []
-    assert read("metrics/described/s0") and all(
-        path.endswith("captions.parquet") for path in read("metrics/described/s0")
-    )
+    written = f"{RUN}/ft-tuned/best/described"
+    assert read(f"metrics/{written}") == [f"r/captions/{written}/captions.parquet"]
     assert read("figure_loss") and all(path.endswith("log.jsonl") for path in read("figure_loss"))
 
 

@@ -65,11 +65,11 @@ def runs(plan: Context) -> list[Run]:
 
 def captioned(plan: Context) -> None:
     """Make every job of captions, metrics and the judge, also those that no table shows."""
+    for request in requests(plan):
+        metrics(plan, request)
     for name, table in plan.scale.captioning().items():
-        for seed in plan.scale.training.seeds:
-            metrics(plan, name, seed)
-            if table.contests_of(name):
-                judge(plan, name, seed)
+        for seed in plan.scale.training.seeds if table.contests_of(name) else ():
+            judge(plan, name, seed)
 
 
 def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
@@ -127,29 +127,27 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
 
 
 @once
-def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
-    """The metrics of all captions of the dataset ``name`` with one seed, in one job, since METEOR's program starts slowly."""
-    table, scale = plan.scale.captioning()[name], plan.scale
+def metrics(plan: Context, request: Request) -> CaptionMetricsJob:
+    """The job of the metrics of the captions of ``request``."""
+    table, scale = plan.scale.captioning()[request.dataset], plan.scale
     assert scale.caption is not None
-    dataset = table.datasets[name]
-    written = {
-        job.job: job.sha256 for request in of_seed(plan, name, seed).values() for job in [captions(plan, request)]
-    }
-    inputs = [*written, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
+    dataset, written = table.datasets[request.dataset], captions(plan, request)
+    inputs = [written.job, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
     modules: list[str] = []
     clip: dict[str, Any] = {"clip": None, "open_clip": None}
     if isinstance(table.clip_score, RunClip):
-        clip["clip"], read, modules = _clip(plan, table, table.clip_score, name)
+        clip["clip"], read, modules = _clip(plan, table, table.clip_score, request.dataset)
         inputs += read
     elif table.clip_score is not None:
         modules = [parts.ABILITIES["score_open_clip"]]
         clip["open_clip"] = table.clip_score
     return plan.make(
         CaptionMetricsJob,
-        f"metrics/{name}/s{seed}",
+        f"metrics/{_place(request)}",
         list(dict.fromkeys(inputs)),
         modules,
-        captions=written,
+        captions=written.job,
+        captions_config_sha256=written.sha256,
         **_images(dataset),
         training=dataset.training,
         skip_metrics=table.skip_metrics,
@@ -167,19 +165,19 @@ def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     assert table.judge is not None
     dataset, requests = table.datasets[name], of_seed(plan, name, seed)
     contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
-    written = {job.job: job.sha256 for s in contests.values() for key in s for job in [captions(plan, requests[key])]}
-    measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
+    shown = list(dict.fromkeys(requests[key] for systems in contests.values() for key in systems))
+    written = {job.job: job.sha256 for job in (captions(plan, request) for request in shown)}
+    measured = [metrics(plan, request) for request in shown if isinstance(table.judge.by, ByClipScore)]
     return plan.make(
         JudgeJob,
         f"judged/{name}/s{seed}",
-        [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
+        [*written, f"data/corpora/{dataset.corpus}", *(job.job for job in measured)],
         seed=seed,
         captions=written,
         **_images(dataset),
         contests=contests,
         by=table.judge.by,
-        metrics=measured.job if measured else None,
-        metrics_config_sha256=measured.sha256 if measured else None,
+        metrics={job.job: job.sha256 for job in measured},
         order_seed=table.judge.seed,
     )
 

@@ -73,12 +73,28 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
         values |= _over(plan, whole, view, values)
     if view.select_on is None:
         return values
-    measured = [caption_jobs.metrics(plan, view.select_on, seed) for seed in seeds]
-    values["jobs"] |= {job.job: job for job in measured}
     captioning = whole.systems_of(view.select_on)
     among = [key for key in whole.members(view.systems) if key in captioning and captioning[key].images == "own"]
-    choose = {"label": whole.datasets[view.select_on].label, "systems": among, "records": [job.job for job in measured]}
-    return {**values, "choose": choose}
+    measured = _Measured(plan, view.select_on, seeds)
+    systems = {key: measured.records(key, values["jobs"]) for key in among}
+    return {**values, "choose": {"label": whole.datasets[view.select_on].label, "systems": systems}}
+
+
+class _Measured:
+    """The captions of a dataset, and their metrics, by system and seed."""
+
+    def __init__(self, plan: Context, dataset: str, seeds: list[int]) -> None:
+        self.plan, self.by_seed = plan, [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
+
+    def records(self, system: str, jobs: dict[str, Any]) -> list[str]:
+        """The names of a system's jobs of metrics, one per seed, added to ``jobs``; a baseline has one for all seeds."""
+        made = [caption_jobs.metrics(self.plan, requests[system]) for requests in self.by_seed]
+        jobs |= {job.job: job for job in made}
+        return [job.job for job in made]
+
+    def runs(self, system: str) -> list[str]:
+        """The names of its runs."""
+        return [run.id for requests in self.by_seed if (run := requests[system].run) is not None]
 
 
 def _over(plan: Context, whole: CaptionTable, view: CaptionView, values: dict[str, Any]) -> dict[str, Any]:
@@ -109,13 +125,12 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
     rows: list[dict[str, Any]] = []
     lengths = _lengths(shown)
     for dataset in shown.datasets:
-        made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
-        jobs |= {job.job: job for job in made}
-        records = [job.job for job in made]
+        measured = _Measured(plan, dataset, seeds)
         baselines = {MOST_FREQUENT: ("most frequent training caption", "floor", _MOST_FREQUENT_NOTE)}
         for key, coca in shown.coca_of(dataset).items():
             baselines[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
         for key, (label, place, note) in baselines.items():
+            records = measured.records(key, jobs)
             rows.append(
                 {
                     **_common(plan, shown, dataset, key, label),
@@ -124,10 +139,9 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
                     "blind": key == MOST_FREQUENT,
                 }
             )
-        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
-            ids = [run.id for requests in by_seed if (run := requests[key].run) is not None]
-            rows.append(_row(plan, shown, dataset, key, system, lengths, ids, records))
+            records = measured.records(key, jobs)
+            rows.append(_row(plan, shown, dataset, key, system, lengths, measured.runs(key), records))
     contests = []
     for dataset in shown.datasets:
         here = shown.contests_of(dataset)

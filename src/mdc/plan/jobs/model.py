@@ -268,7 +268,7 @@ class CaptionsJob(_OfCaptionsJob):
 
 
 class CaptionMetricsJob(_OfCaptionsJob):
-    """Metrics of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
+    """Metrics of the captions of the job ``captions``; the hash pins its configuration.
 
     ``training``: the corpus whose training captions are searched for copies. ``skip_metrics``: metrics that are not measured.
     ``clip`` or ``open_clip``: the model of CLIPScore, if it is measured. ``context_length``: of the protocol. ``instances``:
@@ -276,7 +276,8 @@ class CaptionMetricsJob(_OfCaptionsJob):
     """
 
     verb: Literal["measure-captions"]
-    captions: Annotated[dict[str, str], Field(min_length=1)]
+    captions: str
+    captions_config_sha256: str
     training: Name
     skip_metrics: list[str]
     instances: str | None
@@ -289,7 +290,7 @@ class CaptionMetricsJob(_OfCaptionsJob):
 class JudgeJob(_OfCaptionsJob):
     """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one ``seed``.
 
-    ``by``: the judge; CLIPScore is read from the job ``metrics`` with this configuration hash. ``order_seed``: of the assignment
+    ``by``: the judge; CLIPScore is read from the jobs ``metrics``, as ``captions``. ``order_seed``: of the assignment
     of letters, which also depends on ``seed``.
     """
 
@@ -298,8 +299,7 @@ class JudgeJob(_OfCaptionsJob):
     captions: Annotated[dict[str, str], Field(min_length=1)]
     contests: Annotated[dict[Name, list[Name]], Field(min_length=1)]
     by: Annotated[ByClipScore | ByEndpoint, Field(discriminator="kind")]
-    metrics: str | None
-    metrics_config_sha256: str | None
+    metrics: dict[str, str]
     order_seed: NonNegative
 
 

@@ -49,12 +49,11 @@ class ShownContest(Strict):
 
 
 class Chosen(Strict):
-    """The choice of the best of ``systems`` by the primary column on another dataset, called ``label``; ``records``: one per
-    seed."""
+    """The choice of the best of ``systems`` {system: its records, one per seed} by the primary column on another dataset, called
+    ``label``."""
 
     label: str
-    systems: Annotated[list[str], Field(min_length=1)]
-    records: Annotated[list[str], Field(min_length=1)]
+    systems: Annotated[dict[str, list[str]], Field(min_length=1)]
 
 
 class OverDataset(Labelled):

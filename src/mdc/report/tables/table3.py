@@ -292,8 +292,8 @@ def _choice_notes(results: Captioned) -> list[str]:
     if choose is None or column in results.missing:
         return []
     means = {}
-    for system in choose.systems:
-        items = [results.of(record, system).items(column) for record in choose.records]
+    for system, records in choose.systems.items():
+        items = [results.of(record, system).items(column) for record in records]
         if any(item is None for item in items):
             return []
         means[system] = 100 * float(np.mean([item.value for item in items if item is not None]))
@@ -329,13 +329,20 @@ def _more_notes(results: Captioned) -> list[str]:
     chair = [f"{results.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(results).items() if note]
     if not results.job.clip:
         return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
-    measured = [record.get("clip") or {} for record in results.records.values()]
-    counts = {text: sum(int(clip.get(key, 0)) for clip in measured) for key, text in CLIP_COUNTS.items()}
     return [
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {results.job.clip}.",
-        *(f"{count} {text}." for text, count in counts.items() if count),
+        *(f"{count} {text}." for key, text in CLIP_COUNTS.items() if (count := _unread(results, key))),
         *chair,
     ]
+
+
+def _unread(results: Captioned, key: str) -> int:
+    """How many captions CLIPScore's model could not read; the references of all records of a dataset are the same."""
+    counts: dict[str, int] = {}
+    for name, record in results.records.items():
+        place = record["config"]["corpus"] if key == "long_references" else name
+        counts[place] = int((record.get("clip") or {}).get(key, 0))
+    return sum(counts.values())
 
 
 _TRUTH_NOTES = (
