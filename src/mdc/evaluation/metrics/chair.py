@@ -122,7 +122,22 @@ _QUALIFIERS = (
     (
         ("baby", "adult", "mother", "father"),
         ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"),
-        ("animal", "goat", "deer", "monkey", "pig"),
+        (
+            "animal",
+            "goat",
+            "deer",
+            "monkey",
+            "pig",
+            "hippo",
+            "rhino",
+            "lion",
+            "tiger",
+            "panda",
+            "seal",
+            "stroller",
+            "carriage",
+            "crib",
+        ),
     ),
     (
         ("passenger",),
