@@ -82,14 +82,14 @@ def intervals(estimates: Iterable[Estimate], numbers: Sequence[int], where: str 
 
 
 def p_value(p: float | None) -> str:
-    """A p-value in scientific notation."""
+    """A p-value with three digits."""
     if p is None:
         return ""
-    return f"{p:.1e}" if p >= 1e-300 else "< 1e-300"
+    return f"{p:.3g}" if p >= 1e-300 else "< 1e-300"
 
 
 def corrected_p(decision: Decision, estimate: Estimate) -> str:
-    """A claim's corrected p. A bootstrap has no p below 2 / (resamples + 1), so there it is an upper bound: ``≤ 4.0e-04``."""
+    """A claim's corrected p. A bootstrap has no p below 2 / (resamples + 1), so there it is an upper bound: ``≤ 0.0004``."""
     least = 2 / (estimate.draws + 1) if estimate.kind == "bootstrap" and estimate.draws else 0.0
     return ("≤ " if estimate.p is not None and estimate.p <= least else "") + p_value(decision.p_holm)
 

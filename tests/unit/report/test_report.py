@@ -265,7 +265,7 @@ def test_level_bounds_and_power_are_the_jobs(built: tuple[ProbingWorld, Table, P
 
 
 def test_a_small_p_is_never_shown_as_0() -> None:
-    told = {1.0: "1.0e+00", 0.0123: "1.2e-02", 0.00049: "4.9e-04", 4e-17: "4.0e-17", 0.0: "< 1e-300"}
+    told = {1.0: "1", 0.0123: "0.0123", 0.00049: "0.00049", 4e-17: "4e-17", 0.0: "< 1e-300"}
     assert {p: words.p_value(p) for p in told} == told
 
 
@@ -274,9 +274,9 @@ def test_the_least_p_of_a_bootstrap_is_shown_as_a_bound() -> None:
     of = {
         kind: Estimate(5.0, 4.0, 6.0, n=60, seeds=1, kind=kind, p=0.002, draws=999) for kind in ("bootstrap", "seeds")
     }
-    assert words.corrected_p(decision, of["bootstrap"]) == "≤ 4.0e-03"
-    assert words.corrected_p(decision, of["seeds"]) == "4.0e-03"
-    assert words.corrected_p(decision, replace(of["bootstrap"], p=0.003)) == "4.0e-03"
+    assert words.corrected_p(decision, of["bootstrap"]) == "≤ 0.004"
+    assert words.corrected_p(decision, of["seeds"]) == "0.004"
+    assert words.corrected_p(decision, replace(of["bootstrap"], p=0.003)) == "0.004"
 
 
 def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tuple[ProbingWorld, Table, Path]) -> None:

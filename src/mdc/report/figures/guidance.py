@@ -106,7 +106,7 @@ def _draw(
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         bars = words.intervals(results.levels.values(), job.seeds, "Bars:")
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
-        if sentences := [*words.claim_sentences(claims, 2), *apart]:
+        if sentences := [*words.claim_sentences(claims), *apart]:
             note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 

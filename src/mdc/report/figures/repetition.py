@@ -35,6 +35,7 @@ SHOWN = {
     "job": "shown.ProbingJob",
 }
 
+_APART = 1.02  # times as many samples: from a method's marker to the next one's
 #: ``least``, ``greatest``: over seeds
 _LOSSES = names(
     "scale artefact system dataset backbone method passes samples_seen seeds unit loss least greatest records"
@@ -137,13 +138,14 @@ def _loss_rows(results: Repetition) -> list[dict[str, Any]]:
 def draw(results: Repetition, paths: Sequence[Path]) -> None:
     """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
     shown, count = AccuracyPanels(results), len(results.measures)
-    rows = math.ceil((count + 1) / 2)
+    rows, methods = math.ceil((count + 1) / 2), list(shown.styles)
     with drawing(WIDTH, 2.3 * rows + 1.6, paths) as figure:
         axes = figure.subplots(rows, 2, squeeze=False).ravel()
         for panel, measure in zip(axes, results.measures, strict=False):
             shown.axis(panel, results.name(measure))
             for (method, fresh), line in results.lines(results.job.systems).items():
-                points = [(results.samples(s), results.number(s.key, measure)) for s in line]
+                off = _APART ** (methods.index(method) - (len(methods) - 1) / 2)
+                points = [(off * results.samples(s), results.number(s.key, measure)) for s in line]
                 at, values = [x for x, _ in points], [number.value for _, number in points]
                 panel.plot(at, values, color=shown.styles[method][0], **_dashes(fresh))
                 for point in points:
@@ -160,7 +162,7 @@ def draw(results: Repetition, paths: Sequence[Path]) -> None:
         note = "" if len(results.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
         if claims := words.claim_sentences(results.claims()):
             note += f" Of {results.name(results.primary_measure)}, in points: {'; '.join(claims)}."
-        shown.finish(figure, f"The same pairs again{', or fresh ones' * fresh}:", handles, "Bars:", note)
+        shown.finish(figure, f"Repeated pairs{', or fresh ones' * fresh}:", handles, "Bars:", note)
 
 
 def _dashes(fresh: bool) -> dict[str, Any]:

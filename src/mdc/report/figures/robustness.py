@@ -28,7 +28,7 @@ from mdc.report.statistics.replicates import Floats, Replicates
 
 SHOWN = {
     "kind": "robustness",
-    "artefacts": {"figure_robustness": {"title": "Figure: captions of worse and worse images"}},
+    "artefacts": {"figure_robustness": {"title": "Figure: captions of distorted images"}},
     "files": ".png .svg .pdf .csv _contrasts.csv",
     "caption": "How fast captions become worse as test images do at scale {scale}: Gaussian noise, blur, JPEG and cut-out in "
     "five strengths, a curve a captioner, with intervals.",
@@ -39,6 +39,7 @@ SHOWN = {
 
 #: the metric of the second row of panels, where it is known: the share of true statements
 _TRUE = "true"
+_APART = 0.06  # of a strength: from a curve's marker to the next one's
 
 
 def make(job: RobustnessFigureJob, manifests: Manifests, out: Path) -> None:
@@ -111,6 +112,7 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
     rows = rows or list(results.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))
+    names = list(dict.fromkeys(curve.key for curve in job.curves))
     # of several curves of one method on one backbone the first has filled markers
     alike: dict[tuple[str, str], list[str]] = {}
     for curve in job.curves:
@@ -126,7 +128,9 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}
                     place = alike[curve.method, curve.backbone].index(curve.key)
                     look["fillstyle"] = ("full", "none", "bottom", "left")[place % 4]
-                    error_bars(panel, range(len(points)), points, styles[curve.method], bars=0.5, **look)
+                    off = _APART * (names.index(curve.key) - (len(names) - 1) / 2)
+                    at = [step + off for step in range(len(points))]
+                    error_bars(panel, at, points, styles[curve.method], bars=0.5, **look)
                     panel.set_xticks(range(len(points)), ["none", *map(str, range(1, len(points)))])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn
             row[0].set_ylabel(results.columns[key] if key != _TRUE else "true statements, per cent")

@@ -83,7 +83,7 @@ _OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")
 _OTHERS_NOTE = (
     "Rows without numbers are in the paper's table; theirs are not in its public text, and are of other images."
 )
-_SEARCHED = "Length: number of tokens that a caption must have; free: the model predicts its end; –: beam search."
+_SEARCHED = "Length: number of tokens that a caption must have; free: MDC predicts its end; –: until end-of-text."
 _DIFFUSED = (
     "Length: –: a caption ends at the first end-of-text token that the diffusion writes; best of several: MDC writes one of each "
     "length, and keeps the one with the highest length-normalised log probability."
@@ -273,7 +273,8 @@ def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
     return [
         "Best in bold, second best underlined (after rounding).",
         *([f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []),
-        f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) per image; B@4, "
+        f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} "
+        f"reference{'s' * (list(references) != ['1'])} per image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         _DIFFUSED if results.job.artefact.startswith("mcd_") else _SEARCHED,
         *([_LENGTH] if results.job.artefact == "table3" and timed else []),
