@@ -152,9 +152,9 @@ def test_table_3_is_what_was_measured(r: Path) -> None:
     ]
     # of what is stated the true share, of the facts the told share
     shares = [100 * one[:, 0].sum() / max(one[:, 1].sum(), 1) for one in tallies]
-    assert found.levels["described/arc", "true"].value == pytest.approx(np.mean(shares))
+    assert found.levels["described/arc", "precision"].value == pytest.approx(np.mean(shares))
     shares = [100 * one[0, 2] / one[0, 3] for one in tallies]
-    assert found.levels["described/arc", "told_objects"].value == pytest.approx(np.mean(shares))
+    assert found.levels["described/arc", "recall_objects"].value == pytest.approx(np.mean(shares))
     words = np.mean([row["words"] for one in measured for row in one["mdc_6"].values()])
     assert found.levels[key, "words"].value == pytest.approx(words)
     # what is not there is told, and never a number

@@ -177,7 +177,7 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
     assert tuple(kept[0]) == (*CLAIMS, "stale") and sorted(map(str, kept)) == sorted(map(str, every))
     # the column that a claim is about comes before what else a thumbnail has room for
     head = list(read_rows(r / "table_guidance/table_guidance.csv")[0])
-    place = next(number for number, label in enumerate(head) if label.endswith(" true"))
+    place = next(number for number, label in enumerate(head) if label.endswith(" precision"))
     assert place > 7
     thumbnail = text.split('<article id="table_guidance"')[1].split("<tbody>")[0]
     assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:4].count(head[place]) == 1

@@ -28,7 +28,7 @@ _MADE_OF = {
     "METEOR": "meteor_counts",
     **dict.fromkeys(("CHAIRi", "CHAIRs"), "objects"),
     "word": "true_words",
-    **dict.fromkeys(("true", "told"), "truth"),
+    **dict.fromkeys(("precision", "recall"), "truth"),
 }
 
 
@@ -59,7 +59,7 @@ class MeasuredCaptions:
         if metric == "word":  # the share of words of a kind that hold of the scene
             place = 2 * WORD_KINDS.index(kind)
             return self._share(*values[:, place : place + 2].T)
-        if metric in ("true", "told"):
+        if metric in ("precision", "recall"):
             return self._statements(values, metric, kind)
         # everything is multiplied by 100 in the end, counts too
         return self._means(column, (values[:, 0] if metric == "objects" else values) / 100)
@@ -72,10 +72,10 @@ class MeasuredCaptions:
         return Items(self.images, score, self.images, kind="share")
 
     def _statements(self, truth: Floats, count: str, kind: str) -> Items:
-        """Precision of stated facts ("true"), or recall of the scene's facts ("told"); of one ``kind``, or of all if "" is
+        """Precision of stated facts, or recall of the scene's facts; of one ``kind``, or of all if "" is
         given."""
         chosen = truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
-        denominator = chosen[:, COUNTS.index("stated" if count == "true" else "facts")]
+        denominator = chosen[:, COUNTS.index("stated" if count == "precision" else "facts")]
         # 0 for captions that state nothing
         return self._share(chosen[:, COUNTS.index(count)], denominator)
 

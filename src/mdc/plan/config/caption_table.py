@@ -44,7 +44,7 @@ from mdc.plan.config.types import (
 #: the row of the most-frequent-caption baseline, which needs no model
 MOST_FREQUENT = "most_frequent"
 #: the metrics of which a claim can be made
-Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "true", "told"]
+Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "precision", "recall"]
 
 #: one side of a comparison, and the rule for both
 _Side = Annotated[Side, Ref("sides", "dataset/system of this table")]

@@ -25,9 +25,10 @@ from mdc.plan.jobs import caption_jobs
 from mdc.plan.jobs.context import Context, compared, labelled
 from mdc.plan.records import UserError
 
-#: part of Table 3 → its metrics and their labels: the paper's in its order; for the built-in world ``true``, the precision of the
-#: stated facts, and ``told``, their recall
+#: part of Table 3 → its metrics and their labels: the paper's in its order; for the built-in world the precision of the
+#: stated facts, and their recall
 _KINDS = ("objects", "attributes", "counts", "relations")
+_OF_STATEMENTS = ("precision", "recall")
 _COLUMNS = {
     "paper": {"BLEU-4": "B@4", "METEOR": "METEOR", "CIDEr": "CIDEr", "SPICE": "SPICE", "ROUGE-L": "ROUGE-L"},
     "more": {
@@ -38,8 +39,8 @@ _COLUMNS = {
         "RefCLIPScore": "RefCLIPScore",
     },
     "truth": {
-        **{"true": "true", "told": "told"},
-        **{f"{what}_{kind}": f"{kind} {what}" for what in ("true", "told") for kind in _KINDS},
+        **{what: what for what in _OF_STATEMENTS},
+        **{f"{what}_{kind}": f"{kind} {what}" for what in _OF_STATEMENTS for kind in _KINDS},
         **{f"word_{kind}": f"{kind} words true" for kind in ("colour", "shape", "count")},
     },
     "words": read_shown("evaluation/metrics/each.py") or {},

@@ -38,7 +38,7 @@ SHOWN = {
 }
 
 #: the metric of the second row of panels, where it is known: the share of true statements
-_TRUE = "true"
+_PRECISION = "precision"
 _APART = 0.06  # of a strength: from a curve's marker to the next one's
 
 
@@ -108,7 +108,7 @@ def kept(results: Captioned, curve: Worsening, measure: str) -> Replicates | Non
 
 def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
     kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
-    rows = [key for key in dict.fromkeys((job.primary_metric, _TRUE)) if key in results.columns]
+    rows = [key for key in dict.fromkeys((job.primary_metric, _PRECISION)) if key in results.columns]
     rows = rows or list(results.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))
@@ -133,7 +133,7 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
                     error_bars(panel, at, points, styles[curve.method], bars=0.5, **look)
                     panel.set_xticks(range(len(points)), ["none", *map(str, range(1, len(points)))])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn
-            row[0].set_ylabel(results.columns[key] if key != _TRUE else "true statements, per cent")
+            row[0].set_ylabel(results.columns[key] if key != _PRECISION else "precision of statements, %")
         for panel, label in zip(panels[0], kinds.values(), strict=True):
             panel.set_title(label)
         for panel in panels[-1]:

@@ -110,18 +110,21 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     others = _OTHERS.get(job.artefact, ())
     main = _table(results, every, heading, parts["paper"] | contests, _main_notes(results, choices), others)
     numbers, truth = results.numbers, available["truth"]
+    by_kind = {key: label for key, label in truth.items() if key.startswith(("precision_", "recall_"))}
+    of_all = {key: label for key, label in truth.items() if key not in by_kind}
     over = OverDatasets(job, manifests, results, job.over) if job.over is not None else None
     shown = [
         main,
         _table(results, numbers, "More metrics", available["more"], _more_notes(results)),
-        *([_table(results, numbers, "What of it is true", truth, _TRUTH_NOTES)] if truth else []),
+        *([_table(results, numbers, "True statements", of_all, _TRUTH_NOTES)] if of_all else []),
+        *([_table(results, numbers, "True statements by kind", by_kind, ())] if by_kind else []),
         _table(results, numbers, "Length and description", available["words"], _WORD_NOTES, marked=False),
         *_objects(job, manifests, results),
         *([_contests(results, choices)] if choices else []),
         variety(results),
         models(results),
         *(over.tables(list(available["paper"])) if over is not None else []),
-        *comparisons.tables(results, [key for key in (*available["paper"], "true", "told") if key in known]),
+        *comparisons.tables(results, [key for key in (*available["paper"], "precision", "recall") if key in known]),
     ]
     columns = {key: label for key, label in results.all_columns.items() if key in parts["paper"] or key in known}
     everything = _table(results, every, heading, columns | contests, (), others)
@@ -347,8 +350,8 @@ def _unread(results: Captioned, key: str) -> int:
 
 
 _TRUTH_NOTES = (
-    "Captions of the built-in world are read by its grammar and held against their scene. True: per cent of stated facts "
-    "that hold (precision; the rest is hallucination). Told: per cent of the scene's facts that are stated (recall). Words true: "
+    "Captions of the built-in world are read by its grammar and held against their scene. Precision: per cent of stated "
+    "facts that hold; the rest is hallucination. Recall: per cent of the scene's facts that are stated. Words true: "
     "of all words of a kind, the per cent that hold of the scene, whatever stands around them.",
 )
 _WORD_NOTES = (
