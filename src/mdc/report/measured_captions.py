@@ -71,13 +71,13 @@ class MeasuredCaptions:
     def _whole(self, score: Statistic) -> Items:
         return Items(self.images, score, self.images, kind="share")
 
-    def _statements(self, truth: Floats, count: str, kind: str) -> Items:
+    def _statements(self, truth: Floats, measure: str, kind: str) -> Items:
         """Precision of stated facts, or recall of the scene's facts; of one ``kind``, or of all if "" is
         given."""
         chosen = truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
-        denominator = chosen[:, COUNTS.index("stated" if count == "precision" else "facts")]
+        part, whole = ("true", "stated") if measure == "precision" else ("told", "facts")
         # 0 for captions that state nothing
-        return self._share(chosen[:, COUNTS.index(count)], denominator)
+        return self._share(*(chosen[:, COUNTS.index(count)] for count in (part, whole)))
 
     def _share(self, part: Floats, denominator: Floats) -> Items:
         """The ratio of sums over images; 0 where the denominator is 0."""
