@@ -35,7 +35,7 @@ def claimed(row: Mapping[str, str]) -> Claimed:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
         shown = [signed(number, decimals) for number in numbers]
     difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
-    size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
+    size = f", {row['size']}" if row["size"] not in ("", "undecided", "not tested") else ""
     comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)
     return Claimed(comparison, difference.strip(), f"{row['direction']} ({row['scope']}){size}", row["label"])
 

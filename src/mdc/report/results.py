@@ -81,9 +81,10 @@ class Results:
         }
         self.gains: list[Pair] = [(s.key, s.control) for s in job.systems if s.control is not None]
         self.named: list[Pair] = [(first, second) for first, second in job.contrasts]
+        claimed = [(first, second) for first, second in job.primary]  # in the order in which they are tested
         self.differences = {
             (pair, measure): estimate(self.difference(pair, measure), job.statistics.level, contrast=True)
-            for pair in dict.fromkeys([*self.named, *self.gains])
+            for pair in dict.fromkeys([*claimed, *self.named, *self.gains])
             for measure in self.measures
         }
         self.decisions = self._decisions()
