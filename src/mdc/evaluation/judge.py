@@ -66,8 +66,7 @@ def _by_clip_score(
 ) -> list[Row]:
     """The caption with the highest CLIPScore; equal scores share the vote, and the letter is that of the system among them
     that the contest names first: letters are drawn without regard to that, so no letter is favoured."""
-    assert job.metrics is not None
-    scores = _clip_scores(call.input(job.metrics), job)
+    scores = _clip_scores(call, job)
     rows = []
     for contest, n, one in asked:
         found = [scores[system][images.keys[n]] for system in one.systems]
@@ -78,13 +77,14 @@ def _by_clip_score(
     return rows
 
 
-def _clip_scores(path: Path, job: JudgeJob) -> dict[str, dict[str, float]]:
+def _clip_scores(call: Call, job: JudgeJob) -> dict[str, dict[str, float]]:
     import pyarrow.parquet as parquet
 
-    file, _ = recorded(path, "metrics.parquet", job.metrics_config_sha256, job.job, "measure")
     found: dict[str, dict[str, float]] = {}
-    for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
-        found.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]
+    for name, expected in job.metrics.items():
+        file, _ = recorded(call.input(name), "metrics.parquet", expected, job.job, "measure")
+        for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
+            found.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]
     return found
 
 

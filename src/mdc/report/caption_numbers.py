@@ -25,7 +25,8 @@ class Captioned(Results):
     job: CaptionTableJob
 
     def __init__(self, job: CaptionTableJob, given: Given) -> None:
-        named = [name for s in job.systems for name in s.records] + (job.choose.records if job.choose else [])
+        chosen = job.choose.systems.values() if job.choose else ()
+        named = [name for records in (*(s.records for s in job.systems), *chosen) for name in records]
         self.records = {name: record_of(job, given, name) for name in dict.fromkeys(named)}
         self.parts_of = {
             part: {column.key: column.label for column in job.columns if column.part == part}

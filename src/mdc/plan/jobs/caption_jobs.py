@@ -76,7 +76,7 @@ def captioned(plan: Context) -> list[Job]:
     written: list[Job] = [captions(plan, one) for one in asked(plan)]
     datasets = [(table, name) for table in plan.scale.captioned().values() for name in table.datasets]
     shown = [(table, name, seed) for table, name in datasets for seed in plan.scale.training.seeds]
-    measured: list[Job] = [metrics(plan, name, seed) for _, name, seed in shown]
+    measured: list[Job] = [metrics(plan, one) for one in asked(plan)]
     judged: list[Job] = [judge(plan, name, seed) for table, name, seed in shown if table.contests_of(name)]
     return list({job.job: job for job in [*written, *measured, *judged]}.values())
 
@@ -134,27 +134,26 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
 
 
 @once
-def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
-    """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
-    table, scale = table_of(plan, name), plan.scale
+def metrics(plan: Context, one: Asked) -> CaptionMetricsJob:
+    """What is measured of the captions of ``one``."""
+    table, scale = table_of(plan, one.dataset), plan.scale
     assert scale.caption is not None
-    dataset = table.datasets[name]
-    written = {one.job: one.sha256 for asked in of_seed(plan, name, seed).values() for one in [captions(plan, asked)]}
-    inputs = [*written, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
+    dataset, written = table.datasets[one.dataset], captions(plan, one)
+    inputs = [written.job, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
     modules: list[str] = []
     clip: dict[str, Any] = {"clip": None, "open_clip": None}
     if isinstance(table.clip_score, RunClip):
-        clip["clip"], read, modules = _clip(plan, table, table.clip_score, name)
+        clip["clip"], read, modules = _clip(plan, table, table.clip_score, one.dataset)
         inputs += read
     elif table.clip_score is not None:
         modules = [parts.ABILITIES["score_open_clip"]]
         clip["open_clip"] = table.clip_score
     return plan.make(
         CaptionMetricsJob,
-        f"metrics/{name}/s{seed}",
+        f"metrics/{_place(one)}",
         list(dict.fromkeys(inputs)),
         modules,
-        captions=written,
+        captions={written.job: written.sha256},
         **_images(dataset),
         training=dataset.training,
         left_out=table.left_out,
@@ -173,18 +172,18 @@ def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     dataset, asked = table.datasets[name], of_seed(plan, name, seed)
     contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
     written = {one.job: one.sha256 for s in contests.values() for key in s for one in [captions(plan, asked[key])]}
-    measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
+    shown = dict.fromkeys(asked[key] for systems in contests.values() for key in systems)
+    measured = [metrics(plan, one) for one in shown if isinstance(table.judge.by, ByClipScore)]
     return plan.make(
         JudgeJob,
         f"judged/{name}/s{seed}",
-        [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
+        [*written, f"data/corpora/{dataset.corpus}", *(job.job for job in measured)],
         seed=seed,
         captions=written,
         **_images(dataset),
         contests=contests,
         by=table.judge.by,
-        metrics=measured.job if measured else None,
-        metrics_config_sha256=measured.sha256 if measured else None,
+        metrics={job.job: job.sha256 for job in measured},
         order_seed=table.judge.seed,
     )
 

@@ -71,11 +71,13 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
         found |= _over(plan, whole, asked, found)
     if asked.choose_on is None:
         return found
-    made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
-    found["jobs"] |= {job.job: job for job in made}
+    by_seed = [caption_jobs.of_seed(plan, asked.choose_on, seed) for seed in seeds]
     there = whole.systems_of(asked.choose_on)
     among = [key for key in whole.members(asked.systems) if key in there and there[key].images == "own"]
-    told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
+    made = {key: [caption_jobs.metrics(plan, requests[key]) for requests in by_seed] for key in among}
+    found["jobs"] |= {job.job: job for jobs in made.values() for job in jobs}
+    systems = {key: [job.job for job in jobs] for key, jobs in made.items()}
+    told = {"label": whole.datasets[asked.choose_on].label, "systems": systems}
     return {**found, "choose": told}
 
 
@@ -107,19 +109,20 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
     rows: list[dict[str, Any]] = []
     lengths = _lengths(shown)
     for dataset in shown.datasets:
-        made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
-        jobs |= {job.job: job for job in made}
-        records = [job.job for job in made]
+        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
+        wanted = [FLOOR, *shown.coca_of(dataset), *shown.systems_of(dataset)]
+        made = {key: [caption_jobs.metrics(plan, requests[key]) for requests in by_seed] for key in wanted}
+        jobs |= {job.job: job for listed in made.values() for job in listed}
+        records = {key: [job.job for job in listed] for key, listed in made.items()}
         others = {FLOOR: ("most frequent training caption", "floor", _FLOOR_NOTE)}
         for key, coca in shown.coca_of(dataset).items():
             others[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
         for key, (label, place, note) in others.items():
-            told = {"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records, "note": note}
+            told = {"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records[key], "note": note}
             rows.append({**_common(plan, shown, dataset, key, label), **_REFERENCE, **told, "blind": key == FLOOR})
-        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
-            rows.append(_row(plan, shown, dataset, key, system, lengths, ids, records))
+            rows.append(_row(plan, shown, dataset, key, system, lengths, ids, records[key]))
     contests = []
     for dataset in shown.datasets:
         here = shown.contests_of(dataset)

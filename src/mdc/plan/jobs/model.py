@@ -300,8 +300,7 @@ class JudgeJob(_OfCaptionsJob):
     captions: Annotated[dict[str, str], Field(min_length=1)]
     contests: Annotated[dict[Name, list[Name]], Field(min_length=1)]
     by: Annotated[ByClipScore | ByEndpoint, Field(discriminator="kind")]
-    metrics: str | None
-    metrics_config_sha256: str | None
+    metrics: dict[str, str]
     order_seed: NonNegative
 
 

@@ -55,8 +55,7 @@ class Chosen(Strict):
     """The best of ``systems`` by the primary column on other images, called ``label``, of which ``records`` tell, one a seed."""
 
     label: str
-    systems: Annotated[list[str], Field(min_length=1)]
-    records: Annotated[list[str], Field(min_length=1)]
+    systems: Annotated[dict[str, list[str]], Field(min_length=1)]
 
 
 class OverDataset(Labelled):

@@ -292,8 +292,8 @@ def _choice_notes(found: Captioned) -> list[str]:
     if choose is None or column in found.missing:
         return []
     means = {}
-    for system in choose.systems:
-        items = [found.of(record, system).items(column) for record in choose.records]
+    for system, records in choose.systems.items():
+        items = [found.of(record, system).items(column) for record in records]
         if any(one is None for one in items):
             return []
         means[system] = 100 * float(np.mean([one.value for one in items if one is not None]))
