@@ -68,6 +68,14 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         return
     keys = {column["label"]: column["key"] for column in job.config().get("columns", [])}
     chosen, heading = choose(rows, args.row, args.column)
+    # a line that names no records depends on all inputs of its table
+    records = chosen["records"].split() if "records" in chosen else job.inputs
+    if unknown := next((record for record in records if record not in place.jobs), None):
+        file = f"scales/{place.scale}.yaml"
+        raise Broken(
+            f"{table}: {unknown} is no job of the present parameters; if made with --config, put those values into {file}; "
+            f"to mend: {place.again(artefact, artefact)}"
+        )
     columns, stale = None, None
     if are_numbers(rows):
         # all columns for an average, none for a judge's choice
@@ -87,8 +95,6 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         if not job.inputs:
             text.append(line("config", f"`mdc config {artefact}` prints what decides it"))
     print("\n".join(text))
-    # a line that names no records depends on all inputs of its table
-    records = chosen["records"].split() if "records" in chosen else job.inputs
     broken = _check(place, artefact, table, [*records, *chosen.get("control_records", "").split()], args.deep) or stale
     print("\n".join(story(place, _behind(place, artefact, records, columns))))
     if broken is not None:
@@ -119,10 +125,10 @@ def _number(place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[s
         values = {label: _value(place, records, [key]) for key, label in columns.items()}
         parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
         text.append(line("mean of", ", ".join(parts)))
-    if any(row["control_records"] == chosen["records"] for row in rows):
-        text.append(line("encoder", "a reference that other rows are held against"))
+    if any(row["control"] == chosen["system"] for row in rows):
+        text.append(line("control", "other rows are held against it"))
     if chosen["gain"]:
-        control = next(row for row in rows if row["records"] == chosen["control_records"])
+        control = next(row for row in rows if row["system"] == chosen["control"])
         gained = f" [{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]" if chosen["gain_low"] else ""
         text.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {', '.join(labels(control)[1:])}"))
     if chosen["published"]:

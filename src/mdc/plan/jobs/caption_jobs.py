@@ -63,15 +63,6 @@ def runs(plan: Context) -> list[Run]:
     return list(runs_needed)
 
 
-def captioned(plan: Context) -> None:
-    """Make every job of captions, metrics and the judge, also those that no table shows."""
-    for request in requests(plan):
-        metrics(plan, request)
-    for name, table in plan.scale.captioning().items():
-        for seed in plan.scale.training.seeds if table.contests_of(name) else ():
-            judge(plan, name, seed)
-
-
 def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
     """System → its request, for one dataset and seed; the baseline and external models have no seed and are always included."""
     return {

@@ -53,7 +53,7 @@ class Plan(Context):
     @cached_property
     def jobs(self) -> dict[str, Job]:
         """Every job by its name, each after its inputs. Making a job makes those whose hash it needs, so a table makes what it
-        shows; data, runs and captions may be in no table."""
+        shows; data and runs may be in no table."""
         data = self.scale.data
         for name in data.datasets:
             self.obtain(name)
@@ -64,7 +64,6 @@ class Plan(Context):
             self.vocabulary(name)
         for run in self.runs:
             self.pretrain(run)
-        caption_jobs.captioned(self)
         shown = {name: artefact_job(self, name) for name in self.scale.tables}
         # runs, which may have been made before, need data by name
         return dict(sorted(self.made.items(), key=lambda item: not item[0].startswith("data/"))) | shown
