@@ -134,6 +134,18 @@ def test_a_record_that_is_not_the_tables(r: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("own_copy")
+def test_a_number_that_was_made_with_another_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    """… as by Snakemake's --config, which no file says."""
+    path = Path(f"scales/{SCALE}.yaml")
+    values = yaml.safe_load(path.read_text())
+    values["pretrain"]["seeds"] = [7]
+    path.unlink()
+    path.write_text(yaml.safe_dump(values))
+    code, _, err = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 3 and f"{MDC} is no job of the present parameters" in err and str(path) in err
+
+
+@pytest.mark.usefixtures("own_copy")
 def test_a_changed_copy(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(Path("results/table1.csv"))
     code, _, err = why(capsys, "Alt-text, MDC", "Shape")

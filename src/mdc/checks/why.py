@@ -126,11 +126,13 @@ def _number(place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[s
         parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
         text.append(line("mean of", ", ".join(parts)))
     if any(row["control"] == chosen["system"] for row in rows):
-        text.append(line("control", "other rows are held against it"))
+        text.append(line("control", "a reference that other rows are held against"))
     if chosen["gain"]:
-        control = next(row for row in rows if row["system"] == chosen["control"])
+        # a figure may leave its control out
+        control = next((row for row in rows if row["system"] == chosen["control"]), None)
+        over = chosen["control"] if control is None else ", ".join(labels(control)[1:])
         gained = f" [{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]" if chosen["gain_low"] else ""
-        text.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {', '.join(labels(control)[1:])}"))
+        text.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {over}"))
     if chosen["published"]:
         text.append(line("paper", f"{chosen['published']} is printed in the paper"))
     each = [
