@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from shown import read_rows
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json
 from mdc.report.frame import CLAIM_FILES, CLAIMS, ESTIMATE, LEVELS
 
 Rows = list[dict[str, str]]
-#: cells that may hold words with spaces: what things are called, and lists of jobs
+#: cells that may hold words with spaces: what things are called
 CALLED = {
     *("dataset", "second_dataset", "backbone", "second_backbone", "method", "second_method", "label", "metric", "unit"),
-    *("pooling", "estimator", "condition", "direction", "size", "run", "records", "control_records"),
+    *("pooling", "estimator", "condition", "direction", "size"),
 }
 NUMBERS = {
     *set(ESTIMATE) - {"interval", "scope"},
@@ -51,7 +52,7 @@ def test_levels_and_differences_have_one_schema_each(r: Path) -> None:
     for path, columns, _ in files(r):
         place = columns.index("value")
         assert columns[place : place + len(ESTIMATE)] == ESTIMATE, path
-        assert {"scale", "artefact", "records"} <= set(columns), path
+        assert {"scale", "artefact"} <= set(columns), path
         if path.name.endswith(CLAIM_FILES):
             assert columns[: len(CLAIMS)] == CLAIMS, path
             claims.append(path.parent.name)
@@ -129,8 +130,15 @@ def test_keys_lead_from_a_difference_to_its_sides(r: Path) -> None:
                 assert float(row["gain"]) == pytest.approx(apart, abs=2e-3), row
 
 
-def test_records_are_jobs_of_the_scale(r: Path) -> None:
+def test_every_system_has_its_runs_and_their_records(r: Path) -> None:
     folder = ScaleFolder(r)
-    for path, _, rows in files(r):
-        for job in {job for row in rows for job in row["records"].split()}:
-            assert folder.job(job).is_dir(), (path, job)
+    for path, columns, rows in files(r):
+        runs = path.with_name(f"{path.parent.name}_runs.csv")
+        if "system" not in columns or not runs.is_file():
+            continue
+        of = read_rows(runs)
+        seeds = {(row["system"], row["seed"]) for row in of if row["role"] == "result"}
+        assert len(seeds) == len([row for row in of if row["role"] == "result"]), path
+        assert {row["system"] for row in rows} <= {system for system, _ in seeds}, path
+        for row in of:
+            assert folder.job(row["record"]).is_dir() and " " not in row["record"], (path, row)

@@ -185,7 +185,8 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
     for table in ("table1", "table2", "table_ratio"):
         rows = read_rows(r / table / f"{table}_long.csv")
         methods = {row["system"]: row["method"] for row in rows}
-        rows = [row for row in rows if MDC in row["run"].split() and row.get("shown", "own") == "own"]
+        own = {row["system"] for row in read_rows(r / table / f"{table}_runs.csv") if row["run"] == MDC}
+        rows = [row for row in rows if row["system"] in own and row.get("shown", "own") == "own"]
         rows = [row for row in rows if row.get("blind") != "True"]
         assert rows
         for row in rows:
@@ -245,15 +246,17 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
     assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
     assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
-    head = "system,method,label,metric,value,low,high,interval,n,seeds,chance,gain,control,run"
+    head = "system,method,label,metric,value,low,high,interval,n,seeds,chance,gain,control"
     run = tmp_path / "runs" / MDC / "run.json"
     write_json(run, {})
     for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
-        line = f"s,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25,,,{MDC}{value}"
+        line = f"s,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25,,{value}"
         numbers = tmp_path / table / f"{table}_long.csv"
         numbers.parent.mkdir()
         numbers.write_text(f"{head}{columns}\n{line}\n")
-        outputs = {numbers.name: sha256_file(numbers)}
+        runs = numbers.with_name(f"{table}_runs.csv")
+        runs.write_text(f"system,run\ns,{MDC}\nother,x\n")
+        outputs = {path.name: sha256_file(path) for path in (numbers, runs)}
         write_json(numbers.parent / f"{table}.json", {"inputs": {f"runs/{MDC}": sha256_file(run)}, "outputs": outputs})
     found = {
         weights: [one.table for one in results_of(tmp_path, MDC, {weights}).numbers] for weights in ("last", "best")
@@ -263,7 +266,7 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"}).numbers] == ["table1", "table3"]
     # tables of captions say whose they are
     rows = read_rows(r / "table3/table3_long.csv")
-    assert {(row["weights"], row["run"].startswith("captions/floor")) for row in rows} == {("best", False), ("", True)}
+    assert {(row["weights"], row["system"].endswith("most_frequent")) for row in rows} == {("best", False), ("", True)}
 
 
 @pytest.mark.usefixtures("own_copy")

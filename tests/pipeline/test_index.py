@@ -137,7 +137,7 @@ def test_what_writing_a_caption_took(r: Path) -> None:
     own = [one for one in config["systems"] if not one.get("reference")]
     assert [label for label, _, _ in found] == [one["method"]["label"] for one in own] and len(found) > 1
     for (_, captions, seconds), system in zip(found, own, strict=True):
-        parts = [each[system["system"]] for each in hosts if system["system"] in each]
+        parts = [each[system["method"]["key"]] for each in hosts if system["method"]["key"] in each]
         assert len(parts) == len(system["records"]) > 1
         assert captions == sum(part["captions"] for part in parts) > 0
         assert seconds == pytest.approx(sum(part["seconds"] for part in parts)) and seconds > 0

@@ -81,7 +81,7 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
     by: dict[tuple[str, ...], dict[str, str]] = {}
     for line in lines:
         row = (line["backbone"], line["estimator"], line["weights"], line["per"], line["shown"])
-        by[(line["dataset"], *row, line["label"], line["run"])] = line
+        by[(line["dataset"], *row, line["label"], line["backbone"])] = line
     controls: dict[tuple[str, ...], set[str]] = {}
     for key in by:
         if key[5] != "shorter":

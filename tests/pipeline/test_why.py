@@ -210,14 +210,14 @@ def test_a_run_stands_in_two_rows_by_two_estimators() -> None:
         "pooling": "patch_mean",
         "label": "Shape",
         "column": "shape",
-        "system": "alt/tiny/mdc",
+        "control": "",
+        "method": "MDC",
     }
-    run = labels | {"method": "MDC", "run": "alt/tiny/mdc/finetuned/s0"}
-    probed = run | {"estimator": "linear probe", "records": "probe/x"}
-    scored = run | {"estimator": "zero-shot", "records": "score/x"}
+    probed = labels | {"estimator": "linear probe", "system": "alt/tiny/mdc/finetuned"}
+    scored = labels | {"estimator": "zero-shot", "system": "alt/tiny/mdc/finetuned/zero-shot"}
     assert choose([probed, scored], "MDC, zero-shot", "Shape") == (scored, "value")
     with pytest.raises(UserError, match="fit 2 lines"):
         choose([probed, scored], "MDC", "Shape")
     named = scored | {"method": "MDC, scored"}
     assert choose([probed, named], "MDC, scored", "Shape") == (named, "value")
-    assert choose([probed, named], "finetuned, linear probe", "shape") == (probed, "value"), "by a key of its run"
+    assert choose([probed, named], "finetuned, linear probe", "shape") == (probed, "value"), "by a part of its key"

@@ -47,7 +47,7 @@ class CaptionedWorld:
             told: dict[str, Any] = {"kind": "metrics", "systems": {name: {} for name in systems}}
             self.given[name] = write_manifest(folder, name, "metrics.json", tables={"metrics.parquet": rows}, **told)
         self.systems = [
-            {**PLACE, **ROW, "key": f"d/{system}", "system": system, "method": {"key": system, "label": system.title()}}
+            {**PLACE, **ROW, "key": f"d/{system}", "method": {"key": system, "label": system.title()}}
             | {"runs": [f"captions/{system}/s{seed}" for seed in self.seeds], "records": list(self.given)}
             | {"control": f"d/{(controls or {})[system]}" if system in (controls or {}) else None}
             for system in systems

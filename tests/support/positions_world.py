@@ -50,13 +50,15 @@ def positions_world(folder: Path, seeds: tuple[int, ...] = (0,)) -> tuple[Any, d
         {
             "key": f"c/{method}",
             "corpus": {"key": "c", "label": "Corpus"},
+            "backbone": {"key": "B", "label": "ViT-B"},
             "method": {"key": method, "label": label},
+            "runs": [f"{method}/{seed}" for seed in seeds],
             "t_range": (0.5, 1.0) if method == "mdc" else None,
             "reverse": method == "rtl",
             "records": [f"positions/{method}/{seed}" for seed in seeds],
         }
         for method, label in METHODS.items()
     ]
-    asked = {"backbone": "ViT-T/12", "systems": systems, "reference": "arc", "primary": ["c/mdc"], "seeds": list(seeds)}
+    asked = {"systems": systems, "reference": "arc", "primary": ["c/mdc"], "seeds": list(seeds)}
     asked |= {"bins": 3, "margin": 0.1, "samples": 16, "others": 2, "statistics": STATISTICS | {"bootstrap": 240}}
     return shown_job("figure_position", given, **asked), given

@@ -63,6 +63,21 @@ def write_manifest(
     return path
 
 
+def runs_of(out: Path, artefact: str) -> dict[str, list[str]]:
+    """System → its runs, as the artefact's own file of runs has them."""
+    runs: dict[str, list[str]] = {}
+    for row in read_rows(out / f"{artefact}_runs.csv"):
+        runs.setdefault(row["system"], []).append(row["run"])
+    return runs
+
+
+def write_made(path: Path, name: str) -> Path:
+    """The record of the data job ``name`` beside its file ``path``, which it names as it is now."""
+    told = {"id": name, "outputs": {path.name: sha256_file(path)}}
+    path.with_name("made.json").write_text(json.dumps(told))
+    return path
+
+
 def make(job: Any, given: Mapping[str, Path], out: Path) -> Path:
     """What the artefact's own module writes into ``out``."""
     importlib.import_module(ARTEFACTS[job.artefact].module).make(job, given, out)

@@ -14,7 +14,6 @@ from mdc.plan.records import UserError
 from mdc.report.frame import POOLINGS
 
 Line = dict[str, str]
-_JOBS = ("records", "control_records")  # headings of cells that name jobs
 
 
 def lines(path: Path) -> list[Line]:
@@ -31,7 +30,7 @@ def lines(path: Path) -> list[Line]:
 
 def are_numbers(rows: Sequence[Line]) -> bool:
     """Whether the file is in long format: each line one number of a table (see :class:`mdc.report.frame.Number`)."""
-    return {"system", "label", "run", "value"} <= rows[0].keys()
+    return {"system", "label", "control", "value"} <= rows[0].keys()
 
 
 def labels(line: Line) -> tuple[str, str, str]:
@@ -58,7 +57,7 @@ def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
         lambda line: line[first].casefold() == row.strip().casefold(),
         lambda line: _in_order(requested, line),
         lambda line: set(requested) <= _words(line, numbers),
-        lambda line: numbers and set(requested) <= _words(line, numbers) | _run_keys(line),
+        lambda line: numbers and set(requested) <= _words(line, numbers) | {*line["system"].casefold().split("/")},
     )
     in_row = next((hits for rule in rules if requested and (hits := [line for line in table if rule(line)])), [])
     if not in_row:
@@ -77,11 +76,9 @@ def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
     if not fitting:
         raise UserError(f"no column '{column}'; columns: {', '.join(closest(column, list(columns)))}")
     # a number may appear in a figure several times, as that of untouched images in each of its panels
-    apart = {(name(line), line["estimator"], line["records"]) if numbers else tuple(line.values()) for line in fitting}
+    apart = {(name(line), line["estimator"], line["system"]) if numbers else tuple(line.values()) for line in fitting}
     if len(apart) > 1:
-        fits = dict.fromkeys(
-            name(line) if numbers else ", ".join(line[head] for head in line if head not in _JOBS) for line in fitting
-        )
+        fits = dict.fromkeys(name(line) if numbers else ", ".join(line.values()) for line in fitting)
         raise UserError(
             f"row '{row}' and column '{column}' fit {len(apart)} lines: {'; '.join([*fits][:12])}; say more"
         )
@@ -100,12 +97,6 @@ def _words(line: Line, number: bool) -> set[str]:
     return {*(cell.casefold() for cell in cells), *_parts(",".join(cells))}
 
 
-def _run_keys(line: Line) -> set[str]:
-    """Its runs, and the keys that their names consist of."""
-    runs = line["run"].casefold().split()
-    return {*runs, *(key for run in runs for key in run.split("/"))}
-
-
 def _columns(line: Line, datasets: set[str]) -> set[str]:
     """The names that a number's column can have; an encoder trained on no dataset is shown under every dataset."""
     under = datasets if line["dataset"] == "none" else {line["dataset"]}
@@ -114,7 +105,7 @@ def _columns(line: Line, datasets: set[str]) -> set[str]:
 
 def _called(line: Line) -> list[str]:
     """The cells that identify a line: those up to the first number, without the scale."""
-    cells = [cell for head, cell in line.items() if head not in ("scale", "artefact", *_JOBS) and cell]
+    cells = [cell for head, cell in line.items() if head not in ("scale", "artefact", "record") and cell]
     named = list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells))
     return named or cells[:1] or [""]
 

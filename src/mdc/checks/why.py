@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
 from mdc.plan.records import UserError, sha256_file
-from mdc.report.frame import AVERAGE
+from mdc.report.frame import AVERAGE, OF_SYSTEMS
 
 _TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 items
 
@@ -68,8 +68,9 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         return
     keys = {column["label"]: column["key"] for column in job.config().get("columns", [])}
     chosen, heading = choose(rows, args.row, args.column)
-    # a line that names no records depends on all inputs of its table
-    records = chosen["records"].split() if "records" in chosen else job.inputs
+    runs = _runs(folder / f"{artefact}_runs.csv", chosen)
+    # a line of one record, of some systems, or of all inputs of its table
+    records = [chosen["record"]] if "record" in chosen else [run["record"] for run in runs] or job.inputs
     if unknown := next((record for record in records if record not in place.jobs), None):
         file = f"scales/{place.scale}.yaml"
         raise Broken(
@@ -81,8 +82,10 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         # all columns for an average, none for a judge's choice
         columns = {key: label for label, key in keys.items() if chosen["label"] in (label, AVERAGE)}
         text[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
-        text += _number(place, rows, chosen, columns)
-        stale = _value_broken(place, artefact, path, chosen, list(columns))
+        runs = [run for run in runs if run["system"] == chosen["system"]]  # not its control's
+        results = {run["record"]: run["run"] for run in runs if run["role"] == "result"}
+        text += _number(place, rows, chosen, columns, results)
+        stale = _value_broken(place, artefact, path, chosen, results, list(columns))
     else:
         difference = heading == "value" and chosen.get("low")
         interval = (
@@ -95,21 +98,31 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         if not job.inputs:
             text.append(line("config", f"`mdc config {artefact}` prints what decides it"))
     print("\n".join(text))
-    broken = _check(place, artefact, table, [*records, *chosen.get("control_records", "").split()], args.deep) or stale
-    print("\n".join(story(place, _behind(place, artefact, records, columns))))
+    broken = _check(place, artefact, table, records, args.deep) or stale
+    told = records if columns is None else [run["record"] for run in runs]
+    print("\n".join(story(place, _behind(place, artefact, told, columns))))
     if broken is not None:
         raise broken
+
+
+def _runs(path: Path, chosen: Line) -> list[Line]:
+    """The lines of a table's runs that a number, or the difference of two systems, is computed from."""
+    if not path.is_file() or chosen.get("kind", "difference") not in OF_SYSTEMS:
+        return []
+    systems = dict.fromkeys(chosen[key] for key in ("system", "first", "second", "control") if chosen.get(key))
+    runs = [run for run in lines(path) if chosen.get("metric") == "chosen" or run["role"] != "judge"]
+    return [run for system in systems for run in runs if run["system"] == system]
 
 
 # --- one number -----------------------------------------------------------------------------------------------------------
 
 
-def _number(place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[str, str]) -> list[str]:
-    """A number's line as text. ``columns``: those that it averages, key → label."""
+def _number(
+    place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[str, str], results: Mapping[str, str]
+) -> list[str]:
+    """A number's line as text. ``columns``: those that it averages, key → label. ``results``: record → run."""
     level = 100 * place.jobs[chosen["artefact"]].config()["statistics"]["level"]
     interval = f" [{_short(chosen['low'])}, {_short(chosen['high'])}]" if chosen["low"] else ""
-    runs = chosen["run"].split()
-    records = chosen["records"].split()[: len(runs)]  # further ones are a judge's, or chose a weight
     text = [
         f"{name(chosen)} ({chosen['metric']})",
         "",
@@ -122,7 +135,7 @@ def _number(place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[s
         line("estimator", chosen["estimator"]),
     ]
     if len(columns) > 1:
-        values = {label: _value(place, records, [key]) for key, label in columns.items()}
+        values = {label: _value(place, results, [key]) for key, label in columns.items()}
         parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
         text.append(line("mean of", ", ".join(parts)))
     if any(row["control"] == chosen["system"] for row in rows):
@@ -137,12 +150,12 @@ def _number(place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[s
         text.append(line("paper", f"{chosen['published']} is printed in the paper"))
     each = [
         run if (mean := _value(place, [record], list(columns))) is None else f"{mean:.1f} ({run})"
-        for run, record in zip(runs, records, strict=True)
+        for record, run in results.items()
     ]
     return [*text, line("seeds", f"{chosen['seeds']}: {', '.join(dict.fromkeys(each))}")]
 
 
-def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> float | None:
+def _value(place: Place, records: Collection[str], columns: Sequence[str]) -> float | None:
     """The mean over seeds and columns of the records' values, in per cent; None if a record lacks one."""
     try:
         values = [read(place.record(record))["probes"][column]["value"] for record in records for column in columns]
@@ -151,9 +164,11 @@ def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> floa
     return float(sum(values) / len(values)) if values else None
 
 
-def _value_broken(place: Place, artefact: str, path: Path, chosen: Line, columns: Sequence[str]) -> Broken | None:
+def _value_broken(
+    place: Place, artefact: str, path: Path, chosen: Line, results: Collection[str], columns: Sequence[str]
+) -> Broken | None:
     """Broken if the number differs from its records. Numbers that no record holds are checked by `mdc verify`, which rebuilds."""
-    value, shown = _value(place, chosen["records"].split(), columns), float(chosen["value"])
+    value, shown = _value(place, results, columns), float(chosen["value"])
     # not ">": a NaN must not pass
     if value is None or abs(shown - value) <= _TOLERANCE:
         return None

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from mdc.plan.jobs.shown import System
-from mdc.plan.jobs.shown_captions import CaptionedSystem, CaptionTableJob
+from mdc.plan.jobs.shown_captions import CaptionTableJob
 from mdc.plan.records import UserError
 from mdc.report.manifests import Manifests, read_table, record_of, title
 from mdc.report.measured_captions import FILE, UNITS, MeasuredCaptions, measured_of
@@ -50,7 +50,7 @@ class Captioned(Results):
         """See :class:`Results`. There is no chance level: controls are rows."""
         for system in self.job.systems:
             for key in self.columns:
-                per_record = [self.of(name, system.system).items(key) for name in system.records]
+                per_record = [self.of(name, system.method.key).items(key) for name in system.records]
                 self.items[system.key, key] = [items for items in per_record if items is not None]
         self.metric = dict(self.columns)
         self.unit = {key: UNITS.get(key, "per cent") for key in self.columns}
@@ -58,7 +58,6 @@ class Captioned(Results):
 
     def first(self, system: System) -> Mapping[str, Any]:
         """See :class:`Results`; a record of captions has several systems."""
-        assert isinstance(system, CaptionedSystem)
         return self.entries(system)[0]
 
     def margin(self, pair: Pair, measure: str) -> Replicates | None:
@@ -68,9 +67,9 @@ class Captioned(Results):
             return None
         return caption_margin(self.whole(pair[1], measure), self.whole(control, measure), self.job.statistics.level)
 
-    def entries(self, system: CaptionedSystem) -> list[dict[str, Any]]:
+    def entries(self, system: System) -> list[dict[str, Any]]:
         """The entry of a system in each seed's record, empty where it is missing."""
-        return [self.records[name]["systems"].get(system.system, {}) for name in system.records]
+        return [self.records[name]["systems"].get(system.method.key, {}) for name in system.records]
 
     def of(self, record: str, system: str) -> MeasuredCaptions:
         """The measured captions of one system in one record; UserError if the record lacks it."""
@@ -85,6 +84,6 @@ class Captioned(Results):
         for system in job.systems:
             for name, entry in zip(system.records, self.entries(system), strict=True):
                 for column in job.columns:
-                    if column.key not in missing and self.of(name, system.system).items(column.key) is None:
+                    if column.key not in missing and self.of(name, system.method.key).items(column.key) is None:
                         missing[column.key] = entry.get("notes", {}).get(column.key, "not available")
         return missing

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.plan.jobs.shown import ArtefactJob, PositionSystem, ScoredSystem, Statistics, System
+from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.csv_file import names, write_csv
 from mdc.report.statistics.claims import Claim, Decision, decide
 from mdc.report.statistics.estimate import Estimate
@@ -25,6 +25,8 @@ Cells = dict[str, Any]
 #: the share of quality ``kept``; the last third of a caption and the first; a log ``ratio`` and 0; two systems over splits
 Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio", "splits"]
 
+#: kinds whose sides are systems; in others a side is a curve, a trend, or a system on several datasets
+OF_SYSTEMS = ("difference", "gain", "fall")
 #: suffixes of the files of differences
 CLAIM_FILES = ("_contrasts.csv", "_over.csv")
 #: the unit of a ratio, which is 0 where both sides are alike
@@ -33,18 +35,20 @@ ESTIMATE = names("value low high interval scope se se_seeds se_items df n groups
 LEVELS = (
     *names("scale artefact system dataset backbone method pooling estimator column label metric unit"),
     *ESTIMATE,
-    *names("chance shortcut ceiling gain gain_low gain_high control pairs steps published run records control_records"),
+    *names("chance shortcut ceiling gain gain_low gain_high control pairs steps published"),
 )
 #: those that are fields of a level, of a difference and of its decision
 _OF_LEVEL = names("column label metric unit chance shortcut ceiling pairs steps published")
-_OF_CLAIM = names("kind condition column label metric unit records")
+_OF_CLAIM = names("kind condition column label metric unit")
 _OF_DECISION = names("p p_holm direction margin p_size p_size_holm size detectable")
 CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
     *names("condition column label metric unit"),
     *ESTIMATE,
-    *("primary", *_OF_DECISION, "records"),
+    *("primary", *_OF_DECISION),
 )
+#: of ``NAME_runs.csv``
+RUNS = names("scale artefact system role seed run record")
 
 
 def job_cells(job: ArtefactJob) -> Cells:
@@ -53,7 +57,7 @@ def job_cells(job: ArtefactJob) -> Cells:
 
 
 def system_cells(system: System) -> Cells:
-    """The labels of a system and the records of its result."""
+    """The key and the labels of a system."""
     return {
         "system": system.key,
         "dataset": dataset(system),
@@ -61,7 +65,6 @@ def system_cells(system: System) -> Cells:
         "method": system.method.label,
         "pooling": system.pooling,
         "estimator": system.estimator,
-        "records": records_of(system),
     }
 
 
@@ -123,8 +126,6 @@ class Number:
             "gain_low": gain and gain.low,
             "gain_high": gain and gain.high,
             "control": self.control and self.control.key,
-            "run": " ".join(system.runs),
-            "control_records": records_of(self.control) if self.control else None,
         }
 
 
@@ -155,7 +156,6 @@ class Contrast:
     metric: str
     unit: str
     estimate: Estimate
-    records: str
     decision: Decision | None = None
     condition: str = ""
 
@@ -208,15 +208,34 @@ def dataset(system: System) -> str:
     return "none" if system.corpus is None else system.corpus.label
 
 
-def records_of(*systems: System | PositionSystem) -> str:
-    """The jobs whose results a line of a csv file is computed from."""
-    # the weight of a subtracted language prior is chosen on held-out pairs
-    chosen_on = [record for system in systems if isinstance(system, ScoredSystem) for record in system.held_out]
-    return " ".join([*(record for system in systems for record in system.records), *chosen_on])
+def write_runs(path: Path, job: Any) -> None:
+    """Write the runs of every system of ``job`` as csv, with the job whose record holds the result of each. ``role``: ``result``,
+    ``held_out`` (pairs that the weight of a subtracted language prior is chosen on) or ``judge`` (of a contest)."""
+    rows: list[Cells] = []
+    for system in systems_of(job):
+        # an external encoder or a constant caption has one record for all seeds
+        seeds = [None] if len(set(system.records)) < len(system.records) else job.seeds
+        results = zip(seeds, system.runs, system.records, strict=False)
+        named: list[tuple[Any, ...]] = [("result", *result) for result in results]
+        named += [("held_out", seed, None, record) for seed, record in zip(seeds, system.held_out, strict=False)]
+        for contest in getattr(job, "contests", ()):
+            if system.key in (f"{contest.dataset}/{name}" for name in contest.systems):
+                named += [
+                    ("judge", seed, None, record) for seed, record in zip(job.seeds, contest.records, strict=True)
+                ]
+        rows += [dict(zip(RUNS, (job.scale, job.artefact, system.key, *cells), strict=True)) for cells in named]
+    write_csv(path, rows, RUNS)
+
+
+def systems_of(job: Any) -> list[System]:
+    """Every system of a table or figure."""
+    zero_shot = getattr(job, "zero_shot", None)
+    return [*getattr(job, "systems", ()), *getattr(job, "written", ()), *(zero_shot.systems if zero_shot else ())]
 
 
 def write_levels(path: Path, job: ArtefactJob, numbers: Sequence[Number], **more: Sequence[Any]) -> None:
-    """Write ``numbers`` as csv, the columns of ``more`` after those of the schema."""
+    """Write ``numbers`` as csv, the columns of ``more`` after those of the schema; and the runs behind them."""
+    write_runs(path.with_name(f"{job.artefact}_runs.csv"), job)
     write_csv(path, _rows(job, numbers, more), (*LEVELS, *more))
 
 

@@ -134,7 +134,8 @@ def decoding_times(folder: ScaleFolder, name: str) -> list[tuple[str, int, float
     without reading images; systems without recorded times are left out."""
     systems = read_json(folder.record(name, "make"))["config"].get("systems", [])
     # a system that captions several datasets is named once
-    labels = {system["system"]: str(system["method"]["label"]) for system in systems if "system" in system}
+    captioners = [system["method"] for system in systems if system["estimator"] == "captions"]
+    labels = {method["key"]: str(method["label"]) for method in captioners}
     by_system = dict.fromkeys(labels, (0, 0.0))
     for job in behind(folder, name) if labels else ():
         host = folder.host(job)

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
+from mdc.plan.verbs import verb_of
 
 Manifests = Mapping[str, Path]
 #: a table of per-item results: column → list of cells
@@ -53,6 +55,19 @@ def record_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, An
             f"{job.expected[name][:12]}; make it again"
         )
     return record
+
+
+def data_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]:
+    """The index or vocabulary that the job ``name`` made; UserError unless the record beside it is of that job and names it by
+    sha256. Its configuration is not compared: equal data that other code wrote gives the same table."""
+    path = path_of(job, manifests, name)
+    record_path = path.with_name(ScaleFolder(path.parent).record(name, verb_of(name)).name)
+    record = read_json(record_path)
+    if record.get("id") != name:
+        raise UserError(f"{record_path}: {title(job.artefact)} needs {name}, this is {str(record.get('id'))[:100]}")
+    if record.get("outputs", {}).get(path.name) != sha256_file(path):
+        raise UserError(f"{path}: not the file that {record_path} names (its sha256 differs); make it again")
+    return read_json(path)
 
 
 def file_of(job: ArtefactJob, manifests: Manifests, name: str, file: str) -> Path:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
-from mdc.plan.records import UserError, read_json
+from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import names
-from mdc.report.frame import Contrast, Side, records_of, write_contrasts
-from mdc.report.manifests import Manifests, path_of
+from mdc.report.frame import Contrast, Side, write_contrasts
+from mdc.report.manifests import Manifests, data_of
 from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
 from mdc.report.statistics.estimate import Estimate, over_splits
 from mdc.report.statistics.replicates import Floats
@@ -36,7 +36,7 @@ class OverDatasets:
         self.pairs = [(first, second) for first, second in over.pairs]
         shares = {}
         for dataset in over.datasets:
-            trained = read_json(path_of(job, manifests, dataset.trained_on))["splits"]["train"]["samples"]
+            trained = data_of(job, manifests, dataset.trained_on)["splits"]["train"]["samples"]
             shares[dataset.key] = dataset.images / int(trained)
         if len({round(share, 12) for share in shares.values()}) > 1:
             text = ", ".join(f"{key} {share:.4f}" for key, share in shares.items())
@@ -99,7 +99,6 @@ class OverDatasets:
             self.mean(self.values(pair, measure)),
             first=first,
             second=second,
-            records=records_of(*(self.results.systems[key] for keys in pairs for key in keys)),
             decision=self.decisions.get(pair) if measure == self.claimed else None,
         )
 
@@ -113,7 +112,7 @@ class OverDatasets:
             f"1/{len(self.over.datasets)} + {self.share:.3f}, the images tested on over those trained on)."
             f"{f' Not among them: {beside}.' * bool(beside)}"
         )
-        labels = {system.system: system.method.label for system in self.results.job.systems}
+        labels = {system.method.key: system.method.label for system in self.results.job.systems}
         titles = {pair: f"{labels[pair[0]]} − {labels[pair[1]]}" for pair in self.pairs}
         rows = []
         for pair in self.pairs:

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
+from mdc.plan.jobs.shown import PositionsFigureJob, System
 from mdc.plan.records import UserError
-from mdc.report.frame import Contrast, Kind, Side, decided, records_of
+from mdc.report.frame import Contrast, Kind, Side, decided
 from mdc.report.manifests import Manifests, table_of
 from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import Estimate, estimate
@@ -86,21 +86,21 @@ class Positions:
         }
         self._steps: dict[str, list[int]] = {}
         means: dict[Hashable, list[Items]] = {}
-        for key, system in self.systems.items():
+        for key in self.systems:
             for name, values, chosen, keys in (*self._gains(key), *self._norms(key)):
                 captions = keys[chosen].tolist()
                 if len(set(captions)) > 1:
-                    groups = tuple(f"{system.corpus.key}/{caption}" for caption in captions)
+                    groups = tuple(f"{key.partition('/')[0]}/{caption}" for caption in captions)
                     ids = tuple(f"{group}/{place}" for place, group in enumerate(groups))
                     means[name] = [Items(ids, row, groups) for row in values[:, chosen]]
         self._replicates = resampled(means, job.statistics.bootstrap)
 
     def reference(self, key: str) -> str | None:
         """The key of the system to compare with; None for the reference itself and for a right-to-left model."""
-        system, reference = self.systems[key], f"{self.systems[key].corpus.key}/{self.job.reference}"
-        return None if key == reference or system.reverse else reference
+        reference = f"{key.partition('/')[0]}/{self.job.reference}"
+        return None if key == reference or self.systems[key].reverse else reference
 
-    def _tokens(self, system: PositionSystem) -> Tokens:
+    def _tokens(self, system: System) -> Tokens:
         gain_columns = [f"{context}{end}" for context in CONTEXTS for end in ("", "_blind")]
         columns = ("key", "place", "tokens", "kind", "eot", "before", "after", *gain_columns)
         tables = [table_of(self.job, self.manifests, name, "tokens.parquet", columns) for name in system.records]
@@ -280,13 +280,12 @@ class Positions:
     def _contrast(self, kind: Kind, key: str, against: str | None, replicates: Replicates, **labels: Any) -> Contrast:
         """A system compared with 0, or with the system ``against``; ``labels``: further fields."""
         systems = [self.systems[system] for system in (key, against) if system is not None]
-        sides = [Side(system.key, system.corpus.label, self.job.backbone, system.method.label) for system in systems]
+        sides = [Side.of(system) for system in systems]
         return Contrast(
             kind=kind,
             first=sides[0],
             second=sides[1] if against else None,
             estimate=estimate(replicates, self.job.statistics.level, contrast=True),
-            records=records_of(*systems),
             **labels,
         )
 

@@ -13,7 +13,7 @@ from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.shown import System, SystemsJob
 from mdc.plan.records import UserError
 from mdc.report import published, words
-from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset, records_of
+from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset
 from mdc.report.items import items_of
 from mdc.report.manifests import Manifests, path_of, read_table, record_of, title
 from mdc.report.statistics.claims import Decision, claim, decide
@@ -234,7 +234,6 @@ class Results:
             metric=self.metric[measure],
             unit="points",
             estimate=estimate,
-            records=records_of(first, second),
             decision=self.decisions.get((pair, measure)),
         )
         return replace(line, **more)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
+from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ShownColumn, System
 from mdc.plan.records import UserError
 from mdc.report.frame import AVERAGE
 from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
@@ -66,7 +66,7 @@ class Choices(Results):
                 self.shortcut[column.key] = self._level(column, shares)
                 self.shortcut_by[column.key] = ", ".join(dict.fromkeys(what for _, what in shortcuts.values()))
 
-    def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> Items:
+    def _items(self, system: System, seed: int, column: ShownColumn, alpha: float | None) -> Items:
         ids: list[str] = []
         images: list[str] = []
         parts: list[str] = []
@@ -91,7 +91,7 @@ class Choices(Results):
         return Items(tuple(ids), np.concatenate(values), tuple(images), several, kind="answers")
 
     def chosen(
-        self, system: ScoredSystem, seed: int, column: ShownColumn, kept: str | None = None
+        self, system: System, seed: int, column: ShownColumn, kept: str | None = None
     ) -> list[tuple[str, ScoredSet, list[int]]]:
         """The items of a column that count for a system, by set. ``kept``: see ``KEPT``, by default this table's. Unseen tokens
         depend on the system's training corpus."""
@@ -134,7 +134,7 @@ def kept_items(scored_set: ScoredSet, kept: str) -> Any:
     return np.ones(len(scored_set.items), dtype=bool)
 
 
-def shown_scores(system: ScoredSystem, scored_set: ScoredSet, alpha: float | None) -> Floats:
+def shown_scores(system: System, scored_set: ScoredSet, alpha: float | None) -> Floats:
     """The scores (N, K) that a row of Table 2 chooses by."""
     if system.shown == "shorter":
         return -scored_set.pieces.astype(np.float64)
@@ -153,7 +153,7 @@ def shown_scores(system: ScoredSystem, scored_set: ScoredSet, alpha: float | Non
     return scores / (scored_set.pieces + 1) if system.per_token else scores
 
 
-def shown_errors(system: ScoredSystem, scored_set: ScoredSet, alpha: float | None) -> Floats:
+def shown_errors(system: System, scored_set: ScoredSet, alpha: float | None) -> Floats:
     """The standard errors (N, K) of :func:`shown_scores` for this α, 0 where nothing is drawn."""
     if system.shown == "shorter":
         return np.zeros(scored_set.pieces.shape)
@@ -193,7 +193,7 @@ class Store:
         file = file_of(self.job, self.manifests, name, "matrix.safetensors")
         return read_matrix(file, record_of(self.job, self.manifests, name), estimator)
 
-    def alphas(self, system: ScoredSystem) -> list[float | None]:
+    def alphas(self, system: System) -> list[float | None]:
         """α of each seed for a row that subtracts the language prior, None for any other row."""
         if system.shown != "prior_subtracted":
             return [None] * len(system.records)
@@ -227,7 +227,7 @@ class Retrieval(Results):
         level = np.zeros(right.shape)
         self.chance = {c.key: 100 * float(recall(level, right, _count(c.key)).mean()) for c in self.job.columns}
 
-    def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
+    def _queries(self, system: System, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
         scores = matrix.scores if alpha is None else prior_subtracted(matrix.scores, alpha)
         scores = scores / (matrix.pieces + 1) if system.per_token else scores
         by_column = {}

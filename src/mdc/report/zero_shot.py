@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from mdc.plan.jobs.shown import ScoredSystem, ZeroShotTableJob
+from mdc.plan.jobs.shown import System, ZeroShotTableJob
 from mdc.plan.records import UserError
 from mdc.report.manifests import Table, path_of, read_table
 from mdc.report.results import METRICS, Results
@@ -63,7 +63,7 @@ class ZeroShot(Results):
         columns = ("probe", "estimator", "item", *_VALUES.values())
         return read_table(self.job, self.manifests, name, "items.parquet", columns, items_of)
 
-    def _of(self, system: ScoredSystem, name: str, column: str) -> Items:
+    def _of(self, system: System, name: str, column: str) -> Items:
         key = column, system.estimator, system.shown
         items = self._items_of(name)
         if key not in items:

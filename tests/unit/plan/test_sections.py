@@ -122,7 +122,7 @@ def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
 
     def labels(table: str) -> dict[str, str]:
         job: Any = plan.jobs[table]
-        return {one.system: one.method.label for one in job.systems if not one.reference}
+        return {one.method.key: one.method.label for one in job.systems if not one.reference}
 
     assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
     assert labels("table_decoding")["at_once"] == "MDC · all at once"
@@ -133,7 +133,7 @@ def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
 def test_ways_of_decoding_are_told_apart_in_words() -> None:
     """… so that a comparison's two sides can be seen to decode alike, or not."""
     job: Any = plan_of("mini").jobs["table_decoding"]
-    assert {one.system: one.decoding for one in job.systems if not one.reference} == {
+    assert {one.method.key: one.decoding for one in job.systems if not one.reference} == {
         "mdc_tuned": "greedy",
         "at_once": "greedy, all at once",
         "three": "greedy, 3 tokens per step",

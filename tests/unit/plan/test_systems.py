@@ -98,7 +98,7 @@ def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
     assert table.members(["mcd", "cfg", "cfg_3_other"]) == ["mcd", *sweep, "cfg_3_other"]
     assert [key for key in table.systems_of("codes_dev") if key.startswith("cfg")] == sweep
     shown: Any = plan.jobs["mcd_table3"]
-    assert [one.system for one in shown.systems if one.system.startswith("cfg")] == [
+    assert [one.method.key for one in shown.systems if one.method.key.startswith("cfg")] == [
         *sweep,
         "cfg_1_other",
         "cfg_3_other",

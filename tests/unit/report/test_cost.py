@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import toy
-from shown import make, page, read_rows, shown_job, write_manifest
+from shown import make, page, read_rows, shown_job, write_made, write_manifest
 
 from mdc.models.text import Vocabulary
 from mdc.plan.artefacts import ARTEFACTS
@@ -51,6 +51,8 @@ class Costs:
         index = folder / "data/corpora/toy/index.json"
         write_json(index, {"captions": {"per_split": {"train": {"histogram": {str(PIECES): 10}}}}})
         self.given = {"data/vocabularies/words": vocabulary, "data/corpora/toy": index}
+        for name, path in self.given.items():
+            write_made(path, name)
         self.runs = {}
         self.parameters = {}
         for method in METHODS:
@@ -99,7 +101,6 @@ class Costs:
                 "runs": self.captions,
                 "records": self.captions,
                 **{
-                    "system": system,
                     "length": "6",
                     "decoding": "greedy",
                     "tuned": "",
@@ -110,7 +111,9 @@ class Costs:
             for system, label in (("one", "MDC"), ("six", "MDC · 6 tokens per step"))
         ]
         expected = {name: sha256_text(name) for name in self.given if not name.startswith("data/")}
-        return shown_job("table_cost", self.given, systems=systems, written=written, expected=expected)
+        return shown_job(
+            "table_cost", self.given, systems=systems, written=written, seeds=list(range(self.seeds)), expected=expected
+        )
 
     def make(self) -> Path:
         return make(self.job, self.given, self.folder / "out")
@@ -129,9 +132,8 @@ def test_what_is_counted(tmp_path: Path) -> None:
         pair, run = (int(found[f"toy/toy/{method}", f"flop_per_{of}"]["value"]) for of in ("pair", "run"))
         assert run == 640 * pair and found[f"toy/toy/{method}", "pairs_seen"]["value"] == "640"
         assert method != "arc" or pair == pytest.approx(by_hand(), rel=0.01)
-    assert {row["records"] for (key, _), row in found.items() if key == "toy/toy/mdc"} == {
-        "runs/toy/toy/mdc/s0 runs/toy/toy/mdc/s1"
-    }
+    runs = [(row["seed"], row["run"], row["record"]) for row in read_rows(tmp_path / "out/table_cost_runs.csv")]
+    assert {(f"{seed}", f"toy/toy/mdc/s{seed}", f"runs/toy/toy/mdc/s{seed}") for seed in (0, 1)} <= set(runs)
     rows = read_rows(tmp_path / "out/table_cost.csv")
     assert [row["method"] for row in rows] == ["ARC", "CLIP", "MDC"] and rows[0]["Pairs seen"] == "640"
 

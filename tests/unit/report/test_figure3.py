@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from data_samples import write_parquet, write_texts
 from open_clip import SimpleTokenizer
-from shown import make, read_rows, shown_job
+from shown import make, read_rows, shown_job, write_made
 
 from mdc.data.shards.texts_job import main as texts_main
 from mdc.plan.config.read import load
@@ -39,6 +39,8 @@ def write_tsv(path: Path, texts: list[str]) -> dict[str, Any]:
 def job(out: Path, given: dict[str, Path], *sets: str) -> Path:
     """The figure of ``sets``, jobs' names, in ``out``."""
     named = [(name, name.rpartition("/")[2], "train" if "corpora" in name else "all") for name in sets]
+    for name in sets:
+        write_made(given[name], name)
     asked = [{"job": name, "key": key, "label": key.upper(), "split": split} for name, key, split in named]
     return make(shown_job("figure3", sets, context_length=77, sets=asked), given, out)
 
@@ -64,7 +66,7 @@ def test_every_number_equals_a_count_with_open_clips_own_tokenizer(tmp_path: Pat
     index["captions"]["per_split"] = {"val": {"histogram": {"1": 9}}, "train": index["captions"]["per_split"]["all"]}
     (tmp_path / "index.json").write_text(json.dumps(index))
     job(tmp_path / "again", {"data/corpora/list": tmp_path / "index.json"}, "data/corpora/list")
-    assert read_rows(tmp_path / "again/figure3_summary.csv") == [told | {"records": "data/corpora/list"}]
+    assert read_rows(tmp_path / "again/figure3_summary.csv") == [told | {"record": "data/corpora/list"}]
 
 
 def lengths_of(histogram: dict[int, int]) -> figure3.Lengths:
@@ -105,10 +107,13 @@ def test_indexes_that_do_not_serve_are_one_line(tmp_path: Path) -> None:
         index.write_text(json.dumps(values))
         with pytest.raises(UserError, match=told):
             job(tmp_path / "out", given, "data/texts/long")
-    values["kind"] = "probe"
-    index.write_text(json.dumps(values))
-    with pytest.raises(UserError, match="needs the index of data/texts/long"):
-        job(tmp_path / "out", given, "data/texts/long")
+    for name, told in (("data/texts/long", "sha256 differs"), ("data/texts/other", "this is data/texts/long")):
+        asked = shown_job(
+            "figure3", [name], context_length=77, sets=[{"job": name, "key": "k", "label": "K", "split": "all"}]
+        )
+        index.write_text("{}")
+        with pytest.raises(UserError, match=told):
+            make(asked, {name: index}, tmp_path / "out")
     assert not (tmp_path / "out").exists()  # nothing half-made
 
 

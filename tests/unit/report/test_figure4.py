@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from probing_world import ProbingWorld
-from shown import read_rows
+from shown import read_rows, runs_of
 
 from mdc.report.figures import figure4
 from mdc.report.figures.styles import METHOD_STYLE
@@ -54,8 +54,9 @@ def test_every_number_has_its_ratios_and_is_that_of_its_records(tmp_path: Path, 
     lines = read_rows(out / "figure4.csv")
     assert {line["published"] for line in lines} == {""}, "the paper only draws it"
     assert len(lines) == 2 * (1 + 5 + 6), "two probes, the untrained encoder once, and no average"
+    runs = runs_of(out, "figure4")
     for line in lines:
-        values = [made.value(run, line["column"]) for run in line["run"].split()]
+        values = [made.value(run, line["column"]) for run in runs[line["system"]]]
         assert len(values) == len(seeds)
         assert float(line["value"]) == pytest.approx(sum(values) / len(values), rel=1e-5)
         ratios = {"MDC": ("50", "100"), "ARC": ("", ""), "untrained": ("", ""), "PARALLEL": ("100",) * 2}

@@ -101,7 +101,7 @@ def project(tmp_path: Path) -> LoggedRuns:
 
 def test_the_csv_has_every_loss_with_all_its_digits_the_scale_and_the_run(project: LoggedRuns) -> None:
     make(project.asked("figure_loss"), project.given, project.out)
-    expected = ["dataset,backbone,method,seed,split,step,loss,scale,records"]
+    expected = ["dataset,backbone,method,seed,split,step,loss,scale,record"]
     for method in ("mdc", "clip"):
         head = f"Corpus a,ViT-B,Method {method} by its name,3"
         expected += [

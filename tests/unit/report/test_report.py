@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from probing_world import ProbingWorld
-from shown import page, read_rows, write_manifest
+from shown import page, read_rows, runs_of, write_manifest
 from sklearn.metrics import average_precision_score
 
 from mdc.app.export import model_card
@@ -160,8 +160,9 @@ def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:
     assert [row.labels for row in table.rows[:-1]] == expected
     long = read_rows(out / "table1_long.csv")
     assert len(long) == 3 * len(rows) and {line["chance"] for line in long} == {"12.5"}
-    value = {(line["run"], line["label"]): float(line["value"]) for line in long}
-    control = {system["runs"][0]: system.get("control") for system in made.systems}
+    value = {(line["system"], line["label"]): float(line["value"]) for line in long}
+    control = {system["key"]: system.get("control") for system in made.systems}
+    assert runs_of(out, "table1") == {system["key"]: system["runs"] for system in made.systems}
     for number, line in enumerate(long):
         row = rows[number // 3]
         assert (line["dataset"], line["backbone"]) == (row["dataset"], row["backbone"])
@@ -169,24 +170,24 @@ def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:
         assert float(line["low"]) <= float(line["value"]) <= float(line["high"])
         if line["label"] != "Average":
             assert float(line["value"]) == pytest.approx(
-                made.value(line["run"], line["label"].lower().replace("-", "")), rel=1e-5
+                made.value(f"{line['system']}/s0", line["label"].lower().replace("-", "")), rel=1e-5
             )
         else:
             parts = [float(x["value"]) for x in long[number - 2 : number]]
             assert float(line["value"]) == pytest.approx(np.mean(parts), abs=2e-4)
             assert int(line["n"]) == 2 * made.n
-        if (of := control[line["run"]]) is None:
+        if (of := control[line["system"]]) is None:
             assert line["method"] == "untrained" and line["gain"] == ""
             continue
-        gain = value[line["run"], line["label"]] - value[f"{of}/s0", line["label"]]
+        gain = value[line["system"], line["label"]] - value[of, line["label"]]
         assert float(line["gain"]) == pytest.approx(gain, abs=2e-4)
         assert float(line["gain_low"]) < float(line["gain"]) < float(line["gain_high"])
     # the headline numbers: the averages of systems with a control
     told = json.loads((out / "table1_metrics.json").read_text())
     assert list(told) == sorted(system["key"] for system in made.systems if system.get("control"))
-    averages = {line["run"]: line for line in long if line["label"] == "Average"}
+    averages = {line["system"]: line for line in long if line["label"] == "Average"}
     for key, numbers in told.items():
-        line = averages[f"{key}/s0"]
+        line = averages[key]
         expected = {"average": float(line["value"]), "gain": float(line["gain"])}
         assert numbers == pytest.approx(expected, abs=0.0051)
 
@@ -285,7 +286,7 @@ def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tup
         text = html.unescape((out / name).read_text(encoding="utf-8"))
         if not name.endswith(".csv"):  # these have a column for the scale's name
             assert "not a reproduction of the paper's numbers" in text and "this checkpoint only" in text, name
-        elif name != "table1.csv":
+        elif name not in ("table1.csv", "table1_runs.csv"):
             assert {line["scope"] for line in read_rows(out / name)} == {"checkpoints"}
     assert {line["published"] for line in read_rows(out / "table1_long.csv")} == {""}
 
@@ -309,7 +310,7 @@ def test_more_seeds_change_the_interval(tmp_path: Path, seeds: int, kind: str, s
     out = world(seeds=range(seeds), backbones=ONE).make(tmp_path)
     for line in read_rows(out / "table1_long.csv"):
         assert (line["interval"], line["seeds"]) == (kind, str(seeds))
-        assert len(line["run"].split()) == seeds
+        assert len(runs_of(out, "table1")[line["system"]]) == seeds
     assert said in (out / "table1.md").read_text(encoding="utf-8")
 
 
@@ -355,7 +356,7 @@ def test_a_row_is_a_system_and_no_id_is_taken_apart(tmp_path: Path, artefact: st
     records = {"MDC": "alt/B/mdc/s0", "MDC_HEURISTIC": "alt/B/mdc/s0/heuristic", "MDC_FT": "alt/B/mdc/s0/ft-dense"}
     for method, record in records.items():
         assert float(told[method]["value"]) == pytest.approx(made.value(record, "pets"), rel=1e-5)
-        assert told[method]["run"] == record.removesuffix("/heuristic")
+        assert runs_of(out, artefact)[told[method]["system"]] == [record.removesuffix("/heuristic")]
     # the gain of the finetuned system is over the run that it began with, and the other estimate has no control
     gain = float(told["MDC_FT"]["value"]) - float(told["MDC"]["value"])
     assert float(told["MDC_FT"]["gain"]) == pytest.approx(gain, abs=2e-4)

@@ -53,14 +53,15 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     # Table 1 first
     for path in sorted(scale.glob("*/*_long.csv"), key=lambda path: (not path.name.startswith("table"), path)):
         table = path.parent.name
-        if path.name != f"{table}_long.csv":
+        runs = path.with_name(f"{table}_runs.csv")
+        if path.name != f"{table}_long.csv" or not runs.is_file():
             continue
-        with path.open(encoding="utf-8", newline="") as file:
-            all_rows = list(csv.DictReader(file))
-        rows = [row for row in all_rows if _shows(row, run, weights)]
+        all_rows = _rows(path)
+        systems = {row["system"] for row in _rows(runs) if row["run"] == run}
+        rows = [row for row in all_rows if row["system"] in systems and _shows(row, weights)]
         if not rows:
             continue
-        broken = chain.broken(table, path)
+        broken = chain.broken(table, runs) or chain.broken(table, path)
         if broken:
             left_out.append((table, broken))
             continue
@@ -71,12 +72,16 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     return Results(list(results.values()), left_out)
 
 
-def _shows(row: dict[str, str], run: str, weights: set[str]) -> bool:
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _shows(row: dict[str, str], weights: set[str]) -> bool:
     # a table that names no weights is of the last ones, as probes are
-    if run not in row.get("run", "").split() or (row.get("weights") or "last") not in weights:
-        return False
+    of_weights = (row.get("weights") or "last") in weights
     # skip controls with mismatched images
-    return row.get("shown", "own") == "own" and row.get("blind", "False") == "False"
+    return of_weights and row.get("shown", "own") == "own" and row.get("blind", "False") == "False"
 
 
 class _Chain:

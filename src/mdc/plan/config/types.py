@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -122,6 +122,10 @@ class Strict(BaseModel):
         values: dict[str, Any] = dump(self)
         silent = {} if info.context == "complete" else _silent(type(self))
         return {key: value for key, value in values.items() if key not in silent or value != silent[key]}
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with ``changes``, which are not checked."""
+        return self.model_copy(update=changes)
 
     def complete(self) -> dict[str, Any]:
         """As JSON values, with every key."""

@@ -22,10 +22,19 @@ from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
 from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable, ScheduleFigure
 from mdc.plan.jobs import score_plans
-from mdc.plan.jobs.context import Context, Encoder, compared, labelled
+from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
-from mdc.plan.jobs.read import as_job
-from mdc.plan.jobs.shown import ArtefactJob, Licence
+from mdc.plan.jobs.shown import (
+    ArtefactJob,
+    CaptionSet,
+    Labelled,
+    Licence,
+    RecipeCorpus,
+    RecipeRun,
+    ShownRun,
+    System,
+    ZeroShotRows,
+)
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
@@ -52,16 +61,9 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
-    common = {
-        **plan.head("make", name, list(jobs), [artefact.module, *modules]),
-        "artefact": name,
-        "files": list(artefact.files),
-        "plan": artefact.plan_name,
-        "scale_label": plan.scale.label,
-        "expected": expected,
-    }
-    job: ArtefactJob = as_job({**common, **values}, "make", f"{plan.file}: tables.{name}")
-    return job
+    values |= {"artefact": name, "files": list(artefact.files), "plan": artefact.plan_name, "expected": expected}
+    kind: type[ArtefactJob] = artefact.load("job")
+    return plan.make(kind, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
 
 
 def probing(plan: Context, name: str) -> Values:
@@ -72,7 +74,7 @@ def probing(plan: Context, name: str) -> Values:
     if isinstance(table, HeadTable):
         systems = [_by(plan, head, row) for head in table.head_names for row in systems]
     probes = [plan.probe(encoder, head) for head in table.head_names for encoder in plan.encoders_of(table)]
-    named = {system["key"] for system in systems}
+    named = {system.key for system in systems}
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
@@ -85,7 +87,7 @@ def probing(plan: Context, name: str) -> Values:
         "jobs": {job.job: job for job in (*probes, *runs)} | zero_shot.pop("jobs"),
         **zero_shot,
         "systems": systems,
-        "columns": [labelled(key, scale.data.probes[key].label) for key in table.shown],
+        "columns": [Labelled(key=key, label=scale.data.probes[key].label) for key in table.shown],
         "reported_separately": table.reported_separately,
         "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         **compared(contrasts, primary),
@@ -102,18 +104,18 @@ def _zero_shot(plan: Context, table: HeadTable) -> Values:
     name = next(name for name, entry in plan.scale.tables.items() if entry is table_zero_shot)
     plan_values = score_plans.zero_shot(plan, name)
     runs = {run.id for run in plan.runs_of(table)}
-    rows, jobs = list[Values](), dict[str, Any]()
+    rows, jobs = list[System](), dict[str, Any]()
     for row in plan_values["systems"]:
-        method = plan.params.methods[row["method"]["key"]]
+        method = plan.params.methods[row.method.key]
         first = estimators_of(family_of(method.objective), method.t_range)[0]
-        if row["estimator"] == first and row["weights"] == table_zero_shot.weights[0] and set(row["runs"]) <= runs:
+        if row.estimator == first and row.weights == table_zero_shot.weights[0] and set(row.runs) <= runs:
             rows.append(row)
-            jobs |= {name: plan_values["jobs"][name] for name in row["records"]}
+            jobs |= {name: plan_values["jobs"][name] for name in row.records}
     if not rows:
         raise UserError(f"{plan.file}: table_zero_shot has none of the runs of a table with zero_shot")
     return {
         "jobs": jobs,
-        "zero_shot": {"systems": rows, "columns": plan_values["columns"], "samples": plan_values["samples"]},
+        "zero_shot": ZeroShotRows(systems=rows, columns=plan_values["columns"], samples=plan_values["samples"]),
     }
 
 
@@ -151,22 +153,21 @@ def _heads(plan: Context, table: ProbeTable) -> list[str]:
     return [f"{head.label[0].upper()}{head.label[1:]}: {head.sentence()}." for head in every if head]
 
 
-def _by(plan: Context, name: str, row: dict[str, Any]) -> dict[str, Any]:
+def _by(plan: Context, name: str, row: System) -> System:
     """The row of a system in a table of several heads, for the head ``name``."""
     assert plan.scale.probe is not None
-    head, control = plan.scale.probe.every[name], row.get("control")
+    head = plan.scale.probe.every[name]
     estimator = head.label if head else _LINEAR
-    return {
-        **row,
-        "key": f"{row['key']}/{name}",
-        "method": labelled(row["method"]["key"], f"{row['method']['label']} · {estimator}"),
-        "records": [probe_of(run, name) for run in row["runs"]],
-        "estimator": estimator,
-        "control": None if control is None else f"{control}/{name}",
-    }
+    return row.but(
+        key=f"{row.key}/{name}",
+        method=row.method.but(label=f"{row.method.label} · {estimator}"),
+        records=[probe_of(run, name) for run in row.runs],
+        estimator=estimator,
+        control=row.control and f"{row.control}/{name}",
+    )
 
 
-def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]]:
+def _systems(plan: Context, name: str, table: ProbeTable) -> list[System]:
     """The rows in order: by backbone its controls, then corpus by corpus; external encoders come last."""
     grouped: dict[str, list[Encoder]] = {}
     for encoder in plan.encoders_of(table):
@@ -183,49 +184,56 @@ def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]
     return [_row(plan, name, encoder, [seed.id for seed in grouped[encoder.system]]) for encoder in ordered]
 
 
-def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[str, Any]:
+def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> System:
     if isinstance(encoder, Frozen):
-        return _frozen_row(plan, encoder)
+        # one record for all seeds
+        tower = plan.scale.encoders[encoder.name]
+        return _reference(
+            encoder.system,
+            Labelled(key=encoder.name, label=shown_label(tower)),
+            "frozen",
+            "its own feature",
+            [encoder.id] * len(plan.scale.training.seeds),
+            _DRAWN if getattr(tower, "weights", None) == RANDOM else _FROZEN,
+        )
     if isinstance(encoder, Snapshot):
         row = _row(plan, name, encoder.run, runs)
-        method = {**row["method"], "label": f"{row['method']['label']} · {100 * encoder.share:g} %"}
-        return {**row, "key": encoder.system, "method": method}
-    common = {"key": encoder.system, "runs": runs, "records": [f"probe/{run}" for run in runs]}
+        return row.but(
+            key=encoder.system, method=row.method.but(label=f"{row.method.label} · {100 * encoder.share:g} %")
+        )
     if isinstance(encoder, Untrained):
-        return {
-            **common,
-            "backbone": labelled(encoder.backbone, plan.scale.training.backbones[encoder.backbone].label),
-            "corpus": None,
-            "method": labelled("untrained", "untrained"),
-            "pooling": encoder.pooling,
-            "reference": True,
-            "note": _UNTRAINED,
-        }
+        backbone = plan.backbone(encoder.backbone)
+        return _reference(encoder.system, backbone, "untrained", encoder.pooling, runs, _UNTRAINED)
     entry = plan.params.methods[encoder.method]
-    return {
-        **common,
+    return System(
+        key=encoder.system,
         **plan.labels(encoder, _label(plan.scale.tables.at(name, ProbeTable), entry)),
-        "pooling": entry.pooling,
-        "control": plan.control(encoder).system,
-        "ranked": entry.ranked,
-        "t_range": None if entry.t_range is None else list(entry.t_range),
-    }
+        runs=runs,
+        records=_probes(runs),
+        pooling=entry.pooling,
+        control=plan.control(encoder).system,
+        ranked=entry.ranked,
+        t_range=entry.t_range,
+    )
 
 
-def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
-    """The row of an external encoder, which has one record for all seeds."""
-    seeds, entry = len(plan.scale.training.seeds), plan.scale.encoders[encoder.name]
-    return {
-        "key": encoder.system,
-        "backbone": labelled(encoder.name, shown_label(entry)),
-        "corpus": None,
-        "method": labelled("frozen", "frozen"),
-        "pooling": "its own feature",
-        "runs": [encoder.id] * seeds,
-        "records": [f"probe/{encoder.id}"] * seeds,
-        "reference": True,
-        "note": _DRAWN if getattr(entry, "weights", None) == RANDOM else _FROZEN,
-    }
+def _reference(key: str, backbone: Labelled, method: str, pooling: str, runs: list[str], note: str) -> System:
+    """A row of an encoder without a corpus."""
+    return System(
+        key=key,
+        corpus=None,
+        backbone=backbone,
+        method=Labelled(key=method, label=method),
+        runs=runs,
+        records=_probes(runs),
+        pooling=pooling,
+        reference=True,
+        note=note,
+    )
+
+
+def _probes(runs: list[str]) -> list[str]:
+    return [f"probe/{run}" for run in runs]
 
 
 def _label(table: ProbeTable, method: Method) -> str:
@@ -259,23 +267,22 @@ def _pairs(table: ProbeTable) -> list[list[str]]:
     return [list(pair) for pair in dict.fromkeys(map(tuple, within + across))]
 
 
-def _shown_run(plan: Context, run: Run) -> dict[str, Any]:
-    method, recipe = plan.params.methods[run.method], plan.recipe(run)
-    return {
-        "job": f"runs/{run.id}",
-        **plan.labels(run),
-        "objective": method.objective,
-        "seed": run.seed,
-        "t_range": None if method.t_range is None else list(method.t_range),
-        "warmup_steps": recipe.warmup_steps,
-        "clip_norm": recipe.clip_norm,
-    }
-
-
 def _logs(plan: Context, runs: list[Run]) -> Values:
     """The inputs of a figure of runs' logs, which are beside the runs' manifests."""
-    jobs = [plan.pretrain(run) for run in runs]
-    return {"jobs": {job.job: job for job in jobs}, "runs": [_shown_run(plan, run) for run in runs]}
+    jobs = {run: plan.pretrain(run) for run in runs}
+    shown = [
+        ShownRun(
+            job=job.job,
+            **plan.labels(run),
+            objective=job.method.objective,
+            seed=run.seed,
+            t_range=job.method.t_range,
+            warmup_steps=job.recipe.warmup_steps,
+            clip_norm=job.recipe.clip_norm,
+        )
+        for run, job in jobs.items()
+    ]
+    return {"jobs": {job.job: job for job in jobs.values()}, "runs": shown}
 
 
 def losses(plan: Context, name: str) -> Values:
@@ -294,18 +301,21 @@ def lengths(plan: Context, name: str) -> Values:
     """The configurations of the sets are not pinned: an equal set that other code wrote gives the same figure."""
     shown, data = plan.scale.tables.at(name, Figure3), plan.scale.data
     sets = [
-        *({"split": "train", "job": f"data/corpora/{k}", **labelled(k, data.corpora[k].label)} for k in shown.corpora),
-        *({"split": "all", "job": f"data/texts/{k}", **labelled(k, data.texts[k].label)} for k in shown.texts),
+        *(
+            CaptionSet(key=k, label=data.corpora[k].label, job=f"data/corpora/{k}", split="train")
+            for k in shown.corpora
+        ),
+        *(CaptionSet(key=k, label=data.texts[k].label, job=f"data/texts/{k}", split="all") for k in shown.texts),
     ]
     context_length = plan.params.protocol.data.context_length
-    return {"jobs": {caption_set["job"]: None for caption_set in sets}, "sets": sets, "context_length": context_length}
+    return {"jobs": {caption_set.job: None for caption_set in sets}, "sets": sets, "context_length": context_length}
 
 
 def licences(plan: Context, name: str) -> Values:
     used = _used_datasets(plan)
     shown = plan.scale.tables.at(name, LicenceTable).all
     entries = [asdict(entry) for entry in REGISTRY.values() if shown or entry.name in used]
-    rows = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
+    rows = [Licence(**{key: _plain(entry[key]) for key in Licence.model_fields}) for entry in entries]
     return {"jobs": {}, "entries": rows}
 
 
@@ -320,7 +330,7 @@ def _used_datasets(plan: Context) -> set[str]:
 def _plain(value: Any) -> Any:
     """``value`` for JSON; a mapping becomes its pairs, whose order sorted keys would lose."""
     if isinstance(value, Mapping):
-        return [[key, inner] for key, inner in value.items()]
+        return list(value.items())
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -330,17 +340,20 @@ def recipes(plan: Context, name: str) -> Values:
     backbone = scale.tables.at(name, RecipeTable).backbone
     seed = scale.training.seeds[0]
 
-    def run_of(corpus: str, key: str) -> dict[str, Any]:
+    def run_of(corpus: str, key: str) -> RecipeRun:
         job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
         protocol, recipe = job.protocol.pretrain, job.recipe
-        return {
-            **{"label": method.label, "objective": method.objective, "ranked": method.ranked},
-            **{"optimizer": protocol.optimizer, "lr_schedule": recipe.lr_schedule or protocol.lr_schedule},
-            "recipe": {key: getattr(recipe, key) for key in Optimisation.model_fields},
-        }
+        return RecipeRun(
+            label=method.label,
+            objective=method.objective,
+            ranked=method.ranked,
+            optimizer=protocol.optimizer,
+            lr_schedule=recipe.lr_schedule or protocol.lr_schedule,
+            recipe=Optimisation(**{key: getattr(recipe, key) for key in Optimisation.model_fields}),
+        )
 
     corpora = [
-        {"label": scale.label_of(corpus), "runs": [run_of(corpus, key) for key in methods]}
+        RecipeCorpus(label=scale.label_of(corpus), runs=[run_of(corpus, key) for key in methods])
         for corpus, methods in table1.corpora.items()
     ]
     return {"jobs": {}, "backbone": scale.training.backbones[backbone].label, "corpora": corpora}

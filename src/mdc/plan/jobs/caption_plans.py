@@ -22,14 +22,28 @@ from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.config.systems import CaptionSystem, distorted, mismatched_key
 from mdc.plan.config.tables import CostTable
 from mdc.plan.jobs import caption_jobs
-from mdc.plan.jobs.context import Context, compared, labelled
+from mdc.plan.jobs.context import Context, compared
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.shown import Labelled, System
+from mdc.plan.jobs.shown_captions import (
+    CaptionColumn,
+    CaptionExamples,
+    Chosen,
+    Curve,
+    Over,
+    OverDataset,
+    Part,
+    ShownCaptions,
+    ShownContest,
+    Worsening,
+)
 from mdc.plan.records import UserError
 
 #: part of Table 3 → its metrics and their labels: the paper's in its order; for the built-in world the precision of the
 #: stated facts, and their recall
 _KINDS = ("objects", "attributes", "counts", "relations")
 _OF_STATEMENTS = ("precision", "recall")
-_COLUMNS = {
+_COLUMNS: dict[Part, dict[str, str]] = {
     "paper": {"BLEU-4": "B@4", "METEOR": "METEOR", "CIDEr": "CIDEr", "SPICE": "SPICE", "ROUGE-L": "ROUGE-L"},
     "more": {
         "BLEU-1": "B@1",
@@ -54,8 +68,6 @@ _BLIND_NOTE = (
 )
 
 
-#: values of rows without a run of ours
-_REFERENCE = {"ranked": False, "reference": True, "length": "–", "decoding": "–", "tuned": "", "weights": ""}
 _OF_OTHERS = "an external model (open_clip), trained on other data; it is shown for reference."
 
 
@@ -78,7 +90,7 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
     among = [key for key in whole.members(view.systems) if key in captioning and captioning[key].images == "own"]
     measured = _Measured(plan, view.select_on, seeds)
     systems = {key: measured.records(key, values["jobs"]) for key in among}
-    return {**values, "choose": {"label": whole.datasets[view.select_on].label, "systems": systems}}
+    return {**values, "choose": Chosen(label=whole.datasets[view.select_on].label, systems=systems)}
 
 
 class _Measured:
@@ -103,27 +115,25 @@ def _over(plan: Context, whole: CaptionTable, view: CaptionView, values: dict[st
     pairs = [[f"{name}/{first}", f"{name}/{second}"] for name in view.datasets for first, second in view.over]
     corpora = {name: plan.corpus(plan.scale.corpus_of(whole.datasets[name].pretrained)) for name in view.datasets}
     entries = {
-        name: {
-            **labelled(name, whole.datasets[name].label),
-            "trained_on": job.job,
-            "images": whole.datasets[name].images,
-        }
+        name: OverDataset(
+            key=name, label=whole.datasets[name].label, trained_on=job.job, images=whole.datasets[name].images
+        )
         for name, job in corpora.items()
     }
     return {
         "jobs": values["jobs"] | {job.job: job for job in corpora.values()},
         "contrasts": compared(values["contrasts"], pairs)["contrasts"],
-        "over": {
-            "pairs": view.over,
-            "datasets": [entry for name, entry in entries.items() if name not in view.beside],
-            "beside": [entries[name] for name in view.beside],
-        },
+        "over": Over(
+            pairs=view.over,
+            datasets=[entry for name, entry in entries.items() if name not in view.beside],
+            beside=[entries[name] for name in view.beside],
+        ),
     }
 
 
 def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[System] = []
     lengths = _lengths(shown)
     for dataset in shown.datasets:
         measured = _Measured(plan, dataset, seeds)
@@ -131,14 +141,18 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         for key, coca in shown.coca_of(dataset).items():
             baselines[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
         for key, (label, place, note) in baselines.items():
-            records = measured.records(key, jobs)
             rows.append(
-                {
+                System(
                     **_common(plan, shown, dataset, key, label),
-                    **_REFERENCE,
-                    **{"runs": [f"captions/{place}/{dataset}"] * len(seeds), "records": records, "note": note},
-                    "blind": key == MOST_FREQUENT,
-                }
+                    runs=[f"captions/{place}/{dataset}"] * len(seeds),
+                    records=measured.records(key, jobs),
+                    ranked=False,
+                    reference=True,
+                    note=note,
+                    length="–",
+                    decoding="–",
+                    blind=key == MOST_FREQUENT,
+                )
             )
         for key, system in shown.systems_of(dataset).items():
             records = measured.records(key, jobs)
@@ -149,13 +163,13 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         choices = {job.job: job for job in (caption_jobs.judge(plan, dataset, seed) for seed in seeds if here)}
         jobs |= choices
         for name, contest in here.items():
-            values = {"name": name, "label": contest.label, "dataset": dataset, "systems": contest.systems}
-            contests.append({**values, "records": list(choices)})
+            named = {"name": name, "label": contest.label, "dataset": dataset}
+            contests.append(ShownContest(**named, systems=contest.systems, records=list(choices)))
     return {
         "jobs": jobs,
         "systems": rows,
         "columns": [
-            {**labelled(key, label), "part": part}
+            CaptionColumn(key=key, label=label, part=part)
             for part, columns in _COLUMNS.items()
             for key, label in columns.items()
         ],
@@ -192,11 +206,12 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
     view = CaptionView(datasets=[figure.dataset], systems=systems, order=figure.order)
     values = _table(plan, whole.view(view), plan.scale.training.seeds)
     curves = [
-        {
-            **labelled(key, curve.label),
-            "systems": [f"{figure.dataset}/{system}" for system in members[key]],
-            "scales": [_scale(whole, system) for system in members[key]],
-        }
+        Curve(
+            key=key,
+            label=curve.label,
+            systems=[f"{figure.dataset}/{system}" for system in members[key]],
+            scales=[_scale(whole, system) for system in members[key]],
+        )
         for key, curve in figure.curves.items()
     ]
     return {**values, "curves": curves, "between": figure.primary}
@@ -213,26 +228,27 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
                 f"give {key} mismatched: true"
             )
     lengths = _lengths(whole.view(CaptionView(datasets=[figure.dataset], systems=figure.systems)))
-    curves: list[dict[str, Any]] = [
-        {
-            **labelled(key, _label(whole.systems[key], lengths)),
-            "kind": kind,
-            "kind_label": LABELS[kind],
-            "method": whole.systems[key].method,
-            "backbone": whole.backbone_of(figure.dataset, key),
-            "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
-            "control": mismatched_key(key) if mismatched_key(key) in whole.systems else None,
-        }
+    place = f"{figure.dataset}/"
+    curves = [
+        Worsening(
+            key=key,
+            label=_label(whole.systems[key], lengths),
+            kind=kind,
+            kind_label=LABELS[kind],
+            method=whole.systems[key].method,
+            backbone=whole.backbone_of(figure.dataset, key),
+            systems=[place + key, *(place + distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
+            control=place + mismatched_key(key) if mismatched_key(key) in whole.systems else None,
+        )
         for kind in figure.kinds
         for key in figure.systems
     ]
-    controls = [curve["control"] for curve in curves if curve["control"] is not None]
-    systems = list(dict.fromkeys([*(key for curve in curves for key in curve["systems"]), *controls]))
-    view = CaptionView(datasets=[figure.dataset], systems=systems, order=figure.order)
+    controls = [curve.control for curve in curves if curve.control is not None]
+    shown = dict.fromkeys(
+        key.removeprefix(place) for key in [*(k for curve in curves for k in curve.systems), *controls]
+    )
+    view = CaptionView(datasets=[figure.dataset], systems=list(shown), order=figure.order)
     values = _table(plan, whole.view(view), plan.scale.training.seeds)
-    for curve in curves:
-        curve["systems"] = [f"{figure.dataset}/{system}" for system in curve["systems"]]
-        curve["control"] = curve["control"] and f"{figure.dataset}/{curve['control']}"
     return {**values, "curves": curves, "between": figure.primary, "claimed": figure.primary_kinds_or_all}
 
 
@@ -242,22 +258,23 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
     table = plan.scale.tables.at(name, CostTable)
     jobs: dict[str, Any] = {}
     modules: dict[str, None] = {}
-    systems: dict[str, dict[str, Any]] = {}
+    by_system: dict[str, list[Run]] = {}
     for run in plan.runs_of(table):
         job = plan.pretrain(run)
         jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
         modules[parts.OBJECTIVES[job.method.objective]] = None
-        row = systems.setdefault(
-            run.system,
-            {
-                "key": run.system,
-                **plan.labels(run),
-                **{"pooling": "", "estimator": "training", "runs": [], "records": []},
-            },
+        by_system.setdefault(run.system, []).append(run)
+    systems = [
+        System(
+            key=key,
+            **plan.labels(runs[0]),
+            runs=[run.id for run in runs],
+            records=[f"runs/{run.id}" for run in runs],
+            estimator="training",
         )
-        row["runs"].append(run.id)
-        row["records"].append(job.job)
-    written: list[dict[str, Any]] = []
+        for key, runs in by_system.items()
+    ]
+    written: list[System] = []
     tables = plan.scale.captioning()
     for dataset in table.datasets:
         if dataset not in tables:
@@ -271,8 +288,9 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
             records = [job.job for job in made]
             if system.images == "own":
                 row = _row(plan, shown, dataset, key, system, _lengths(shown), records, records)
-                written.append({**row, "control": None, "note": ""})
-    return {"jobs": jobs, "modules": list(modules), "systems": list(systems.values()), "written": written}
+                written.append(row.but(control=None, note=""))
+    seeds = plan.scale.training.seeds
+    return {"jobs": jobs, "modules": list(modules), "systems": systems, "written": written, "seeds": seeds}
 
 
 def _scale(whole: CaptionTable, system: str) -> float:
@@ -294,12 +312,15 @@ def _examples(plan: Context, shown: CaptionTable, omit: list[str]) -> dict[str, 
             job = caption_jobs.captions(plan, requests[key])
             jobs[job.job] = job
             reveals = key in own and own[key].decode.kind != "beam"
-            values = {"record": job.job, "system": key, "reveals": reveals, "pictured": key not in omit}
-            systems.append({**labelled(key, label), **values})
+            pictured = key not in omit
+            systems.append(
+                ShownCaptions(key=key, label=label, record=job.job, system=key, reveals=reveals, pictured=pictured)
+            )
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus
-        place = {"corpus": corpus.job, "split": dataset.split}
-        datasets.append({**labelled(name, dataset.label), **place, "systems": systems})
+        datasets.append(
+            CaptionExamples(key=name, label=dataset.label, corpus=corpus.job, split=dataset.split, systems=systems)
+        )
     return {"jobs": jobs, "datasets": datasets, "examples": shown.examples, "seed": shown.seed}
 
 
@@ -322,23 +343,23 @@ def _row(
     lengths: set[str],
     runs: list[str],
     records: list[str],
-) -> dict[str, Any]:
+) -> System:
     blind = system.images == "other"
-    return {
+    return System(
         **_common(plan, shown, dataset, key, _label(system, lengths)),
-        "runs": runs,
-        "records": records,
+        runs=runs,
+        records=records,
         # the same captioner on mismatched images, if the table shows it
-        "control": f"{dataset}/{mismatched_key(key)}" if mismatched_key(key) in shown.systems_of(dataset) else None,
-        "ranked": system.ranked and not blind,
-        "reference": blind,
-        "note": _note(plan, shown, system),
-        "length": system.length,
-        "decoding": system.decoding,
-        "tuned": shown.datasets[dataset].tuned_as(system) or "",
-        "weights": system.weights,
-        "blind": blind,
-    }
+        control=f"{dataset}/{mismatched_key(key)}" if mismatched_key(key) in shown.systems_of(dataset) else None,
+        ranked=system.ranked and not blind,
+        reference=blind,
+        note=_note(plan, shown, system),
+        length=system.length,
+        decoding=system.decoding,
+        tuned=shown.datasets[dataset].tuned_as(system) or "",
+        weights=system.weights,
+        blind=blind,
+    )
 
 
 def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
@@ -352,11 +373,9 @@ def _common(plan: Context, shown: CaptionTable, dataset: str, key: str, label: s
     backbone = shown.backbone_of(dataset, key if key in shown.systems else None)
     return {
         "key": f"{dataset}/{key}",
-        "system": key,
-        "method": labelled(key, label),
-        "corpus": labelled(dataset, shown.datasets[dataset].label),
-        "backbone": labelled(backbone, plan.scale.training.backbones[backbone].label),
-        "pooling": "",
+        "method": Labelled(key=key, label=label),
+        "corpus": Labelled(key=dataset, label=shown.datasets[dataset].label),
+        "backbone": plan.backbone(backbone),
         "estimator": "captions",
     }
 

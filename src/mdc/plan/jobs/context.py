@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
@@ -24,6 +24,7 @@ from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob, ProbeJob
+from mdc.plan.jobs.shown import Labelled, Statistics
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.registry.entry import decisive
@@ -51,13 +52,17 @@ def once(make: Callable[Concatenate[Any, P], Made]) -> Callable[Concatenate[Any,
     return cached
 
 
-def labelled(key: str, label: str) -> dict[str, str]:
-    return {"key": key, "label": label}
-
-
 def compared(contrasts: list[list[str]], primary: list[list[str]]) -> dict[str, list[list[str]]]:
     """The comparisons of a table; claims that are not among ``contrasts`` are shown after them."""
     return {"contrasts": contrasts + [pair for pair in primary if pair not in contrasts], "primary": primary}
+
+
+class Labels(TypedDict):
+    """Of a row."""
+
+    corpus: Labelled
+    backbone: Labelled
+    method: Labelled
 
 
 class Context(ABC):
@@ -108,16 +113,20 @@ class Context(ABC):
         except ValidationError as error:
             raise UserError(f"{self.file}: {job}: {first_problem(error, {**head, **values})}") from None
 
-    def statistics(self, table: WithClaims) -> dict[str, Any]:
+    def statistics(self, table: WithClaims) -> Statistics:
         """The statistics of a table or figure: the protocol's, and the order of its claims."""
-        return {**self.params.protocol.statistics.model_dump(mode="json"), "order": table.order}
+        return Statistics(**dict(self.params.protocol.statistics), order=table.order)
 
-    def labels(self, run: Run, method: str = "") -> dict[str, dict[str, str]]:
+    def backbone(self, name: str) -> Labelled:
+        """A backbone with its label."""
+        return Labelled(key=name, label=self.scale.training.backbones[name].label)
+
+    def labels(self, run: Run, method: str = "") -> Labels:
         """A row's labels of a run: corpus, backbone, and method, which may have another label there."""
         return {
-            "corpus": labelled(run.corpus, self.scale.label_of(run.corpus)),
-            "backbone": labelled(run.backbone, self.scale.training.backbones[run.backbone].label),
-            "method": labelled(run.method, method or self.params.methods[run.method].label),
+            "corpus": Labelled(key=run.corpus, label=self.scale.label_of(run.corpus)),
+            "backbone": self.backbone(run.backbone),
+            "method": Labelled(key=run.method, label=method or self.params.methods[run.method].label),
         }
 
     def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from mdc.plan.config.choice_sources import mean_over
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
-from mdc.plan.jobs.context import Context, compared, labelled
+from mdc.plan.jobs.context import Context, compared
 from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.shown import Labelled, ShownColumn, System
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
-#: the score of a row (:class:`mdc.plan.jobs.shown.ScoredSystem`) → the suffix of its method's label
+#: the score of a row (:class:`mdc.plan.jobs.shown.System`) → the suffix of its method's label
 SHOWN = {
     "own": "",
     "prior_subtracted": "own − α mismatched",
@@ -24,7 +26,7 @@ SHOWN = {
     "constant": "no image",
 }
 _RECALL = (1, 5, 10)
-Row = dict[str, Any]
+Weights = Literal["last", "best"] | None
 
 
 def choices(plan: Context, name: str) -> dict[str, Any]:
@@ -33,31 +35,27 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
     retrieval = plan.scale.tables.the(RetrievalTable)
     sets = plan.scale.data.choices
     jobs: dict[str, Any] = {}
-    rows: list[Row] = []
+    rows: list[System] = []
     for weights, runs in product(table.weights, _systems(plan, table)):
         scores = [score_jobs.choices(plan, run, weights) for run in runs]
         held_out = [score_jobs.retrieval(plan, run, weights) for run in runs] if retrieval is not None else []
         jobs |= {job.job: job for job in (*scores, *held_out)}
-        common = {"records": [job.job for job in scores], "held_out": [job.job for job in held_out], "weights": weights}
+        records, pairs = [job.job for job in scores], [job.job for job in held_out]
         for estimator in score_jobs.estimators(plan, runs[0]):
-            rows += _rows(plan, runs, estimator, common)
+            rows += _rows(plan, runs, estimator, weights, records, pairs)
     for name, model in table.open_clip.items():
         job = score_jobs.choices_open_clip(plan, name)
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(rows[0])])} | {
         "columns": [
-            {
-                "key": key,
-                **column.complete(),
-                **mean_over([sets[set_name].source for set_name in column.sets]).complete(),
-            }
+            ShownColumn(key=key, **dict(column), **dict(mean_over([sets[set_name].source for set_name in column.sets])))
             for key, column in table.columns.items()
         ],
         "reported_separately": [key for key, column in table.columns.items() if column.score is not None],
         "language_prior_weights": table.language_prior_weights,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
-        "sets": [labelled(name, sets[name].label) for name in table.sets],
+        "sets": [Labelled(key=name, label=sets[name].label) for name in table.sets],
     }
 
 
@@ -65,17 +63,16 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.at(name, RetrievalTable)
     jobs: dict[str, Any] = {}
-    rows: list[Row] = []
+    rows: list[System] = []
     for weights, runs in product(table.weights, _systems(plan, table)):
         matrices = {job.job: job for job in (score_jobs.retrieval(plan, run, weights) for run in runs)}
         jobs |= matrices
-        common = {"records": list(matrices), "held_out": list(matrices), "weights": weights}
         for estimator in score_jobs.estimators(plan, runs[0]):
+            every = _rows(plan, runs, estimator, weights, list(matrices), list(matrices))
             # retrieval itself compares with mismatched images, so only these two have rows
-            rows += [row for row in _rows(plan, runs, estimator, common) if row["shown"] in ("own", "prior_subtracted")]
-    rows = [{**row, "control": None} for row in rows]
+            rows += [row.but(control=None) for row in every if row.shown in ("own", "prior_subtracted")]
     columns = [
-        labelled(f"{side}_{count}", f"{words} R@{count}")
+        Labelled(key=f"{side}_{count}", label=f"{words} R@{count}")
         for side, words in (("text", "Image to text"), ("image", "Text to image"))
         for count in _RECALL
         if count < table.pairs
@@ -95,19 +92,19 @@ def zero_shot(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of zero-shot classification's table, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.at(name, ZeroShotTable)
     jobs: dict[str, Any] = {}
-    rows: list[Row] = []
+    rows: list[System] = []
     for weights, runs in product(table.weights, _systems(plan, table)):
         made = {job.job: job for job in (score_jobs.zero_shot(plan, run, weights) for run in runs)}
         jobs |= made
-        common = {"records": list(made), "held_out": [], "weights": weights}
         for estimator in score_jobs.estimators(plan, runs[0]):
-            own = {**_rows(plan, runs, estimator, common)[0], "control": None}  # the sum, against its own image
+            # the sum, against its own image
+            own = _rows(plan, runs, estimator, weights, list(made), [])[0].but(control=None)
             rows.append(own)
             if ESTIMATORS[estimator].nats:
                 key = _key(runs[0].system, weights, estimator, False, "debiased")
-                method = labelled(own["method"]["key"], f"{own['method']['label']} · debiased")
-                rows.append({**own, "key": key, "method": method, "shown": "debiased"})
-    columns = [labelled(key, plan.scale.data.probes[key].label) for key in table.probes]
+                method = own.method.but(label=f"{own.method.label} · debiased")
+                rows.append(own.but(key=key, method=method, shown="debiased"))
+    columns = [Labelled(key=key, label=plan.scale.data.probes[key].label) for key in table.probes]
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns} | (
         {"samples": table.samples} if table.samples else {}
     )
@@ -130,7 +127,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
                 "corpus of the built-in world are (source.kind: scenes)"
             )
     jobs: dict[str, Any] = {}
-    systems: list[Row] = []
+    systems: list[System] = []
     for corpus, methods in figure.corpora.items():
         for method in methods:
             entry = plan.params.methods[method]
@@ -138,18 +135,18 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
             made = [score_jobs.positions(plan, run) for run in runs]
             jobs |= {job.job: job for job in made}
             systems.append(
-                {
-                    "key": f"{corpus}/{method}",
-                    "corpus": labelled(corpus, scale.label_of(corpus)),
-                    "method": labelled(method, entry.label),
-                    "t_range": entry.t_range if family_of(entry.objective) == "masked" else None,
-                    "reverse": entry.direction is not None,
-                    "records": [job.job for job in made],
-                }
+                System(
+                    key=f"{corpus}/{method}",
+                    **plan.labels(runs[0]),
+                    runs=[run.id for run in runs],
+                    records=[job.job for job in made],
+                    estimator="",
+                    t_range=entry.t_range if family_of(entry.objective) == "masked" else None,
+                    reverse=entry.direction is not None,
+                )
             )
     return {
         "jobs": jobs,
-        "backbone": scale.training.backbones[figure.backbones[0]].label,
         "systems": systems,
         "reference": figure.reference,
         "primary": figure.primary,
@@ -175,85 +172,74 @@ def _key(system: str, weights: str | None, estimator: str, per_token: bool, show
     return "/".join(filter(None, (system, weights, estimator, "mean" if per_token else "sum", shown)))
 
 
-def _variants(system: str, weights: str | None, estimator: str, held_out: bool) -> Iterator[tuple[str, Row]]:
-    """(suffix of the method's label, values of the row) for every row of a model's scores by one estimator: sums first, then
-    per-token means."""
-    definition = ESTIMATORS[estimator]
+def _variants(own: System, held_out: bool) -> Iterator[System]:
+    """Every row of a model's scores by one estimator, from its first: sums first, then per-token means."""
+    definition = ESTIMATORS[own.estimator]
     left_out = {"prior_subtracted": not (held_out and definition.nats), "mismatched_mean": not definition.nats}
-    for per_token in (False, True) if definition.nats else (False,):
-        for shown, suffix in SHOWN.items():
-            if left_out.get(shown):
-                continue
-            own = shown in ("own", "prior_subtracted")
-            yield (
-                (" · per-token mean" if per_token else "") + (f" · {suffix}" if suffix else ""),
-                {
-                    "key": _key(system, weights, estimator, per_token, shown),
-                    "control": _key(system, weights, estimator, per_token, "mismatched") if own else None,
-                    "reference": not own,
-                    "pooling": "",
-                    "estimator": estimator,
-                    "weights": weights,
-                    "per_token": per_token,
-                    "shown": shown,
-                },
-            )
+    for per_token, (shown, suffix) in product((False, True) if definition.nats else (False,), SHOWN.items()):
+        if left_out.get(shown):
+            continue
+        key = partial(_key, own.key, own.weights, own.estimator, per_token)
+        ranked, label = shown in ("own", "prior_subtracted"), own.method.label
+        label += " · per-token mean" * per_token + (f" · {suffix}" if suffix else "")
+        yield own.but(
+            key=key(shown),
+            method=own.method.but(label=label),
+            control=key("mismatched") if ranked else None,
+            ranked=own.ranked and shown == "own",
+            reference=not ranked,
+            per_token=per_token,
+            shown=shown,
+        )
 
 
-def _rows(plan: Context, runs: list[Run], estimator: str, common: dict[str, Any]) -> list[Row]:
+def _rows(
+    plan: Context, runs: list[Run], estimator: str, weights: Weights, records: list[str], held_out: list[str]
+) -> list[System]:
     """The rows of a method's ``runs``, one run per seed."""
     method, definition = plan.params.methods[runs[0].method], ESTIMATORS[estimator]
     name = f"{method.label} ({definition.label})" if definition.label else method.label
-    name += " · best on held-out pairs" if common["weights"] == "best" else ""
-    return [
-        {
-            **common,
-            **plan.labels(runs[0], f"{name}{suffix}"),
-            "runs": [run.id for run in runs],
-            "ranked": method.ranked and row["shown"] == "own",
-            **row,
-        }
-        for suffix, row in _variants(runs[0].system, common["weights"], estimator, bool(common["held_out"]))
-    ]
+    own = System(
+        key=runs[0].system,
+        **plan.labels(runs[0], name + " · best on held-out pairs" * (weights == "best")),
+        runs=[run.id for run in runs],
+        records=records,
+        estimator=estimator,
+        ranked=method.ranked,
+        weights=weights,
+        held_out=held_out,
+    )
+    return list(_variants(own, bool(held_out)))
 
 
-def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[Row]:
+def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[System]:
     records = [record] * len(plan.scale.training.seeds)
-    return [
-        {
-            "corpus": labelled("open_clip", "data of others"),
-            "backbone": labelled(name, "open_clip"),
-            "method": labelled(f"open_clip_{name}", f"{label}{suffix}"),
-            "runs": records,
-            "records": records,
-            "ranked": False,
-            "note": "An external model (open_clip), trained on other data; it is shown for reference and not ranked.",
-            **row,
-        }
-        for suffix, row in _variants(f"open_clip/{name}", None, "cosine", held_out=False)
-    ]
+    own = System(
+        key=f"open_clip/{name}",
+        corpus=Labelled(key="open_clip", label="data of others"),
+        backbone=Labelled(key=name, label="open_clip"),
+        method=Labelled(key=f"open_clip_{name}", label=label),
+        runs=records,
+        records=records,
+        estimator="cosine",
+        ranked=False,
+        note="An external model (open_clip), trained on other data; it is shown for reference and not ranked.",
+    )
+    return list(_variants(own, held_out=False))
 
 
-def _shorter(first: Row) -> Row:
+def _shorter(first: System) -> System:
     """The row in which the caption with fewer BPE tokens wins. It uses a record's captions, but no score."""
-    return {
-        **first,
-        "key": "shorter",
-        "corpus": labelled("none", "none"),
-        "backbone": labelled("none", "none"),
-        "method": labelled("shorter", "fewer BPE tokens"),
-        "held_out": [],
-        "control": None,
-        "ranked": False,
-        "reference": True,
-        "shown": "shorter",
-    }
+    none = Labelled(key="none", label="none")
+    method = Labelled(key="shorter", label="fewer BPE tokens")
+    labels = {"key": "shorter", "corpus": none, "backbone": none, "method": method}
+    return first.but(**labels, held_out=[], control=None, ranked=False, reference=True, shown="shorter")
 
 
-def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, rows: list[Row]) -> dict[str, Any]:
+def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, rows: list[System]) -> dict[str, Any]:
     """The common values of these tables' jobs."""
     assert plan.scale.score is not None
-    keys = {row["key"] for row in rows}
+    keys = {row.key for row in rows}
     first, weights = table.backbones[0], table.weights[0]
 
     def pair(sides: list[str]) -> list[str]:

@@ -39,28 +39,50 @@ class Labelled(Strict):
 
 
 class System(Strict):
-    """One row: its runs, their records, and its control. A run may be in several rows.
+    """One row of any table or figure: its runs, their records, and its control. A run may be in several rows.
 
-    ``key``: unique (``corpus/backbone/method`` for a method of ours). ``runs``: the measured runs, one for each seed, as in the
-    csv files; ``records``: the jobs that measured them, in the same order; ``estimator``: how. ``control``: the key of the system
-    that its gain is over. ``corpus``, ``backbone`` and ``method``: keys with the labels of its row; without a corpus the row also
-    shows its pooling, and applies to every corpus of a table with a column per corpus. ``ranked`` False: shown in grey.
-    ``reference``: shown in italics and never ranked. ``note``: a sentence about it below its table.
+    ``key``: unique (``corpus/backbone/method`` for a method of ours). ``runs``: the measured runs, one for each seed;
+    ``records``: the jobs that measured them, in the same order; ``estimator``: how. ``control``: the key of the system that its
+    gain is over. ``corpus``, ``backbone``, ``method``: keys with the labels of its row; without a corpus the row also shows its
+    pooling, and applies to every corpus of a table with a column per corpus. ``ranked`` False: shown in grey. ``reference``:
+    shown in italics and never ranked. ``note``: a sentence about it below its table. ``weights``: a run's last or best; None if
+    that is no choice, as for an external model. ``t_range``: of t in a masked method's training. ``reverse``: it predicts from
+    right to left.
+
+    Of scores: ``per_token``: the per-token mean instead of the sum. ``shown``: the score: ``own``, given the item's image;
+    ``mismatched``, the log of the mean probability given mismatched images, and ``mismatched_mean``, the mean of these scores;
+    ``constant``, given an image of the mean colour; ``shorter``, fewer BPE tokens win, whatever the model; ``prior_subtracted``,
+    own minus α times mismatched, with α chosen on the held-out pairs of the jobs ``held_out``, one for each seed; ``debiased``,
+    own minus the log of the mean probability given training images.
+
+    Of captions: ``method``'s key is its name in records. ``length``, ``decoding``: its cells in these columns. ``tuned``: its
+    finetuning, "" if it is only pretrained. ``blind``: it is a mismatched-image control, or the most-frequent-caption baseline.
     """
 
     key: str
     corpus: Labelled | None
     backbone: Labelled
     method: Labelled
-    pooling: str
     runs: Annotated[list[str], Field(min_length=1)]
     records: Annotated[list[str], Field(min_length=1)]
+    pooling: str = ""
     estimator: str = "linear probe"
     control: str | None = None
     ranked: bool = True
     reference: bool = False
-    t_range: tuple[Share, Share] | None = None
     note: str = ""
+    weights: Literal["last", "best"] | None = None
+    t_range: tuple[Share, Share] | None = None
+    reverse: bool = False
+    per_token: bool = False
+    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "prior_subtracted", "debiased"] = (
+        "own"
+    )
+    held_out: list[str] = Field(default_factory=list)
+    length: str = ""
+    decoding: str = ""
+    tuned: str = ""
+    blind: bool = False
 
 
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
@@ -74,7 +96,7 @@ class SystemsJob(ArtefactJob):
     the keys of columns that the average leaves out. ``notes``: sentences about columns below the table.
     """
 
-    systems: Annotated[Sequence[System], Field(min_length=1)]
+    systems: Annotated[list[System], Field(min_length=1)]
     columns: Annotated[Sequence[Labelled], Field(min_length=1)]
     contrasts: list[Pair]
     primary: Annotated[list[Pair], Field(max_length=6)]
@@ -108,22 +130,6 @@ class SystemsJob(ArtefactJob):
         return self
 
 
-class ScoredSystem(System):
-    """Scores of one model by one estimator. ``weights``: a run's last or best; None for an external model.
-
-    ``per_token``: the per-token mean instead of the sum. ``control``: the same system with mismatched images. ``shown``: the
-    score: ``own``, given the item's image; ``mismatched``, the log of the mean probability given mismatched images, and
-    ``mismatched_mean``, the mean of these scores; ``constant``, given an image of the mean colour; ``shorter``, fewer BPE tokens
-    win, whatever the model; ``prior_subtracted``, own minus α times mismatched, with α chosen on the held-out pairs of the jobs
-    ``held_out``, one for each seed; ``debiased``, own minus the log of the mean probability given training images.
-    """
-
-    weights: Literal["last", "best"] | None
-    per_token: bool
-    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "prior_subtracted", "debiased"]
-    held_out: list[str] = Field(default_factory=list)
-
-
 class ShownColumn(Labelled):
     """A column of Table 2, as :class:`mdc.plan.config.score_tables.ChoiceColumn` has it."""
 
@@ -140,7 +146,6 @@ class ChoiceTableJob(SystemsJob):
     sets with their labels."""
 
     plan: Literal["choices"]
-    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
     columns: Annotated[list[ShownColumn], Field(min_length=1)]
     language_prior_weights: list[float]
     samples: Positive
@@ -152,7 +157,6 @@ class RetrievalTableJob(SystemsJob):
     """Retrieval among ``pairs`` held-out pairs; a column's key is the direction and the k of R@k, as ``text_5``."""
 
     plan: Literal["retrieval"]
-    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
     columns: Annotated[list[Labelled], Field(min_length=1)]
     language_prior_weights: list[float]
     samples: Positive
@@ -163,7 +167,6 @@ class ZeroShotTableJob(SystemsJob):
     """Zero-shot classification; a column is a probe. ``samples``: masks of the Monte Carlo estimators."""
 
     plan: Literal["zero_shot"]
-    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
     columns: Annotated[list[Labelled], Field(min_length=1)]
     samples: Positive
 
@@ -171,7 +174,7 @@ class ZeroShotTableJob(SystemsJob):
 class ZeroShotRows(Strict):
     """The part of :class:`ZeroShotTableJob` in a table of heads."""
 
-    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
+    systems: Annotated[list[System], Field(min_length=1)]
     columns: Annotated[list[Labelled], Field(min_length=1)]
     samples: Positive
 
@@ -181,7 +184,6 @@ class ProbingJob(SystemsJob):
     column. ``zero_shot``: in a table of heads, its zero-shot columns."""
 
     plan: Literal["probing"]
-    systems: Annotated[list[System], Field(min_length=1)]
     columns: Annotated[list[Labelled], Field(min_length=1)]
     trends: list[str]
     zero_shot: ZeroShotRows | None = None
@@ -194,18 +196,6 @@ class ConvergenceJob(ProbingJob):
     shares: dict[str, Annotated[float, Field(gt=0, le=1)]]
 
 
-class PositionSystem(Strict):
-    """A method of a corpus with all its seeds. ``t_range``: of a masked method's t in training, otherwise None. ``reverse``: it
-    predicts from right to left."""
-
-    key: str
-    corpus: Labelled
-    method: Labelled
-    t_range: tuple[float, float] | None
-    reverse: bool
-    records: Annotated[list[str], Field(min_length=1)]
-
-
 class PositionsFigureJob(ArtefactJob):
     """The image's information about a token, by position; see :class:`mdc.plan.config.score_tables.PositionFigure`.
 
@@ -214,8 +204,7 @@ class PositionsFigureJob(ArtefactJob):
     """
 
     plan: Literal["positions"]
-    backbone: str
-    systems: Annotated[list[PositionSystem], Field(min_length=1)]
+    systems: Annotated[list[System], Field(min_length=1)]
     reference: str
     primary: list[str]
     function_words: list[list[str]] = Field(default_factory=list)

@@ -11,31 +11,22 @@ from mdc.plan.config.types import NonNegative, Positive, Strict
 from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 
 
-class CaptionedSystem(System):
-    """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``, ``decoding``: its cells in
-    these columns. ``tuned``: its finetuning, "" if it is only pretrained. ``weights``: last or best, "" without a run. ``blind``:
-    it is a mismatched-image control, or the most-frequent-caption baseline."""
-
-    system: str
-    length: str
-    decoding: str
-    tuned: str
-    weights: Literal["last", "best", ""]
-    blind: bool
-
-
 class CostJob(ArtefactJob):
     """The cost of trainings and captions. ``systems``: their records are runs; ``written``: theirs are jobs of captions."""
 
     plan: Literal["cost"]
     systems: Annotated[list[System], Field(min_length=1)]
-    written: list[CaptionedSystem]
+    written: list[System]
+    seeds: Annotated[list[NonNegative], Field(min_length=1)]
+
+
+Part = Literal["paper", "more", "truth", "words"]
 
 
 class CaptionColumn(Labelled):
     """A metric. ``part``: its part of Table 3."""
 
-    part: Literal["paper", "more", "truth", "words"]
+    part: Part
 
 
 class ShownContest(Strict):
@@ -77,7 +68,6 @@ class CaptionTableJob(SystemsJob):
     is not measured. ``choose``: the choice of the best system, which a note below the table names."""
 
     plan: Literal["captions", "caption_view"]
-    systems: Annotated[list[CaptionedSystem], Field(min_length=1)]
     columns: Annotated[list[CaptionColumn], Field(min_length=1)]
     clip: str
     judge: str

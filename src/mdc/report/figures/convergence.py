@@ -22,7 +22,7 @@ from mdc.report.results import Results
 
 SHOWN = {
     "artefacts": {"figure_convergence": {"title": "Convergence"}},
-    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "Linear-probe accuracy at scale {scale} of snapshots of each run, after shares of its steps, with intervals, and "
     "the differences between methods that the scale claims. A snapshot's learning rate is still high, so it is not what a "
     "shorter run would be.",

@@ -53,7 +53,7 @@ def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[st
             "method": run.method.label,
             "seed": run.seed,
         }
-        frames.append(pd.DataFrame({**named, **columns, "scale": scale, "records": run.job}))
+        frames.append(pd.DataFrame({**named, **columns, "scale": scale, "record": run.job}))
     write_text(path, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import CaptionSet, LengthsJob
-from mdc.plan.records import UserError, read_json, write_text
+from mdc.plan.records import UserError, write_text
 from mdc.report.figures.drawing import Axes, drawing, headline, line_handle
-from mdc.report.manifests import Manifests, path_of
+from mdc.report.manifests import Manifests, data_of
 
 SHOWN = {
     "artefacts": {"figure3": {"title": "Figure 3: caption lengths"}},
@@ -43,16 +43,16 @@ _STYLES: tuple[tuple[str, Any, str], ...] = (
 def make(job: LengthsJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its two csv files into ``out``, from the histograms in the sets' indexes.
 
-    UserError if an index is missing, of another set, or holds no lengths.
+    UserError if an index is missing, of another set, not as it was made, or holds no lengths.
     """
     import pandas as pd  # here: it takes half a second to import
 
-    corpora = [Lengths.of(s, read_json(path_of(job, manifests, s.job)), manifests[s.job]) for s in job.sets]
+    corpora = [Lengths.of(s, data_of(job, manifests, s.job), manifests[s.job]) for s in job.sets]
     each = pd.concat([pd.DataFrame(lengths.each()) for lengths in corpora])
     whole = pd.DataFrame([lengths.summary(job.context_length) for lengths in corpora])
     for name, frame in (("figure3.csv", each), ("figure3_summary.csv", whole)):
         table = frame.assign(
-            scale=job.scale, records=frame["corpus"].map({lengths.key: lengths.job for lengths in job.sets})
+            scale=job.scale, record=frame["corpus"].map({lengths.key: lengths.job for lengths in job.sets})
         )
         write_text(out / name, table.to_csv(index=False, lineterminator="\n"))
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
@@ -70,10 +70,8 @@ class Lengths:
 
     @classmethod
     def of(cls, shown: CaptionSet, index: dict[str, Any], path: Path) -> Lengths:
-        """From the histogram {BPE tokens without SOT and EOT: captions} in the ``index`` at ``path``; UserError if the index is
-        of another set, or counts no caption."""
-        if index.get("kind") not in ("corpus", "texts") or index.get("name") != shown.key:
-            raise UserError(f"{path}: figure 3 needs the index of {shown.job}, this is of {index.get('name')!r}")
+        """From the histogram {BPE tokens without SOT and EOT: captions} in the ``index`` at ``path``; UserError if it counts no
+        caption."""
         try:
             listed = index["captions"]["per_split"][shown.split]["histogram"]
             counts = {int(pieces): count for pieces, count in listed.items() if count}

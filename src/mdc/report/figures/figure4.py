@@ -19,7 +19,7 @@ from mdc.report.results import Results
 
 SHOWN = {
     "artefacts": {"figure4": {"title": "Figure 4: mask ratios"}},
-    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "Linear-probe accuracy at scale {scale} over the share of a caption that is masked, the same for all captions "
     "(the paper's image-conditioned BERT; at 100 % parallel decoding), against MDC, which draws the share anew; with intervals, "
     "one panel for each corpus.",

@@ -19,7 +19,7 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing
-from mdc.report.frame import Contrast, Number, Side, decided, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Number, Side, decided, write_contrasts, write_levels
 from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.statistics.claims import Claim, claim
@@ -28,7 +28,7 @@ from mdc.report.statistics.replicates import Replicates
 
 SHOWN = {
     "artefacts": {"figure5": {"title": "Figure 5: numbers of pairs"}},
-    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with intervals, and the "
     "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the pairs, "
     "and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in the paper.",
@@ -128,7 +128,6 @@ class Sizes(Results):
             metric=self.metric[column],
             unit="points per doubling",
             estimate=estimate(self._slope(systems, column), self.job.statistics.level, contrast=True),
-            records=records_of(*systems),
         )
         return Trend(first, line, pairs, float(intercept), math.sqrt(float(off @ off) / free) if free else None)
 

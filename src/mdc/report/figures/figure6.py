@@ -69,7 +69,7 @@ def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
     examples = [example for dataset in job.datasets for example in _examples(job, dataset, manifests)]
     _draw(job, examples, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
     _page(job, examples, out / f"{job.artefact}.html")
-    columns = ("scale", "dataset", "image", "system", "caption", "records")
+    columns = ("scale", "dataset", "image", "system", "caption", "record")
     lines = [
         (job.scale, example.dataset.label, example.key, system.label, row["caption"], system.record)
         for example in examples

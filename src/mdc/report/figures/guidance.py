@@ -17,7 +17,7 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Side, decided, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Side, decided, write_contrasts, write_levels
 from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
@@ -27,7 +27,7 @@ from mdc.report.statistics.replicates import Replicates
 SHOWN = {
     "kind": "guidance",
     "artefacts": {"mcd_figure3": {"title": "MC-Diffusion, figure 3: guidance"}},
-    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "CLIPScore of captions over each of their metrics against references at scale {scale}, by the scale of guidance "
     "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
     "config": "caption_table.GuidanceFigure",
@@ -72,7 +72,7 @@ def _claims(job: GuidanceFigureJob, results: Captioned) -> tuple[list[Contrast],
         first, place = results.replicates[systems[0].key, _Y], Side.of(systems[0])
         apart = estimate(Replicates(values, first.n, first.groups), statistics.level, contrast=True)
         named = [replace(place, key=side.key, method=side.label) for side in sides]
-        more = {"first": named[0], "second": named[1], "records": records_of(*systems), "condition": f"equal {_EQUAL}"}
+        more = {"first": named[0], "second": named[1], "condition": f"equal {_EQUAL}"}
         spans.append(span)
         lines.append(results.contrast("curves", (systems[0].key, systems[-1].key), _Y, apart, **more))
     return decided(lines, [Claim(line.estimate) for line in lines], statistics), spans, disjoint

@@ -12,7 +12,7 @@ from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, job_cells, records_of, write_contrasts
+from mdc.report.frame import ESTIMATE, Contrast, dataset, estimate_cells, job_cells, write_contrasts, write_runs
 from mdc.report.manifests import Manifests
 from mdc.report.positions import CONTEXTS, Positions
 from mdc.report.statistics.estimate import Estimate
@@ -20,7 +20,7 @@ from mdc.report.statistics.steadiness import factors
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
-    "files": ".png .svg .csv _contrasts.csv _gradients.csv _kinds.csv",
+    "files": ".png .svg .csv _contrasts.csv _gradients.csv _kinds.csv _runs.csv",
     "caption": "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative "
     "position: in the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the "
     "loss's gradient at the visual tokens, also by the kind of word where that is known.",
@@ -31,10 +31,10 @@ SHOWN = {
 
 _CURVES = (
     *names("scale artefact system dataset method context kind position unit"),
-    *(*ESTIMATE, "outside_trained_range", "records"),
+    *(*ESTIMATE, "outside_trained_range"),
 )
-_GRADIENTS = (*names("scale artefact system dataset method step position"), *ESTIMATE, "records")
-_KINDS = (*names("scale artefact system dataset method step kind unit"), *ESTIMATE, "records")
+_GRADIENTS = (*names("scale artefact system dataset method step position"), *ESTIMATE)
+_KINDS = (*names("scale artefact system dataset method step kind unit"), *ESTIMATE)
 
 
 _BLIND = (
@@ -64,6 +64,7 @@ def make(job: PositionsFigureJob, manifests: Manifests, out: Path) -> None:
     claims = positions.claims()
     write_csv(out / "figure_position.csv", _curve_lines(positions), _CURVES)
     write_contrasts(out / "figure_position_contrasts.csv", job, [*claims, *positions.falls()])
+    write_runs(out / "figure_position_runs.csv", job)
     write_csv(out / "figure_position_gradients.csv", _gradient_lines(positions), _GRADIENTS)
     write_csv(out / "figure_position_kinds.csv", _kind_lines(positions), _KINDS)
     _draw(positions, claims, [out / "figure_position.png", out / "figure_position.svg"])
@@ -77,9 +78,8 @@ def _line(positions: Positions, key: str, value: Estimate, **more: Any) -> dict[
     cells: dict[str, Any] = {
         **job_cells(positions.job),
         "system": key,
-        "records": records_of(system),
     }
-    cells |= {"dataset": system.corpus.label, "method": system.method.label}
+    cells |= {"dataset": dataset(system), "method": system.method.label}
     return {**cells, **estimate_cells(value), **more}
 
 
@@ -122,7 +122,7 @@ def _place(positions: Positions, number: int) -> float:
 
 
 def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
-    corpora = list(dict.fromkeys(system.corpus.label for system in positions.job.systems))
+    corpora = list(dict.fromkeys(dataset(system) for system in positions.job.systems))
     styles = method_styles(system.method.key for system in positions.job.systems)
     labels = {
         system.method.key: f"{system.method.label} (control: suffix shown)" if system.reverse else system.method.label
@@ -135,9 +135,7 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
         axes = figure.subplots(len(corpora), len(panels), squeeze=False)
         for row, corpus in zip(axes, corpora, strict=True):
             here = {
-                key: styles[claim.method.key]
-                for key, claim in positions.systems.items()
-                if claim.corpus.label == corpus
+                key: styles[claim.method.key] for key, claim in positions.systems.items() if dataset(claim) == corpus
             }
             for key, style in here.items():
                 _draw_system(row, positions, key, style)
@@ -157,7 +155,7 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
             panel.set_xlabel(
                 "share of the training done" if panel is axes[-1][3] else "relative position in the caption"
             )
-        scale = f"{positions.job.backbone}, scale {positions.job.scale_label}"
+        scale = f"{positions.job.systems[0].backbone.label}, scale {positions.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
         sentences = [
             f"{introduction}: {'; '.join(words.claim_sentences([claim for claim in claims if claim.kind == kind], 2))}."

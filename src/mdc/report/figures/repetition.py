@@ -26,7 +26,7 @@ from mdc.report.results import Results
 
 SHOWN = {
     "artefacts": {"figure_repetition": {"title": "Many passes over few pairs"}},
-    "files": ".png .svg .pdf .csv _contrasts.csv _losses.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv _losses.csv _runs.csv",
     "caption": "Linear-probe accuracy and held-out loss at scale {scale} over the samples that a run has seen: the same pairs "
     "again and again, each number of passes a run of its own, or fresh pairs; with intervals, and the differences between "
     "methods that the scale claims.",
@@ -37,9 +37,7 @@ SHOWN = {
 
 _APART = 1.02  # times as many samples: from a method's marker to the next one's
 #: ``least``, ``greatest``: over seeds
-_LOSSES = names(
-    "scale artefact system dataset backbone method passes samples_seen seeds unit loss least greatest records"
-)
+_LOSSES = names("scale artefact system dataset backbone method passes samples_seen seeds unit loss least greatest")
 
 
 @dataclass(frozen=True)
@@ -129,9 +127,8 @@ def _loss_rows(results: Repetition) -> list[dict[str, Any]]:
         seen, job = results.seen[system.corpus.key], results.job
         unit = "nats per token" if system in results.captioners else "nats per pair"
         labels = job.scale, job.artefact, key, system.corpus.label, system.backbone.label, system.method.label
-        runs = " ".join(f"runs/{run}" for run in system.runs)
         numbers = seen.passes, seen.samples, len(losses), unit, fmean(losses), min(losses), max(losses)
-        rows.append(dict(zip(_LOSSES, (*labels, *numbers, runs), strict=True)))
+        rows.append(dict(zip(_LOSSES, (*labels, *numbers), strict=True)))
     return rows
 
 

@@ -20,7 +20,7 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Side, decided, records_of, write_contrasts, write_levels
+from mdc.report.frame import Contrast, Side, decided, write_contrasts, write_levels
 from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim, claim
 from mdc.report.statistics.estimate import estimate
@@ -29,7 +29,7 @@ from mdc.report.statistics.replicates import Floats, Replicates
 SHOWN = {
     "kind": "robustness",
     "artefacts": {"figure_robustness": {"title": "Figure: captions of distorted images"}},
-    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "How fast captions become worse as test images do at scale {scale}: Gaussian noise, blur, JPEG and cut-out in "
     "five strengths, a curve a captioner, with intervals.",
     "config": "caption_table.RobustnessFigure",
@@ -77,9 +77,7 @@ def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
             claim(first - second, statistics.margins.get("kept"), statistics.level) if kind in job.claimed else None
         )
         named = [replace(Side.of(results.systems[side.systems[0]]), method=side.label) for side in sides]
-        keys = [key for side in sides for key in (*side.systems, side.control) if key is not None]
-        records = records_of(*(results.systems[key] for key in keys))
-        more = {"first": named[0], "second": named[1], "records": records, "condition": kind}
+        more = {"first": named[0], "second": named[1], "condition": kind}
         apart = estimate(first - second, statistics.level, contrast=True)
         lines.append(results.contrast("kept", (named[0].key, named[1].key), measure, apart, **more))
     return decided(lines, claims, statistics)

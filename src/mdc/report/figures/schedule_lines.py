@@ -86,7 +86,6 @@ class Line:
     run: ShownRun
     statistic: str
     value: Estimate
-    records: str
     logged_steps: int
     ratio: Contrast | None
     expected: float | None
@@ -176,7 +175,6 @@ _VARIES: dict[str, tuple[Callable[[Track], Any], float]] = {
 
 def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job: SchedulesJob) -> list[Line]:
     statistics, run = job.statistics, group[0].run
-    records = " ".join(track.run.job for track in (*group, *(reference or ())))
     lines = []
     for name, (contributions, power) in _VARIES.items():
         own = [_named(track, contributions) for track in group]
@@ -196,14 +194,13 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
                 metric=name,
                 unit=LOG_RATIO,
                 estimate=log_ratio,
-                records=records,
             )
         expected = group[0].expected if name == LOSS else None
-        lines.append(Line(run, name, value, records, len(group[0].steps), ratio, expected))
+        lines.append(Line(run, name, value, len(group[0].steps), ratio, expected))
     over = [track.norm > limit for track in group if (limit := track.run.clip_norm) is not None]
     if len(over) == len(group):  # where every run was clipped
         share = steadiness.share(over, statistics.bootstrap, statistics.level)
-        lines.append(Line(run, OVER, share, records, len(group[0].steps), None, None))
+        lines.append(Line(run, OVER, share, len(group[0].steps), None, None))
     return lines
 
 

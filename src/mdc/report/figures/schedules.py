@@ -49,7 +49,7 @@ SHOWN = {
 
 _LEVELS = (
     *names("scale artefact system dataset backbone method t_low t_high column logged_steps expected"),
-    *(*ESTIMATE, "records"),
+    *ESTIMATE,
 )
 _MARKERS = 6  # of each line of a curve
 _DARK, _GREY = "#333333", "#777777"
@@ -84,7 +84,7 @@ def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
         labels = job.scale, job.artefact, line.system, run.corpus.label, run.backbone.label, run.method.label
         numbers = low, high, line.statistic, line.logged_steps, line.expected
         cells = dict(zip(_LEVELS, (*labels, *numbers), strict=False))
-        rows.append({**cells, **estimate_cells(line.value), "records": line.records})
+        rows.append({**cells, **estimate_cells(line.value)})
     return rows
 
 

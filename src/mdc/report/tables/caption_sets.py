@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdc.plan.jobs.shown_captions import CaptionedSystem
+from mdc.plan.jobs.shown import System
 from mdc.report.caption_numbers import Captioned
 from mdc.report.frame import dataset
 from mdc.report.tables.table import Cell, Column, Row, Table
@@ -18,7 +18,7 @@ SETS = {
 }
 
 
-def label_of(system: CaptionedSystem) -> str:
+def label_of(system: System) -> str:
     """A system's name without its length, which has a column of its own."""
     return system.method.label.removesuffix(f" · {system.length}")
 
@@ -28,7 +28,7 @@ def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
     for system in results.job.systems:
         for seed, record, entry in zip(results.job.seeds, system.records, results.entries(system), strict=True):
             line: dict[str, object] = {"scale": results.job.scale, "dataset": dataset(system)}
-            line |= {"method": system.method.label, "seed": seed, "records": record}
+            line |= {"method": system.method.label, "seed": seed, "record": record}
             yield line | {key: entry[key] * factor if key in entry else None for key, (_, factor, _) in SETS.items()}
 
 

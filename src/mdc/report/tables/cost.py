@@ -18,18 +18,18 @@ from typing import Any
 from mdc.plan.jobs.folder import HOST
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import System
-from mdc.plan.jobs.shown_captions import CaptionedSystem, CostJob
+from mdc.plan.jobs.shown_captions import CostJob
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.report import words
 from mdc.report.frame import Number, dataset, write_levels
-from mdc.report.manifests import Manifests, path_of, record_of
+from mdc.report.manifests import Manifests, data_of, path_of, record_of
 from mdc.report.statistics.estimate import Estimate
 from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table
 
 SHOWN = {
     "artefacts": {"table_cost": {"title": "What methods cost"}},
-    "files": ".csv _long.csv _measured.csv .html .md .tex",
+    "files": ".csv _long.csv _measured.csv _runs.csv .html .md .tex",
     "measured": "_measured.csv .html .md",
     "caption": "Parameters and operations of each method at scale {scale}, and the time that its trainings and its captions took "
     "where they were made.",
@@ -101,8 +101,9 @@ def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, in
     name = system.records[0]
     record = record_of(job, manifests, name)
     run = as_job(record["config"], "pretrain", str(path_of(job, manifests, name)))
-    index = read_json(path_of(job, manifests, f"data/corpora/{run.corpus}"))
-    vocabulary = Vocabulary.read(path_of(job, manifests, f"data/vocabularies/{run.vocabulary}"))
+    pieces = f"data/vocabularies/{run.vocabulary}"
+    index, _ = (data_of(job, manifests, data) for data in (f"data/corpora/{run.corpus}", pieces))
+    vocabulary = Vocabulary.read(path_of(job, manifests, pieces))
     batch = run.recipe.batch_size // run.recipe.processes
     try:
         parameters, seen = (
@@ -129,8 +130,8 @@ def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None
     for name in system.records:
         host = _host(job, manifests, name)
         on_gpu = host.get("device", "cpu") != "cpu"
-        if isinstance(system, CaptionedSystem):
-            timed = host.get("writing", {}).get(system.system, {})
+        if system.estimator == "captions":
+            timed = host.get("writing", {}).get(system.method.key, {})
             n = int(timed.get("captions", 1))
             times = 1 / n
         else:  # the first process's, times the number of processes
@@ -226,7 +227,7 @@ def _measured(job: CostJob, timings: Sequence[Timing], captions: bool) -> Table:
     for timing in timings:
         system = timing.system
         cells = [Cell(timing.value / size if timing.of == kind else None, decimals=decimals) for kind in kinds]
-        more = system.decoding if isinstance(system, CaptionedSystem) else system.backbone.label
+        more = system.decoding or system.backbone.label
         labels = dataset(system), more, system.method.label
         rows.append(Row(labels, (*cells, Cell(timing.n, decimals=0)), "" if captions else _block(system)))
     machines = dict.fromkeys(machine for timing in timings for machine in timing.machines)

@@ -21,7 +21,7 @@ SHOWN = {
         "table_relations": {"title": "Who learns relations"},
         "table_shapes": {"title": "Who learns shapes"},
     },
-    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",
     "caption": "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "
     "training, and the differences that the scale claims.",
     "config": "probe_tables.MethodTable",

@@ -19,7 +19,7 @@ from mdc.report.zero_shot import ZeroShot
 SHOWN = {
     "kind": "heads",
     "artefacts": {"table_neighbours": {"title": "Masked diffusion among its neighbours"}},
-    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",
     "caption": "What encoders know at scale {scale} by how they are asked: by a linear probe, by one that attends to all tokens, "
     "by nearest neighbours; in per cent with intervals, beside the same encoder before training, and the differences that "
     "the scale claims.",
@@ -116,7 +116,7 @@ def _beside(levels: list[Row], count: int, zero_shot: ZeroShot | None) -> list[R
 
 def _probes(results: Results, head: str, systems: Sequence[System]) -> Table:
     """Each probe by one head."""
-    datasets = dict.fromkeys(map(dataset, systems))
+    datasets = dict.fromkeys(dataset(system) for system in systems)
     blocks = [[system for system in systems if dataset(system) == data] for data in datasets]
     rows = [row for block in blocks for row in comparisons.rows(results, block)]
     title, caption = f"{_capital(head)}, probe by probe", ("Per cent on each probe's test items.",)

@@ -11,7 +11,7 @@ from mdc.report.tables import comparisons, score_rows
 
 SHOWN = {
     "artefacts": {"table_retrieval": {"title": "Retrieval by score"}},
-    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",
     "caption": "Recall at 1, 5 and 10 among held-out pairs at scale {scale}, in both directions, by every model's score.",
     "config": "score_tables.RetrievalTable",
     "plan": "score_plans.retrieval",

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.shown import ScoredSystem
+from mdc.plan.jobs.shown import System
 from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Row, Table
 from mdc.report.zero_shot import ZeroShot
 
 
-def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:
+def estimator_notes(systems: Sequence[System], samples: int) -> list[str]:
     """One sentence for each estimator."""
     by_name: dict[str, list[str]] = {}
     for system in systems:

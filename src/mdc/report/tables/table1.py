@@ -18,7 +18,7 @@ from mdc.report.tables.table import Table
 
 SHOWN = {
     "artefacts": {"table1": {"title": "Table 1: linear probing"}},
-    "files": ".csv _long.csv _contrasts.csv .html .md .tex figure_table1.png figure_table1.svg _metrics.json",
+    "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex figure_table1.png figure_table1.svg _metrics.json",
     "more": {"figure_table1.png": "Figure: what training adds"},
     "caption": "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone "
     "with intervals, beside the same encoder before training: the gains over it, and the differences between methods and "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
+from mdc.plan.jobs.shown import ChoiceTableJob, ShownColumn, System
 from mdc.report.csv_file import names, write_csv
 from mdc.report.frame import ESTIMATE, Cells, job_cells, system_cells
 from mdc.report.manifests import Manifests
@@ -20,7 +20,7 @@ from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell
 
 SHOWN = {
     "artefacts": {"table2": {"title": "Table 2: compositionality"}},
-    "files": ".csv _long.csv _contrasts.csv _kept.csv _errors.csv .html .md .tex",
+    "files": ".csv _long.csv _contrasts.csv _kept.csv _errors.csv _runs.csv .html .md .tex",
     "caption": "How often the right caption scores higher than wrong ones at scale {scale}, in per cent, of every model and "
     "estimator, beside the same model with mismatched images, with no image, and beside the rule that the shorter caption wins.",
     "config": "score_tables.ChoiceTable",
@@ -28,9 +28,9 @@ SHOWN = {
     "job": "shown.ChoiceTableJob",
 }
 
-_KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE, "records")
+_KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE)
 _ERROR_LINE = names(
-    "scale artefact system dataset backbone method estimator weights shown captions score error tokens bits_per_token records"
+    "scale artefact system dataset backbone method estimator weights shown captions score error tokens bits_per_token"
 )
 
 
@@ -87,7 +87,7 @@ _WEIGHTS = {"last": "", "best": ", best validation checkpoint"}
 def _blind(results: Choices) -> Table:
     """Every model beside its mismatched-image and no-image controls, and with the language prior subtracted."""
     job = results.job
-    grouped: dict[object, list[ScoredSystem]] = {}
+    grouped: dict[object, list[System]] = {}
     for s in job.systems:
         if s.shown != "shorter":
             grouped.setdefault((*s.runs, s.weights, s.estimator, s.per_token), []).append(s)
@@ -165,7 +165,7 @@ def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
     return [table] if heads else [], lines
 
 
-def _left(results: Choices, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
+def _left(results: Choices, system: System, column: ShownColumn, kept: str) -> tuple[int, bool]:
     """How many items of a column count for a system, and whether they have at least two images in every seed."""
     seeds = [results.chosen(system, seed, column, kept) for seed in range(len(system.records))]
     images = [{scored_set.images[n] for _, scored_set, numbers in chosen for n in numbers} for chosen in seeds]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from mdc.plan.estimators import CLIP_COUNTS
-from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
+from mdc.plan.jobs.shown import System
+from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionTableJob
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import write_csv
@@ -66,10 +67,10 @@ SHOWN = {
             "kind": "captions_over_splits",
             "title": "Several splits",
             "what": "Captions by runs on several random splits of the same images",
-            "files": ".csv _long.csv _contrasts.csv _sets.csv _over.csv .html .md .tex",
+            "files": ".csv _long.csv _contrasts.csv _sets.csv _over.csv _runs.csv .html .md .tex",
         },
     },
-    "files": ".csv _long.csv _contrasts.csv _sets.csv .html .md .tex",
+    "files": ".csv _long.csv _contrasts.csv _sets.csv _runs.csv .html .md .tex",
     "what": "Captions",
     "caption": "{what} at scale {scale}, held against references, by the metrics of the COCO caption challenge and by CLIPScore; "
     "what of the captions is true, where it is known.",
@@ -132,7 +133,7 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     comparisons.write(results, shown, out, everything, every, **more)
     if over is not None:
         over.write(out / f"{job.artefact}_over.csv")
-    head = ["scale", "dataset", "method", "seed", *SETS, "records"]
+    head = ["scale", "dataset", "method", "seed", *SETS, "record"]
     write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(results)), head)
 
 
@@ -156,9 +157,9 @@ def _table(
     cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
     contests = {contest.label for contest in results.job.contests}
     rows = []
-    systems: dict[str, CaptionedSystem] = {}  # each on the first dataset that it captions; baselines last
+    systems: dict[str, System] = {}  # each on the first dataset that it captions; baselines last
     for system in sorted(results.job.systems, key=lambda system: system.reference):
-        systems.setdefault(system.system, system)
+        systems.setdefault(system.method.key, system)
     for name, first in systems.items():
         # not every system captions every dataset
         own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in results.corpora for label in columns.values()]
@@ -228,7 +229,6 @@ def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
         labels = beside.dataset, system.backbone.label, system.method.label, choice.contest.label
         yield replace(
             beside,
-            system=system.model_copy(update={"records": [*system.records, *choice.contest.records]}),
             column=choice.contest.name,
             label=choice.contest.label,
             metric="chosen",
@@ -301,8 +301,8 @@ def _choice_notes(results: Captioned) -> list[str]:
         if any(item is None for item in items):
             return []
         means[system] = 100 * float(np.mean([item.value for item in items if item is not None]))
-    runs = {system.system: tuple(system.runs) for system in results.job.systems}
-    labels = {system.system: label_of(system) for system in results.job.systems}
+    runs = {system.method.key: tuple(system.runs) for system in results.job.systems}
+    labels = {system.method.key: label_of(system) for system in results.job.systems}
     best: dict[tuple[str, ...], str] = {}  # for each training: its guidance scale is chosen
     for name, mean in means.items():
         training = runs.get(name, (name,))
@@ -315,7 +315,7 @@ def _choice_notes(results: Captioned) -> list[str]:
 
 def _contest_notes(results: Captioned, choices: Sequence[Judged]) -> Iterator[str]:
     """One line for each contest, or for each set of systems where they differ between datasets."""
-    names = {system.system: system.method.label for system in results.job.systems}
+    names = {system.method.key: system.method.label for system in results.job.systems}
     among: dict[str, dict[str, list[str]]] = {}
     for contest in (choice.contest for choice in choices):
         systems = ", ".join(names[system] for system in contest.systems)

@@ -13,7 +13,7 @@ from mdc.report.zero_shot import ZeroShot
 
 SHOWN = {
     "artefacts": {"table_zero_shot": {"title": "Zero-shot classification by caption score"}},
-    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",
     "caption": "Top-1 at scale {scale}, in per cent, where an image's class is the one whose caption scores highest, by every "
     "model and estimator, also with what the caption's words alone say taken off.",
     "config": "score_tables.ZeroShotTable",
