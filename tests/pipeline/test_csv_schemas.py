@@ -130,6 +130,15 @@ def test_keys_lead_from_a_difference_to_its_sides(r: Path) -> None:
                 assert float(row["gain"]) == pytest.approx(apart, abs=2e-3), row
 
 
+def test_no_cell_holds_a_list(r: Path) -> None:
+    for path in sorted(r.glob("*/*.csv")):
+        for row in read_rows(path):
+            assert not any(
+                "; " in cell for head, cell in row.items() if head not in ("caption", "note", "its_own_page")
+            ), path
+            assert not any(" " in row.get(head, "") for head in ("record", "run", "system", "first", "second")), path
+
+
 def test_every_system_has_its_runs_and_their_records(r: Path) -> None:
     folder = ScaleFolder(r)
     for path, columns, rows in files(r):

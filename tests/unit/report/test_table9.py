@@ -45,6 +45,9 @@ def test_the_long_table_says_all_that_the_registry_knows(made: Path) -> None:
     assert [(row["paper_label"], row["citation"], row["paper_license"]) for row in paper] == ROWS
     assert all(row["equal"] == "True" and row["license"] == row["paper_license"] for row in paper)
     assert {row["equal"] for row in rows[15:]} == {""}
+    uses = {row["name"]: [key for key in row if key.startswith("for_") and row[key] == "True"] for row in rows}
+    assert {name: len(found) for name, found in uses.items()} == {n: len(e.used_for) for n, e in REGISTRY.items()}
+    assert uses["pets"] == ["for_probe"]
     pets = next(row for row in rows if row["name"] == "pets")
     assert "CC BY-SA 4.0" in pets["its_own_page"] and pets["bytes"] == "811092049"
     assert pets["items"] == str(3680 + 3669)

@@ -41,9 +41,15 @@ PAPER: dict[str, str] = {
     "CC12M": _GOOGLE,
     "Recap-DataComp-10M": "CC BY 4.0",
 }
+#: column of table9_long.csv → what a dataset is used for, as the registry says it
+_USES = {
+    f"for_{use.split()[0]}": use
+    for use in ("pretraining", "probe", "captioning", "compositionality", "codes of images")
+}
 _LONG = (
-    *names("name label used_for license its_own_page citation reference source from items bytes"),
-    *names("in_paper paper_label paper_license equal note scale"),
+    *names("name label license its_own_page citation reference source from items bytes"),
+    *names("in_paper paper_label paper_license equal note"),
+    *(*_USES, "scale"),
 )
 
 
@@ -65,7 +71,7 @@ def _long(entry: Licence) -> dict[str, Any]:
     printed = PAPER.get(entry.paper_label or "")
     return {
         **entry.model_dump(),
-        "used_for": "; ".join(entry.used_for),
+        **{column: use in entry.used_for for column, use in _USES.items()},
         "license": entry.licence,
         "its_own_page": entry.licence_note,
         "source": entry.url,
