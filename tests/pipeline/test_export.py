@@ -188,7 +188,17 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
         own = {row["system"] for row in read_rows(r / table / f"{table}_runs.csv") if row["run"] == MDC}
         rows = [row for row in rows if row["system"] in own and row.get("shown", "own") == "own"]
         rows = [row for row in rows if row.get("blind") != "True"]
+        claims = [row for row in read_rows(r / table / f"{table}_contrasts.csv") if row["primary"] == "True"]
+        if table != "table1":  # of probes every number
+            claimed = {row["column"] for row in claims}
+            column = "average" if table == "table2" else next(iter(claimed)) if claimed else rows[0]["column"]
+            rows = [row for row in rows if row["column"] == column]
         assert rows
+        for row in claims:
+            if own & {row["first"], row["second"]}:
+                assert re.search(
+                    rf"\| {table} \| {re.escape(row['method'])} − .*{row['direction']} \(checkpoints\)", card
+                )
         for row in rows:
             low, value, high, gain = (
                 f"{round(float(row[name] or 0), 1) + 0.0:.1f}".replace("-", "−")
@@ -203,11 +213,12 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
             line = rf"\| \w+ \| {row['label']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
             assert re.search(line, card), (line, row)
             assert not row["low"] or f"</sup> {row['interval'].replace('_', ' ')}" in card
+    card = card.partition("Claims of the scale")[0]
     shown = [line.split("|")[2] for line in card.splitlines() if line.startswith("| table")]
     assert not [one for one in shown if "mismatched" in one], "blind rows say nothing of it"
     numbers = [line.split("|", 2)[2] for line in card.splitlines() if line.startswith("| table")]
     assert len(numbers) == len(set(numbers)), "what several tables show stands there once"
-    assert "no trained text tower" in card
+    assert "no trained text tower" in card and "| cost |" not in card
     # nothing is pickled; that the run itself is there too, test_export_elsewhere sees
     assert {path.suffix for path in place.rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
 
@@ -235,7 +246,7 @@ def test_licences_that_differ_are_all_named(r: Path) -> None:
     own = Stage(manifest, run.job, data_of(index))
     foreign = replace(own, data=data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}}))
     told: dict[str, Any] = {"weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}
-    _, head, text = model_card([foreign, own], told, {}, Results([], []), "a scale").split("---\n", 2)
+    _, head, text = model_card([foreign, own], told, {}, Results([], [], []), "a scale").split("---\n", 2)
     named = {"license": "other", "license_name": "training-data", "license_link": "README.md"}
     assert named.items() <= yaml.safe_load(head).items()
     for stage in (foreign, own):
@@ -246,11 +257,11 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
     assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
     assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
-    head = "system,method,label,metric,value,low,high,interval,n,seeds,chance,gain,control"
+    head = "system,column,pooling,method,label,metric,value,low,high,interval,n,seeds,chance"
     run = tmp_path / "runs" / MDC / "run.json"
     write_json(run, {})
     for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
-        line = f"s,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25,,{value}"
+        line = f"s,shape,,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25{value}"
         numbers = tmp_path / table / f"{table}_long.csv"
         numbers.parent.mkdir()
         numbers.write_text(f"{head}{columns}\n{line}\n")

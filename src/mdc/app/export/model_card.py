@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,7 +105,6 @@ def model_card(
         probed=any(result.gain != "–" for result in results.numbers),
         marks=_marks([result.interval for result in results.numbers]),
         scale=scale_label,
-        quoted=json.dumps,
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers of one run in a scale's tables, if these are up to date."""
+"""What a scale's tables say of one run, if they are up to date."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, sha256_file
 from mdc.plan.verbs import verb_of
+from mdc.report.claimed import Claimed, claimed
 from mdc.report.frame import POOLINGS
+
+Row = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Result:
     """A number of a table: ``value`` with its 95 % interval ``shown`` as [low, high], of the kind ``interval``, over ``n`` items;
-    ``seeds``: how many runs it averages; ``feature``: of a probe. ``gain``: points
-    above its ``control``, with their interval. "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
+    ``seeds``: how many runs it averages; ``feature``: of a probe. ``gain``: points above its ``control``, with their interval.
+    "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
     """
 
     table: str
@@ -35,51 +38,58 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """``numbers`` of a run, and (name, reason) of tables that are left out."""
+    """``numbers`` of a run; ``claims`` that it is a side of, each with its table; (name, reason) of tables that are left out."""
 
     numbers: list[Result]
+    claims: list[tuple[str, Claimed]]
     left_out: list[tuple[str, str]]
 
 
 def results_of(scale: Path, run: str, weights: set[str]) -> Results:
-    """The numbers of the run ``run`` (its id without "runs/") in the tables that are made in the ``scale``'s folder, by one of
-    ``weights`` (last, best); of numbers in several tables the first.
+    """What the tables in the ``scale``'s folder say of the run ``run`` (its id without "runs/"), by one of ``weights`` (last,
+    best): of probes every number, of scores and captions the average, or without one what is claimed; a number that several
+    tables show once.
 
     A table is left out if its chain of records, by sha256, does not lead to the run as it is now.
     """
     results: dict[Result, Result] = {}
-    left_out = []
+    claims, left_out = list[tuple[str, Claimed]](), list[tuple[str, str]]()
     chain = _Chain(ScaleFolder(scale), f"runs/{run}")
     # Table 1 first
-    for path in sorted(scale.glob("*/*_long.csv"), key=lambda path: (not path.name.startswith("table"), path)):
-        table = path.parent.name
-        runs = path.with_name(f"{table}_runs.csv")
-        if path.name != f"{table}_long.csv" or not runs.is_file():
-            continue
-        all_rows = _rows(path)
+    for runs in sorted(scale.glob("*/*_runs.csv"), key=lambda path: (not path.name.startswith("table"), path)):
+        table = runs.parent.name
+        levels, contrasts = (runs.with_name(f"{table}_{what}.csv") for what in ("long", "contrasts"))
         systems = {row["system"] for row in _rows(runs) if row["run"] == run}
-        rows = [row for row in all_rows if row["system"] in systems and _shows(row, weights)]
-        if not rows:
+        numbers = [row for row in _rows(levels) if row["system"] in systems and _shows(row, weights)]
+        if not numbers:
             continue
-        broken = chain.broken(table, runs) or chain.broken(table, path)
-        if broken:
+        if broken := next(filter(None, (chain.broken(table, file) for file in (runs, levels, contrasts))), ""):
             left_out.append((table, broken))
             continue
-        methods = {row["system"]: row["method"] for row in all_rows}
-        for row in rows:
-            result = _result(table, row, methods)
-            results.setdefault(replace(result, table=""), result)
-    return Results(list(results.values()), left_out)
+        differences, own = _rows(contrasts), {row["system"] for row in numbers}
+        gains = {(row["first"], row["column"]): row for row in differences if row["kind"] == "gain"}
+        named = [row for row in differences if row["primary"] == "True"]
+        every = {row["column"] for row in numbers}
+        columns = every & ({"average"} if "average" in every else {row["column"] for row in named}) or every
+        for row in numbers:
+            if row["column"] in columns or row["pooling"] in POOLINGS:
+                result = _result(table, row, gains.get((row["system"], row["column"])))
+                results.setdefault(replace(result, table=""), result)
+        claims += [(table, claimed(row)) for row in named if own & {row["first"], row["second"]}]
+    return Results(list(results.values()), claims, left_out)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _rows(path: Path) -> list[Row]:
+    """The lines of a csv file; none if it is missing."""
+    if not path.is_file():
+        return []
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def _shows(row: dict[str, str], weights: set[str]) -> bool:
-    # a table that names no weights is of the last ones, as probes are
-    of_weights = (row.get("weights") or "last") in weights
+def _shows(row: Row, weights: set[str]) -> bool:
+    # a table that names no weights is of the last ones, as probes are; costs are no results
+    of_weights = (row.get("weights") or "last") in weights and row["metric"] != "cost"
     # skip controls with mismatched images
     return of_weights and row.get("shown", "own") == "own" and row.get("blind", "False") == "False"
 
@@ -91,13 +101,13 @@ class _Chain:
         self._folder, self._run = folder, run
         self._known: dict[str, tuple[bool, str]] = {run: (True, "")}
 
-    def broken(self, table: str, numbers: Path) -> str:
-        """Why the table's ``numbers`` are not of the run; "" if they are."""
+    def broken(self, table: str, file: Path) -> str:
+        """Why a ``file`` of the table is not of the run; "" if it is, or is not there."""
         record = self._folder.record(table, "make")
         if not record.is_file():
             return f"its record, {record.name}, is missing"
-        if read_json(record).get("outputs", {}).get(numbers.name) != sha256_file(numbers):
-            return f"{numbers.name} is not the file that its record names"
+        if file.is_file() and read_json(record).get("outputs", {}).get(file.name) != sha256_file(file):
+            return f"{file.name} is not the file that its record names"
         leads, reason = self._of(table)
         return reason if leads else f"no record links it to {self._run}"
 
@@ -118,26 +128,24 @@ class _Chain:
         return self._known[job]
 
 
-def _result(table: str, row: dict[str, str], methods: dict[str, str]) -> Result:
+def _result(table: str, row: Row, gain: Row | None) -> Result:
     # estimator, dataset, system, length
     details = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
     details += [row.get(name, "") for name in ("estimator", "per")]
     words = [row["label"]]
     for detail in details:
         if detail not in ("", "–") and not words[-1].endswith(f"· {detail}"):  # labels may end in the length
-            words.append(detail)
-    description = ", ".join(words)
+            words.append(detail.replace("_", " "))
     interval = _bounds(row["low"], row["high"])
-    gain_interval = _bounds(row.get("gain_low", ""), row.get("gain_high", ""), "+")
     return Result(
         table,
-        description,
-        POOLINGS.get(row.get("pooling", ""), "–"),
+        ", ".join(words),
+        POOLINGS.get(row["pooling"], "–"),
         row["metric"],
         _rounded(row["value"]),
         interval,
-        f"{_rounded(row['gain'], '+')} {gain_interval}".removesuffix(" –") if row["gain"] else "–",
-        methods.get(row["control"], row["control"]),
+        f"{_rounded(gain['value'], '+')} {_bounds(gain['low'], gain['high'], '+')}".removesuffix(" –") if gain else "–",
+        gain["second_method"] if gain else "",
         _rounded(row["chance"]) if row["chance"] else "",
         row["interval"].replace("_", " ") if interval != "–" else "",
         row["n"],
