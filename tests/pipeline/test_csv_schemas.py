@@ -130,6 +130,16 @@ def test_keys_lead_from_a_difference_to_its_sides(r: Path) -> None:
                 assert float(row["gain"]) == pytest.approx(apart, abs=2e-3), row
 
 
+def test_every_column_stands_on_the_page_of_the_schemas(r: Path) -> None:
+    """… but for tables in the paper's layout."""
+    page = Path(__file__).resolve().parents[2] / "docs/results.md"
+    told = set(re.findall(r"`([a-z0-9_]+)`", page.read_text(encoding="utf-8")))
+    for path in sorted(r.glob("*/*.csv")):
+        if path.stem != path.parent.name or path.parent.name.startswith("figure"):
+            with path.open(newline="") as file:
+                assert set(next(csv.reader(file))) <= told, path
+
+
 def test_no_cell_holds_a_list(r: Path) -> None:
     for path in sorted(r.glob("*/*.csv")):
         for row in read_rows(path):

@@ -21,7 +21,7 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load, read_yaml
 from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.records import read_json, write_json
+from mdc.plan.records import read_json, sha256_file, write_json
 from mdc.plan.verbs import verb_of
 from mdc.report.claimed import Claimed, claimed
 from mdc.report.frame import CLAIMS, read_claims
@@ -207,7 +207,9 @@ def test_a_claim_is_read_with_its_unit_and_scope(tmp_path: Path) -> None:
         writer = csv.DictWriter(file, CLAIMS, restval="")
         writer.writeheader()
         writer.writerows({"second": "s", **shared, **row} for row in rows)
-    found = [claimed(row) for row in read_claims(tmp_path, ["t.csv", "t_contrasts.csv", "t_over.csv"])]
+    found = [
+        claimed(row) for row in read_claims(tmp_path, {path.name: sha256_file(path) for path in tmp_path.glob("*.csv")})
+    ]
     assert found == [
         Claimed("x − y, A, Loss", "−0.10 [−0.21, 0.00] points", "supported (checkpoints), equivalent", "Loss"),
         Claimed("x (A) − x (B), Loss", "+2.0 [+1.0, +3.0] points", "reversed (checkpoints)", "Loss"),

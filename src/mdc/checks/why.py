@@ -139,7 +139,7 @@ def _number(
         parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
         text.append(line("mean of", ", ".join(parts)))
     if any(row["control"] == chosen["system"] for row in rows):
-        text.append(line("control", "a reference that other rows are held against"))
+        text.append(line("control", "a reference that other rows are compared with"))
     if chosen["gain"]:
         # a figure may leave its control out
         control = next((row for row in rows if row["system"] == chosen["control"]), None)
@@ -177,7 +177,12 @@ def _value_broken(
 
 
 #: rows without a system → the column of the csv files that holds their values
-_LEVELS = {"chance": "chance", "best shortcut": "shortcut", "perfect scorer": "ceiling"}
+_LEVELS = {
+    "chance": "chance",
+    "best shortcut": "shortcut",
+    "most frequent class": "shortcut",
+    "perfect scorer": "ceiling",
+}
 
 
 def _level(rows: Sequence[Line], level: str, column: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
+from mdc.plan.records import UserError, sha256_file
 from mdc.report.csv_file import names, write_csv
 from mdc.report.statistics.claims import Claim, Decision, decide
 from mdc.report.statistics.estimate import Estimate
@@ -193,13 +194,15 @@ def comparison_name(claim: Mapping[str, Any]) -> str:
     return ", ".join([" − ".join(sides), *([shared] if shared else [])])
 
 
-def read_claims(folder: Path, files: Sequence[str]) -> list[dict[str, str]]:
-    """The lines of claims in the ``files`` of a table's or figure's ``folder``, in order."""
+def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]]:
+    """The lines of claims in a table's or figure's ``folder``. ``outputs``: file → sha256, as its record names them; UserError
+    for a file that is another."""
     claims: list[dict[str, str]] = []
-    for path in (folder / name for name in files if name.endswith(CLAIM_FILES)):
-        if path.is_file():
-            with path.open(encoding="utf-8", newline="") as file:
-                claims += [row for row in csv.DictReader(file) if row.get("primary") == "True"]
+    for path in (folder / name for name in sorted(outputs) if name.endswith(CLAIM_FILES)):
+        if not path.is_file() or sha256_file(path) != outputs[path.name]:
+            raise UserError(f"{path}: not the file that the record of {folder.name} names; make it again")
+        with path.open(encoding="utf-8", newline="") as file:
+            claims += [row for row in csv.DictReader(file) if row.get("primary") == "True"]
     return claims
 
 

@@ -64,7 +64,7 @@ def write_index(
         rows = [
             row | {"stale": str(stale[name])}
             for name in stale
-            for row in read_claims(folder.job(name), named[name].files)
+            for row in read_claims(folder.job(name), _outputs(folder, name))
         ]
         write_csv(root / "claims.csv", rows, (*CLAIMS, "stale"))
         write_text(root / "claims.md", as_markdown(rows))
@@ -73,6 +73,12 @@ def write_index(
         page, "index.html.j2", claims=claims, scale=scale, label=label, sections=sections, missing=missing, total=total
     )
     return missing
+
+
+def _outputs(folder: ScaleFolder, name: str) -> dict[str, str]:
+    """The files of a table or figure and their sha256, as its record has them."""
+    outputs: dict[str, str] = read_json(folder.record(name, "make")).get("outputs", {})
+    return outputs
 
 
 def copied_scale(results: Path, artefact: str) -> str | None:
@@ -183,7 +189,7 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str |
     host = folder.host(name)
     took = f"{duration(float(read_json(host).get('seconds', 0.0)))} to make" if host.is_file() else ""
     time_before = time_text(times(folder, behind(folder, name) - {name}))
-    claims = [claimed(row) for row in read_claims(own, artefact.files)]
+    claims = [claimed(row) for row in read_claims(own, _outputs(folder, name))]
     image = next((file for file in files if file.endswith(".png")), None)
     return {
         "files": [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],

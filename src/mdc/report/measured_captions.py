@@ -18,9 +18,9 @@ _YES_OR_NO = ("repeated", "CHAIRs")
 #: units of metrics that are no shares, but are multiplied by 100 all the same; the first three are printed so
 UNITS = {
     **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "x 100"),
-    **dict.fromkeys(("words", "unreadable", "calls"), "a caption"),
-    "content_words": "distinct, a caption",
-    "objects": "a caption",
+    **dict.fromkeys(("words", "unreadable", "calls"), "per caption"),
+    "content_words": "distinct words per caption",
+    "objects": "per caption",
 }
 #: a column of Table 3, without its kind → the column of the file that it is computed from, where names differ
 _MADE_OF = {

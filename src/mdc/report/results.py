@@ -31,9 +31,11 @@ class Results:
     ``record``: a job's record by its name. ``items``: the test items of each system and column, training by training.
     ``replicates``: of each system and column, in per cent. ``metric``, ``unit``: of each measure. ``chance``, ``shortcut``,
     ``ceiling``: what guessing, the best known shortcut and a perfect scorer reach on each measure, None if not known.
-    ``shortcut_by``: the inputs of that shortcut. ``overall``: the average, or the first column without one. With ``averages`` the
-    mean of several columns is a measure of its own.
+    ``shortcut_by``: the inputs of that shortcut; ``shortcut_name``: its row. ``overall``: the average, or the first column
+    without one. With ``averages`` the mean of several columns is a measure of its own.
     """
+
+    shortcut_name = "best shortcut"
 
     def __init__(self, job: SystemsJob, manifests: Manifests, averages: bool = True) -> None:
         self.job, self.manifests, self.title, self.scale_text = (
@@ -321,7 +323,7 @@ class Results:
             text = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
             notes.append(
                 "Best shortcut: what is right without the image, or by these parts of it alone. A score below it may rest on the "
-                f"shortcut alone. {text}."
+                f"shortcut alone; where none is shown, none was searched. {text}."
             )
         notes += [f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []
         notes += dict.fromkeys(system.note for system in shown if system.note)

@@ -22,7 +22,7 @@ from mdc.report.statistics.replicates import Floats, Items
 METRIC = "right"
 #: which items of a column count: all; without those where a wrong option equals the right caption; without those with BPE tokens
 #: that no training caption had
-KEPT = {"all": "all", "distinct": "without equal options", "trained": "without unseen pieces"}
+KEPT = {"all": "all", "distinct": "without equal options", "trained": "without unseen tokens"}
 
 
 class Choices(Results):

@@ -20,6 +20,7 @@ class ZeroShot(Results):
     """The table of zero-shot classification; a column is a probe."""
 
     job: ZeroShotTableJob
+    shortcut_name = "most frequent class"
 
     def read(self) -> None:
         """See :class:`Results`."""
@@ -31,7 +32,6 @@ class ZeroShot(Results):
         for column in self.columns:
             self.metric[column] = METRICS["top1"]
             self.chance[column], self.shortcut[column] = probes[column]["chance"], probes[column]["most_frequent"]
-            self.shortcut_by[column] = "the most frequent class"
 
     def _classified(self, name: str) -> dict[tuple[str, str, str], Items]:
         """The items of the job ``name`` by (probe, estimator, ``own`` or ``debiased``), each right or not.

@@ -152,13 +152,20 @@ def test_shortcuts_of_choice_sets_are_found_and_equal_captions_are_ties() -> Non
     found = {one.kind: one for one in choice_shortcuts(asked)}
     assert found["one object"].value == (1 + 1 + 1 / 2 + 1 / 2) / 4
     assert found["words"].value == (1 / 2 + 1 / 2 + 1 / 2 + 1) / 4
+    placed = choice_shortcuts(
+        [
+            _choice(scene, "a red star left of a blue ring", f"a red star {way} a blue ring")
+            for way in ("above", "right of")
+        ]
+    )
+    assert next(one for one in placed if one.kind == "places").value == (1 + 1 / 2) / 2
     longer = choice_shortcuts([_choice(scene, "a star", "a red star on sand")] * 4)
     assert next(one for one in longer if one.kind == "no image").value == 1
     # the model of words learns that "wet" is wrong, from the other half
-    said = [
+    learnt = [
         _choice(scene, f"a {one} star", f"a {one} wet" if n % 2 else f"wet {one}") for n, one in enumerate("abcdefgh")
     ]
-    assert max(one.value for one in choice_shortcuts(said) if one.kind == "no image") == 1
+    assert max(one.value for one in choice_shortcuts(learnt) if one.kind == "no image") == 1
 
 
 def test_a_rendered_set_tells_its_shortcuts(tmp_path: Path) -> None:

@@ -55,13 +55,14 @@ def test_every_number_equals_a_count_with_open_clips_own_tokenizer(tmp_path: Pat
     job(tmp_path / "out", {"data/texts/list": tmp_path / "list" / "index.json"}, "data/texts/list")
     (told,) = read_rows(tmp_path / "out" / "figure3_summary.csv")
     assert (told["corpus"], told["label"], told["captions"], told["max"]) == ("list", "LIST", "301", str(max(lengths)))
-    assert float(told["mean"]) == pytest.approx(statistics.mean(lengths), rel=1e-12)
+    assert float(told["mean"]) == pytest.approx(statistics.mean(lengths), rel=1e-5)
     assert float(told["median"]) == statistics.median(lengths)
-    assert float(told["truncated_share"]) == sum(cut) / 301 == index["captions"]["per_split"]["all"]["truncated_share"]
+    assert float(told["truncated_share"]) == pytest.approx(sum(cut) / 301, rel=1e-5)
+    assert sum(cut) / 301 == index["captions"]["per_split"]["all"]["truncated_share"]
     each = read_rows(tmp_path / "out" / "figure3.csv")
     assert {int(row["tokens"]): int(row["captions"]) for row in each} == Counter(lengths)
-    assert all(int(row["tokens"]) == int(row["pieces"]) + 2 for row in each)
-    assert sum(float(row["share"]) for row in each) == pytest.approx(1, abs=1e-12)
+    assert all(int(row["tokens"]) == int(row["bpe_tokens"]) + 2 for row in each)
+    assert sum(float(row["share"]) for row in each) == pytest.approx(1, abs=1e-4)
     # of a corpus the training split is shown
     index["captions"]["per_split"] = {"val": {"histogram": {"1": 9}}, "train": index["captions"]["per_split"]["all"]}
     (tmp_path / "index.json").write_text(json.dumps(index))

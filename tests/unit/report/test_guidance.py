@@ -8,6 +8,7 @@ import pytest
 from captioned_world import CaptionedWorld, around
 from shown import make, read_rows
 
+from mdc.plan.records import sha256_file
 from mdc.report.claimed import claimed
 from mdc.report.frame import read_claims
 
@@ -27,7 +28,7 @@ def _made(folder: Path, shift: float, seeds: int = 1) -> Path:
     }
     world = CaptionedWorld(folder, systems)
     curves = [
-        {"key": curve, "label": curve.upper(), "scales": [1.0, 2.0, 3.0]}
+        {"key": curve, "label": curve.upper(), "method": curve, "scales": [1.0, 2.0, 3.0]}
         | {"systems": [f"d/{curve}_{scale}" for scale in (1, 2, 3)]}
         for curve in ("mcs", "cfg")
     ]
@@ -49,5 +50,8 @@ def test_parallel_curves_are_apart_by_their_heights(tmp_path: Path, seeds: int) 
 def test_curves_that_share_no_cider_have_no_line_and_the_figure_says_so(tmp_path: Path) -> None:
     out = _made(tmp_path, 30.0)
     assert read_rows(out / "mcd_figure3_contrasts.csv") == []
-    assert [claimed(row) for row in read_claims(out, ["mcd_figure3_contrasts.csv"])] == []
+    assert [
+        claimed(row)
+        for row in read_claims(out, {"mcd_figure3_contrasts.csv": sha256_file(out / "mcd_figure3_contrasts.csv")})
+    ] == []
     assert "MCS and CFG share no CIDEr" in (out / "mcd_figure3.svg").read_text()

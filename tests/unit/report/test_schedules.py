@@ -168,7 +168,7 @@ def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
     logged = [
         (
             *("Corpus short", "ViT-B", LABELS[method], str(seed)),
-            *(repr(line[key]) for key in keys),
+            *(f"{line[key]:.6g}" for key in keys),
             *("mini", f"runs/short/B/{method}/s{seed}"),
         )
         for method in RANGES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from mdc.data.formats.samples import Shortcut
 from mdc.data.scenes.check import read
 from mdc.data.scenes.language import LEXICON, Relation, words_of
 from mdc.data.scenes.shortcuts import best_of_each_kind
-from mdc.data.scenes.world import DIRECTIONS, UNITS, Description, Scene
+from mdc.data.scenes.world import DIRECTIONS, UNITS, Description, Scene, relation
 
 
 def choice_shortcuts(items: Sequence[tuple[Scene, tuple[str, ...]]]) -> list[Shortcut]:
@@ -27,6 +28,9 @@ def choice_shortcuts(items: Sequence[tuple[Scene, tuple[str, ...]]]) -> list[Sho
         ],
         ("one object", "the side of the first in a relation"): [
             [_sides(scene, text) for text in texts] for scene, texts in items
+        ],
+        ("places", "relations that two of the objects have, whichever they are"): [
+            [_placed(scene, text) for text in texts] for scene, texts in items
         ],
     }
     shortcuts = []
@@ -61,6 +65,12 @@ def _absent_words(scene: Scene, text: str) -> float:
     present = {value for kind in scene.kinds for value in kind}
     entries = [LEXICON[word] for word in words_of(text) if word in LEXICON]
     return -float(sum(entry.kind in Description._fields and entry.value not in present for entry in entries))
+
+
+def _placed(scene: Scene, text: str) -> float:
+    """How many of a caption's relations some object has to another."""
+    between = {relation(*pair) for pair in permutations(scene.objects, 2)}
+    return float(sum(isinstance(claim, Relation) and claim.name in between for claim in read(text)[0]))
 
 
 def _sides(scene: Scene, text: str) -> float:

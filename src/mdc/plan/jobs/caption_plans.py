@@ -209,6 +209,7 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
         Curve(
             key=key,
             label=curve.label,
+            method=whole.systems[members[key][0]].method,
             systems=[f"{figure.dataset}/{system}" for system in members[key]],
             scales=[_scale(whole, system) for system in members[key]],
         )
@@ -283,11 +284,12 @@ def cost(plan: Context, name: str) -> dict[str, Any]:
         shown = tables[dataset]
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in plan.scale.training.seeds]
         for key, system in shown.systems_of(dataset).items():
-            made = [caption_jobs.captions(plan, requests[key]) for requests in by_seed if key in requests]
+            wanted = [requests[key] for requests in by_seed if key in requests]
+            made = [caption_jobs.captions(plan, request) for request in wanted]
             jobs |= {job.job: job for job in made}
-            records = [job.job for job in made]
             if system.images == "own":
-                row = _row(plan, shown, dataset, key, system, _lengths(shown), records, records)
+                runs = [request.run.id for request in wanted if request.run is not None]
+                row = _row(plan, shown, dataset, key, system, _lengths(shown), runs, [job.job for job in made])
                 written.append(row.but(control=None, note=""))
     seeds = plan.scale.training.seeds
     return {"jobs": jobs, "modules": list(modules), "systems": systems, "written": written, "seeds": seeds}

@@ -77,8 +77,9 @@ class CaptionTableJob(SystemsJob):
 
 
 class Curve(Labelled):
-    """Systems' keys with the ``scales`` of their guidance, in the order of scales."""
+    """Systems' keys with the ``scales`` of their guidance, in the order of scales; the ``method`` of their runs."""
 
+    method: str
     systems: Annotated[list[str], Field(min_length=2)]
     scales: list[float]
 

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.jobs.shown import ShownRun
-from mdc.plan.records import UserError, atomic_path, write_text
+from mdc.plan.records import UserError, atomic_path
+from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mdc.report.frame import Number
+    from mdc.report.frame import Number, write_csv
 else:  # for annotations alone: nothing but a drawing loads matplotlib
     Axes = Figure = Any
 
@@ -41,20 +42,16 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
 
 
 def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
-    """Write the logs of all runs as one csv, a line for each step: the labels of the run, then the columns of its log, all
-    digits."""
+    """Write the logs of all runs as one csv, a line for each step: the labels of the run, then the columns of its log."""
     import pandas as pd  # here: it takes half a second to import
 
     frames = []
     for run, columns in logs:
-        named = {
-            "dataset": run.corpus.label,
-            "backbone": run.backbone.label,
-            "method": run.method.label,
-            "seed": run.seed,
-        }
-        frames.append(pd.DataFrame({**named, **columns, "scale": scale, "record": run.job}))
-    write_text(path, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
+        labels = {"dataset": run.corpus.label, "backbone": run.backbone.label, "method": run.method.label}
+        frames.append(pd.DataFrame({**labels, "seed": run.seed, **columns, "scale": scale, "record": run.job}))
+    table = pd.concat(frames)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]
+    write_csv(path, rows, tuple(table.columns))
 
 
 def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str) -> None:

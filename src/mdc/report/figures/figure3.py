@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import CaptionSet, LengthsJob
-from mdc.plan.records import UserError, write_text
+from mdc.plan.records import UserError
+from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import Axes, drawing, headline, line_handle
 from mdc.report.manifests import Manifests, data_of
 
@@ -45,16 +46,13 @@ def make(job: LengthsJob, manifests: Manifests, out: Path) -> None:
 
     UserError if an index is missing, of another set, not as it was made, or holds no lengths.
     """
-    import pandas as pd  # here: it takes half a second to import
-
     corpora = [Lengths.of(s, data_of(job, manifests, s.job), manifests[s.job]) for s in job.sets]
-    each = pd.concat([pd.DataFrame(lengths.each()) for lengths in corpora])
-    whole = pd.DataFrame([lengths.summary(job.context_length) for lengths in corpora])
-    for name, frame in (("figure3.csv", each), ("figure3_summary.csv", whole)):
-        table = frame.assign(
-            scale=job.scale, record=frame["corpus"].map({lengths.key: lengths.job for lengths in job.sets})
-        )
-        write_text(out / name, table.to_csv(index=False, lineterminator="\n"))
+    records = {lengths.key: lengths.job for lengths in job.sets}
+    each = [row for lengths in corpora for row in lengths.each()]
+    whole = [lengths.summary(job.context_length) for lengths in corpora]
+    for name, rows in (("figure3.csv", each), ("figure3_summary.csv", whole)):
+        rows = [{**row, "scale": job.scale, "record": records[row["corpus"]]} for row in rows]
+        write_csv(out / name, rows, tuple(rows[0]))
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
     draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
 
@@ -109,10 +107,13 @@ class Lengths:
         """The least number of tokens that so large a share of captions does not exceed."""
         return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
 
-    def each(self) -> dict[str, Any]:
-        """Columns, one line for each length: pieces (BPE tokens), tokens (with SOT and EOT), captions, and their share."""
-        counted = {"pieces": self.tokens - ENDS, "tokens": self.tokens, "captions": self.captions}
-        return {"corpus": self.key, "label": self.label, **counted, "share": self.captions / self.count}
+    def each(self) -> list[dict[str, Any]]:
+        """A line for each length: BPE tokens without and with SOT and EOT, captions, and their share."""
+        return [
+            {"corpus": self.key, "label": self.label, "bpe_tokens": tokens - ENDS, "tokens": tokens}
+            | {"captions": captions, "share": captions / self.count}
+            for tokens, captions in zip(self.tokens.tolist(), self.captions.tolist(), strict=True)
+        ]
 
     def summary(self, context_length: int) -> dict[str, Any]:
         """What the legend says, unrounded."""
@@ -125,7 +126,7 @@ class Lengths:
             "max": int(self.tokens[-1]),
             "context_length": context_length,
             "truncated_share": self.truncated(context_length),
-            "unit": "tokens per caption, with SOT and EOT",
+            "unit": "tokens per caption",
         }
 
     def legend_text(self, context_length: int) -> str:

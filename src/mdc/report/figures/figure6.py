@@ -69,9 +69,9 @@ def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
     examples = [example for dataset in job.datasets for example in _examples(job, dataset, manifests)]
     _draw(job, examples, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
     _page(job, examples, out / f"{job.artefact}.html")
-    columns = ("scale", "dataset", "image", "system", "caption", "record")
+    columns = ("scale", "dataset", "image", "system", "method", "caption", "record")
     lines = [
-        (job.scale, example.dataset.label, example.key, system.label, row["caption"], system.record)
+        (job.scale, example.dataset.label, example.key, system.key, system.label, row["caption"], system.record)
         for example in examples
         for system, row in example.captions
     ]
@@ -144,7 +144,7 @@ def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> No
         caption = [
             f"{len(shown)} images drawn by seed {job.seed}, with a caption by each system's first seed.",
             "The small number behind a BPE token says at which step it was shown; the deeper its colour, the surer the "
-            "model was. Where there are no numbers, pieces were written from left to right.",
+            "model was. Where there are no numbers, tokens were generated from left to right.",
         ]
         title = f"{words.heading(job)} of {dataset.label}, {words.scale_text(job)}"
         datasets.append({"title": title, "caption": caption, "examples": shown})

@@ -92,7 +92,9 @@ def _draw(
     paths: Sequence[Path],
 ) -> None:
     across = [key for key in results.parts_of["paper"] if key in results.columns]
-    styles = method_styles([curve.key for curve in job.curves])
+    of_methods = len({curve.method for curve in job.curves}) == len(job.curves)
+    named = {curve.key: curve.method if of_methods else curve.key for curve in job.curves}
+    styles = method_styles(named.values())
     rows = -(-len(across) // 2)
     with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
         panels = figure.subplots(rows, 2, squeeze=False, sharey=True).ravel()
@@ -100,11 +102,12 @@ def _draw(
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
             for curve in job.curves if _Y in results.columns else ():
-                _curve(panel, curve, results, key, styles[curve.key])
+                _curve(panel, curve, results, key, styles[named[curve.key]])
             panel.set_xlabel(results.columns[key])
         panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        bars = words.intervals(results.levels.values(), job.seeds, "Bars:")
+        drawn = [results.levels[key, _Y] for curve in job.curves for key in curve.systems if _Y in results.columns]
+        bars = words.intervals(drawn, job.seeds, f"Bars, of {_Y}:")
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
         if sentences := [*words.claim_sentences(claims), *apart]:
             note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
@@ -115,7 +118,6 @@ def _curve(panel: Axes, curve: Curve, results: Captioned, metric: str, style: tu
     x, y = ([results.number(key, name) for key in curve.systems] for name in (metric, _Y))
     across, up = ([number.value for number in numbers] for numbers in (x, y))
     faint: dict[str, Any] = {"bars": 0.22, "markersize": 5}
-    error_bars(panel, up, [(number.value, *number.ends) for number in x], style, across=True, **faint)
     error_bars(
         panel, across, [(number.value, *number.ends) for number in y], style, linestyle="-", label=curve.label, **faint
     )

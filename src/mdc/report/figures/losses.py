@@ -97,28 +97,26 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
     With one seed the raw loss is drawn faintly; with several, the line is the mean and the band reaches from the least to the
-    largest running mean. Each family has its own rows, with a panel for each corpus and backbone.
+    largest running mean. Each family has a panel for each corpus, of its first backbone there.
     """
-    families = {family: panels for family in _FAMILIES if (panels := _panels(curves, family))}
-    columns = min(_COLUMNS, max(2, *map(len, families.values())))
-    labels = {curve.method: curve.run.method.label for curve in curves}
+    panels = [(family, here) for family in _FAMILIES for here in _panels(curves, family)]
+    columns = max(2, min(_COLUMNS, len(panels)))
+    labels = {curve.method: curve.run.method.label for _, here in panels for curve in here}
     styles = method_styles(labels)
     seeds = len({curve.run.seed for curve in curves})
-    rows = sum(-(-len(panels) // columns) for panels in families.values())
+    rows = -(-len(panels) // columns)
     with drawing(2.6 * columns + 0.5, 2.3 * rows + 1.2 + 0.06 * len(labels), paths) as figure:
-        axes = iter(figure.subplots(rows, columns, squeeze=False))
-        for family, panels in families.items():
-            for start in range(0, len(panels), columns):
-                row = next(axes)
-                row[0].set_ylabel("nats per pair" if family in ("contrastive", "superclass") else "nats per token")
-                for panel in row[len(panels) - start :]:
-                    panel.set_axis_off()
-                for panel, here in zip(row, panels[start : start + columns], strict=False):
-                    _draw(panel, here, styles)
-                    run = here[0].run
-                    panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
-                    panel.set_xlabel("" if start + columns < len(panels) else "step")
-                    _limit_y(panel)
+        axes = figure.subplots(rows, columns, squeeze=False).flatten()
+        for panel in axes[len(panels) :]:
+            panel.set_axis_off()
+        for place, (panel, (family, here)) in enumerate(zip(axes, panels, strict=False)):
+            _draw(panel, here, styles)
+            unit = "nats per pair" if family in ("contrastive", "superclass") else "nats per token"
+            run = here[0].run
+            panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
+            panel.set_ylabel(unit)
+            panel.set_xlabel("step" if place + columns >= len(panels) else "")
+            _limit_y(panel)
         apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
@@ -126,14 +124,20 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
             "running mean" if seeds == 1 else f"running mean of {seeds} seeds, in a band from the least to the largest"
         )
         handles = [line_handle(styles[method], labels[method]) for method in styles]
-        bottom_legend(figure, handles, f"Lines: {lines}. Points: validation.")
+        bottom_legend(
+            figure,
+            handles,
+            f"Lines: {lines}. Points: validation. Of each corpus its first backbone; figure_loss.csv has all.",
+        )
 
 
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
-    """The curves of a family's panels: one panel for each corpus and backbone with a method of the family."""
-    panels = []
+    """The curves of a family's panels: one panel for each corpus, of the first backbone with a method of the family."""
+    panels: list[list[Curve]] = []
     for place in dict.fromkeys(curve.place for curve in curves):
         here = [curve for curve in curves if curve.place == place]
+        if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
+            continue
         own = [curve for curve in here if curve.family == family]
         if {curve.method for curve in own} == {_COMMON} and any(curve.family in _VARIANTS for curve in here):
             continue  # it is drawn beside its variants

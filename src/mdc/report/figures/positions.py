@@ -33,7 +33,7 @@ _CURVES = (
     *names("scale artefact system dataset method context kind position unit"),
     *(*ESTIMATE, "outside_trained_range"),
 )
-_GRADIENTS = (*names("scale artefact system dataset method step position"), *ESTIMATE)
+_GRADIENTS = (*names("scale artefact system dataset method step position unit"), *ESTIMATE)
 _KINDS = (*names("scale artefact system dataset method step kind unit"), *ESTIMATE)
 
 
@@ -97,7 +97,7 @@ def _curve_lines(positions: Positions) -> list[dict[str, Any]]:
 
 def _gradient_lines(positions: Positions) -> list[dict[str, Any]]:
     return [
-        _line(positions, key, norm, step=step, position=_place(positions, number))
+        _line(positions, key, norm, step=step, position=_place(positions, number), unit="norm of the gradient")
         for key in positions.systems
         for step, norms in positions.signal(key).items()
         for number, norm in norms

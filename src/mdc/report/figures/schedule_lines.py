@@ -26,6 +26,15 @@ LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
     "grad_norm_variance",
     "grad_norm_share_over_clip",
 )
+#: statistic → its label and unit
+STATISTICS = {
+    LOSS: ("loss, coefficient of variation", "share"),
+    NORM: ("gradient norm, coefficient of variation", "share"),
+    SPIKE: ("gradient norm, largest over median", "multiple"),
+    VARIANCE: ("loss, variance", "nats²"),
+    NORM_VARIANCE: ("gradient norm, variance", "norm²"),
+    OVER: ("steps over the clipping norm", "share"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +199,8 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
                 first=_side(run),
                 second=_side(reference[0].run),
                 column=name,
-                label=name,
-                metric=name,
+                label=STATISTICS[name][0],
+                metric=STATISTICS[name][0],
                 unit=LOG_RATIO,
                 estimate=log_ratio,
             )

@@ -30,7 +30,7 @@ from mdc.report.figures.drawing import (
     rows_axis,
     write_logs,
 )
-from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, measure, place_name, places
+from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, STATISTICS, Line, Track, measure, place_name, places
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
 from mdc.report.manifests import Manifests
@@ -48,7 +48,7 @@ SHOWN = {
 
 
 _LEVELS = (
-    *names("scale artefact system dataset backbone method t_low t_high column logged_steps expected"),
+    *names("scale artefact system dataset backbone method t_low t_high column label unit logged_steps expected"),
     *ESTIMATE,
 )
 _MARKERS = 6  # of each line of a curve
@@ -82,7 +82,7 @@ def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
     for line in lines:
         run, (low, high) = line.run, line.run.t_range or (None, None)
         labels = job.scale, job.artefact, line.system, run.corpus.label, run.backbone.label, run.method.label
-        numbers = low, high, line.statistic, line.logged_steps, line.expected
+        numbers = low, high, line.statistic, *STATISTICS[line.statistic], line.logged_steps, line.expected
         cells = dict(zip(_LEVELS, (*labels, *numbers), strict=False))
         rows.append({**cells, **estimate_cells(line.value)})
     return rows

@@ -28,7 +28,7 @@ def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
     for system in results.job.systems:
         for seed, record, entry in zip(results.job.seeds, system.records, results.entries(system), strict=True):
             line: dict[str, object] = {"scale": results.job.scale, "dataset": dataset(system)}
-            line |= {"method": system.method.label, "seed": seed, "record": record}
+            line |= {"system": system.key, "method": system.method.label, "seed": seed, "record": record}
             yield line | {key: entry[key] * factor if key in entry else None for key, (_, factor, _) in SETS.items()}
 
 

@@ -53,7 +53,7 @@ def levels(results: Results, labels: int = 3, times: int = 1, measures: Sequence
     """The rows of chance, the best known shortcut and a perfect scorer, for a table with so many ``labels`` whose columns, by
     default all ``measures``, are repeated ``times`` times."""
     shown = results.measures if measures is None else measures
-    reached = {"chance": results.chance, "best shortcut": results.shortcut, "perfect scorer": results.ceiling}
+    reached = {"chance": results.chance, results.shortcut_name: results.shortcut, "perfect scorer": results.ceiling}
     return [
         Row(
             (*("any",) * (labels - 1), name),

@@ -28,9 +28,9 @@ SHOWN = {
     "job": "shown.ChoiceTableJob",
 }
 
-_KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE)
+_KEPT_LINE = (*names("scale artefact system dataset backbone method column label unit kept"), *ESTIMATE)
 _ERROR_LINE = names(
-    "scale artefact system dataset backbone method estimator weights shown captions score error tokens bits_per_token"
+    "scale artefact system dataset backbone method estimator weights shown captions unit score error tokens bits_per_token"
 )
 
 
@@ -154,7 +154,7 @@ def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
         title=f"With and without items that cannot be answered, {results.scale_text}",
         caption=(
             "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Unseen "
-            "pieces: BPE tokens that no training caption had. Each column with all its items, and without those. A row of which "
+            "tokens: BPE tokens that no training caption had. Each column with all its items, and without those. A row of which "
             "another number of items is left, because it was trained on other captions or on captions that are not known here, "
             "says how many.",
         ),
@@ -260,6 +260,7 @@ def _errors(results: Choices) -> Iterator[Cells]:
             "weights": system.weights or "",
             "shown": system.shown,
             "captions": len(score),
+            "unit": "nats" if ESTIMATORS[system.estimator].nats else "cosine",
             "score": float(score.mean()),
             "error": float(np.sqrt((error**2).mean())),
             "tokens": float(tokens.mean()),
@@ -278,15 +279,15 @@ def _error_table(results: Choices, errors: Sequence[Cells]) -> Table:
         title=f"Scores and their standard errors, {results.scale_text}",
         caption=(
             "Means over the right captions with their own images, and of what is drawn also without. Estimators that draw take "
-            f"{results.job.samples} masks a caption; the standard error is of one score, and the root of its mean square over "
+            f"{results.job.samples} masks per caption; the standard error is of one score, and the root of its mean square over "
             "captions is shown. Bits per token are of the bound where the score is the bound, else of the likelihood itself.",
         ),
         labels=("Dataset", "Backbone", "Method", "Score"),
         columns=(
             Column("mean", "Score", "nats, or cosine"),
             Column("standard error", "Score", "nats"),
-            Column("tokens", "", "a caption"),
-            Column("bits", "", "a token"),
+            Column("tokens", "", "per caption"),
+            Column("bits", "", "per token"),
         ),
         rows=tuple(rows),
     )

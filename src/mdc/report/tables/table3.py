@@ -28,7 +28,7 @@ SHOWN = {
         "table3": {
             "kind": "",
             "title": "Table 3: captioning",
-            "caption": "Captions at scale {scale} held against references, by the metrics of the COCO caption challenge and by "
+            "caption": "Captions at scale {scale} compared with references, by the metrics of the COCO caption challenge and by "
             "CLIPScore; what of them is true where that is known; their length, variety and content words; beside the most "
             "frequent training caption and the same captioner on mismatched images.",
             "config": "caption_table.CaptionTable",
@@ -72,8 +72,8 @@ SHOWN = {
     },
     "files": ".csv _long.csv _contrasts.csv _sets.csv _runs.csv .html .md .tex",
     "what": "Captions",
-    "caption": "{what} at scale {scale}, held against references, by the metrics of the COCO caption challenge and by CLIPScore; "
-    "what of the captions is true, where it is known.",
+    "caption": "{what} at scale {scale}, compared with references by the metrics of the COCO caption challenge, and by "
+    "CLIPScore; what of the captions is true, where it is known.",
     "config": "caption_table.CaptionView",
     "plan": "caption_plans.caption_view",
     "job": "shown_captions.CaptionTableJob",
@@ -133,7 +133,7 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     comparisons.write(results, shown, out, everything, every, **more)
     if over is not None:
         over.write(out / f"{job.artefact}_over.csv")
-    head = ["scale", "dataset", "method", "seed", *SETS, "record"]
+    head = ["scale", "system", "dataset", "method", "seed", *SETS, "record"]
     write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(results)), head)
 
 
@@ -350,7 +350,7 @@ def _unread(results: Captioned, key: str) -> int:
 
 
 _TRUTH_NOTES = (
-    "Captions of the built-in world are read by its grammar and held against their scene. Precision: per cent of stated "
+    "Captions of the built-in world are read by its grammar and compared with their scene. Precision: per cent of stated "
     "facts that hold; the rest is hallucination. Recall: per cent of the scene's facts that are stated. Words true: "
     "of all words of a kind, the per cent that hold of the scene, whatever stands around them.",
 )

@@ -39,6 +39,7 @@ def make(job: ZeroShotTableJob, manifests: Manifests, out: Path) -> None:
             "(all, where there are fewer).",
             f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
             "probabilities as they are.",
+            "Most frequent class: what naming it for every image would score.",
             *results.notes(),
         ),
     )
