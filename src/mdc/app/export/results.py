@@ -74,7 +74,7 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
         for row in numbers:
             if row["column"] in columns or row["pooling"] in POOLINGS:
                 result = _result(table, row, gains.get((row["system"], row["column"])))
-                results.setdefault(replace(result, table=""), result)
+                results.setdefault(replace(result, table="", control=""), result)
         claims += [(table, claimed(row)) for row in named if own & {row["first"], row["second"]}]
     return Results(list(results.values()), claims, left_out)
 
@@ -91,7 +91,8 @@ def _shows(row: Row, weights: set[str]) -> bool:
     # a table that names no weights is of the last ones, as probes are; costs are no results
     of_weights = (row.get("weights") or "last") in weights and row["metric"] != "cost"
     # skip controls with mismatched images
-    return of_weights and row.get("shown", "own") == "own" and row.get("blind", "False") == "False"
+    own = row.get("shown", "own") == "own" and not row["system"].endswith("/debiased")
+    return of_weights and own and row.get("blind", "False") == "False"
 
 
 class _Chain:
