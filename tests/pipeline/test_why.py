@@ -62,7 +62,7 @@ def test_a_difference_has_its_interval_and_verdict(r: Path, capsys: pytest.Captu
     sides = f"{claim['first']}, {claim['second']}, {claim['label']}"
     code, out, err = why(capsys, sides, "value", "results/table1_contrasts.csv")
     assert code == 0, err
-    low, high = (f"{float(claim[key]):.1f}" for key in ("low", "high"))
+    low, high = (f"{float(claim[key]):.3g}" for key in ("low", "high"))
     assert f"[{low}, {high}] {claim['unit']}" in out and f"direction   {claim['direction']}" in out
 
 

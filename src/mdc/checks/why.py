@@ -89,7 +89,7 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
     else:
         difference = heading == "value" and chosen.get("low")
         interval = (
-            f" [{_short(chosen['low'])}, {_short(chosen['high'])}] {chosen.get('unit', '')}".rstrip()
+            f" [{float(chosen['low']):.3g}, {float(chosen['high']):.3g}] {chosen.get('unit', '')}".rstrip()
             if difference
             else ""
         )
