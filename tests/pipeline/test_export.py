@@ -30,6 +30,7 @@ from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.runs import open_run
 from mdc.plan.records import read_json, sha256_file, write_json
+from mdc.report.claimed import claimed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -188,10 +189,13 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
         own = {row["system"] for row in read_rows(r / table / f"{table}_runs.csv") if row["run"] == MDC}
         rows = [row for row in rows if row["system"] in own and row.get("shown", "own") == "own"]
         rows = [row for row in rows if row.get("blind") != "True"]
-        claims = [row for row in read_rows(r / table / f"{table}_contrasts.csv") if row["primary"] == "True"]
+        differences = read_rows(r / table / f"{table}_contrasts.csv")
+        claims, gains = (
+            [x for x in differences if x[key] == is_] for key, is_ in (("primary", "True"), ("kind", "gain"))
+        )
         if table != "table1":  # of probes every number
-            claimed = {row["column"] for row in claims}
-            column = "average" if table == "table2" else next(iter(claimed)) if claimed else rows[0]["column"]
+            columns = [row["column"] for row in claims] or [rows[0]["column"]]
+            column = "average" if table == "table2" else columns[0]
             rows = [row for row in rows if row["column"] == column]
         assert rows
         for row in claims:
@@ -200,15 +204,12 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
                     rf"\| {table} \| {re.escape(row['method'])} − .*{row['direction']} \(checkpoints\)", card
                 )
         for row in rows:
-            low, value, high, gain = (
-                f"{round(float(row[name] or 0), 1) + 0.0:.1f}".replace("-", "−")
-                for name in ("low", "value", "high", "gain")
-            )
+            low, value, high = (f"{float(row[name] or 0):.1f}".replace("-", "−") for name in ("low", "value", "high"))
             bounds = rf"\[{low}, {high}\] <sup>[a-c]</sup>" if row["low"] else "–"
             gained = "–"
             if row["gain"]:  # over what it names, which is no untrained encoder where a table has another control
-                signed, control = gain if gain[0] == "−" else f"+{gain}", methods[row["control"]]
-                gained = rf"{re.escape(signed)}( \[[^|]*\])? \({re.escape(control)}\)"
+                (gain,) = [x for x in gains if (x["first"], x["column"]) == (row["system"], row["column"])]
+                gained = re.escape(f"{claimed(gain).difference} ({methods[row['control']]})")
             # a number that several tables show is the first's
             line = rf"\| \w+ \| {row['label']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
             assert re.search(line, card), (line, row)
@@ -257,11 +258,11 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
     assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
     assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
-    head = "system,column,pooling,method,label,metric,value,low,high,interval,n,seeds,chance"
+    head = "system,column,pooling,estimator,method,label,metric,value,low,high,interval,n,seeds,chance"
     run = tmp_path / "runs" / MDC / "run.json"
     write_json(run, {})
     for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
-        line = f"s,shape,,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25{value}"
+        line = f"s,shape,,,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25{value}"
         numbers = tmp_path / table / f"{table}_long.csv"
         numbers.parent.mkdir()
         numbers.write_text(f"{head}{columns}\n{line}\n")

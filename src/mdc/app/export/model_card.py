@@ -13,6 +13,8 @@ from mdc.app.export.results import Results
 from mdc.plan.config.backbones import Backbone, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
+from mdc.report.claimed import claimed
+from mdc.report.frame import POOLINGS
 
 #: a data file of the package that this module depends on
 DATA_FILES = ("app/export/templates/model_card.md.j2",)
@@ -101,9 +103,11 @@ def model_card(
         width=backbone.embed_dim if clip else backbone.width,
         licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
         results=results,
-        several=any(int(result.seeds) > 1 for result in results.numbers),
-        probed=any(result.gain != "–" for result in results.numbers),
-        marks=_marks([result.interval for result in results.numbers]),
+        several=any(int(result.row["seeds"]) > 1 for result in results.numbers),
+        gained=any(result.gain for result in results.numbers),
+        marks=_marks([result.row["interval"] for result in results.numbers if result.row["low"]]),
+        poolings=POOLINGS,
+        claimed=claimed,
         scale=scale_label,
     )
 
@@ -111,4 +115,4 @@ def model_card(
 def _marks(intervals: Sequence[str]) -> dict[str, str]:
     """A footnote's mark for each kind of interval in a table; "" for none."""
     kinds = dict.fromkeys(kind for kind in intervals if kind)
-    return {"": "", **{interval: f" <sup>{chr(ord('a') + place)}</sup>" for place, interval in enumerate(kinds)}}
+    return {**{interval: f" <sup>{chr(ord('a') + place)}</sup>" for place, interval in enumerate(kinds)}}

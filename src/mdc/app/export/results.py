@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from mdc.plan.jobs.folder import ScaleFolder
@@ -17,23 +19,12 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Result:
-    """A number of a table: ``value`` with its 95 % interval ``shown`` as [low, high], of the kind ``interval``, over ``n`` items;
-    ``seeds``: how many runs it averages; ``feature``: of a probe. ``gain``: points above its ``control``, with their interval.
-    "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
-    """
+    """A number of a ``table``: ``row``, its line of levels; ``what`` it is; ``gain``, the line of differences to its control."""
 
     table: str
+    row: Row
     what: str
-    feature: str
-    metric: str
-    value: str
-    shown: str
-    gain: str
-    control: str
-    chance: str
-    interval: str
-    n: str
-    seeds: str
+    gain: Row | None
 
 
 @dataclass(frozen=True)
@@ -48,34 +39,40 @@ class Results:
 def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     """What the tables in the ``scale``'s folder say of the run ``run`` (its id without "runs/"), by one of ``weights`` (last,
     best): of probes every number, of scores and captions the average, or without one what is claimed; a number that several
-    tables show once.
-
-    A table is left out if its chain of records, by sha256, does not lead to the run as it is now.
+    tables show once. A table is left out if its records, by sha256, do not lead to the run as it is now.
     """
-    results: dict[Result, Result] = {}
+    results: dict[tuple[str, ...], Result] = {}
     claims, left_out = list[tuple[str, Claimed]](), list[tuple[str, str]]()
-    chain = _Chain(ScaleFolder(scale), f"runs/{run}")
+    folder, broken = ScaleFolder(scale), _broken_links(ScaleFolder(scale), f"runs/{run}")
     # Table 1 first
     for runs in sorted(scale.glob("*/*_runs.csv"), key=lambda path: (not path.name.startswith("table"), path)):
         table = runs.parent.name
-        levels, contrasts = (runs.with_name(f"{table}_{what}.csv") for what in ("long", "contrasts"))
-        systems = {row["system"] for row in _rows(runs) if row["run"] == run}
-        numbers = [row for row in _rows(levels) if row["system"] in systems and _shows(row, weights)]
+        files = [runs, *(runs.with_name(f"{table}_{what}.csv") for what in ("long", "contrasts"))]
+        of_runs, levels, differences = map(_rows, files)
+        systems = {row["system"] for row in of_runs if row["run"] == run}
+        numbers = [row for row in levels if row["system"] in systems and _shows(row, weights)]
         if not numbers:
             continue
-        if broken := next(filter(None, (chain.broken(table, file) for file in (runs, levels, contrasts))), ""):
-            left_out.append((table, broken))
+        record = folder.record(table, "make")
+        named = read_json(record).get("outputs", {}) if record.is_file() else {}
+        changed = [file.name for file in files if file.is_file() and named.get(file.name) != sha256_file(file)]
+        leads, reason = broken(table)
+        if changed or reason or not leads:
+            problem = f"{changed[0]} is not the file that its record names" if changed else reason
+            problem = problem if record.is_file() else f"its record, {record.name}, is missing"
+            left_out.append((table, problem or f"no record links it to runs/{run}"))
             continue
-        differences, own = _rows(contrasts), {row["system"] for row in numbers}
         gains = {(row["first"], row["column"]): row for row in differences if row["kind"] == "gain"}
-        named = [row for row in differences if row["primary"] == "True"]
+        primary = [row for row in differences if row["primary"] == "True"]
         every = {row["column"] for row in numbers}
-        columns = every & ({"average"} if "average" in every else {row["column"] for row in named}) or every
+        columns = every & ({"average"} if "average" in every else {row["column"] for row in primary}) or every
         for row in numbers:
             if row["column"] in columns or row["pooling"] in POOLINGS:
-                result = _result(table, row, gains.get((row["system"], row["column"])))
-                results.setdefault(replace(result, table="", control=""), result)
-        claims += [(table, claimed(row)) for row in named if own & {row["first"], row["second"]}]
+                gain = gains.get((row["system"], row["column"]))
+                key = _what(row), row["value"], row["low"], row["n"], gain["value"] if gain else ""
+                results.setdefault(key, Result(table, row, _what(row), gain))
+        sides = {row["system"] for row in numbers}
+        claims += [(table, claimed(row)) for row in primary if sides & {row["first"], row["second"]}]
     return Results(list(results.values()), claims, left_out)
 
 
@@ -88,77 +85,31 @@ def _rows(path: Path) -> list[Row]:
 
 
 def _shows(row: Row, weights: set[str]) -> bool:
-    # a table that names no weights is of the last ones, as probes are; costs are no results
+    # a table that names no weights is of the last ones, as probes are; costs are no results; nor are controls
     of_weights = (row.get("weights") or "last") in weights and row["metric"] != "cost"
-    # skip controls with mismatched images
     own = row.get("shown", "own") == "own" and not row["system"].endswith("/debiased")
     return of_weights and own and row.get("blind", "False") == "False"
 
 
-class _Chain:
-    """The records between tables and one ``run``, each read once."""
+def _what(row: Row) -> str:
+    details = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
+    details += [row["estimator"].replace("_", " "), row.get("per", "")]
+    return ", ".join([row["label"], *(detail for detail in details if detail not in ("", "–"))])
 
-    def __init__(self, folder: ScaleFolder, run: str) -> None:
-        self._folder, self._run = folder, run
-        self._known: dict[str, tuple[bool, str]] = {run: (True, "")}
 
-    def broken(self, table: str, file: Path) -> str:
-        """Why a ``file`` of the table is not of the run; "" if it is, or is not there."""
-        record = self._folder.record(table, "make")
-        if not record.is_file():
-            return f"its record, {record.name}, is missing"
-        if file.is_file() and read_json(record).get("outputs", {}).get(file.name) != sha256_file(file):
-            return f"{file.name} is not the file that its record names"
-        leads, reason = self._of(table)
-        return reason if leads else f"no record links it to {self._run}"
+def _broken_links(folder: ScaleFolder, run: str) -> Callable[[str], tuple[bool, str]]:
+    """A function of a job: whether ``run`` is among its inputs, and which link to it has changed."""
 
-    def _of(self, job: str) -> tuple[bool, str]:
-        """(whether the run is an input of ``job``, which link has changed)."""
-        if job not in self._known:
-            record = self._folder.record(job, verb_of(job))
-            inputs = read_json(record).get("inputs", {}) if record.is_file() else {}
-            leads, reason = False, ""
-            for name, sha256 in inputs.items():
-                below, lost = self._of(name)
-                if not below:
-                    continue
-                manifest = self._folder.manifest(name, verb_of(name))
+    @cache
+    def broken(job: str) -> tuple[bool, str]:
+        record = folder.record(job, verb_of(job))
+        leads, reason = job == run, ""
+        for name, sha256 in (read_json(record).get("inputs", {}) if record.is_file() and not leads else {}).items():
+            below, lost = broken(name)
+            if below:
+                manifest = folder.manifest(name, verb_of(name))
                 changed = not manifest.is_file() or sha256_file(manifest) != sha256
                 leads, reason = True, reason or lost or (f"{name} has been rebuilt since" if changed else "")
-            self._known[job] = leads, reason
-        return self._known[job]
+        return leads, reason
 
-
-def _result(table: str, row: Row, gain: Row | None) -> Result:
-    # estimator, dataset, system, length
-    details = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
-    details += [row.get(name, "") for name in ("estimator", "per")]
-    words = [row["label"]]
-    for detail in details:
-        if detail not in ("", "–") and not words[-1].endswith(f"· {detail}"):  # labels may end in the length
-            words.append(detail.replace("_", " "))
-    interval = _bounds(row["low"], row["high"])
-    return Result(
-        table,
-        ", ".join(words),
-        POOLINGS.get(row["pooling"], "–"),
-        row["metric"],
-        _rounded(row["value"]),
-        interval,
-        f"{_rounded(gain['value'], '+')} {_bounds(gain['low'], gain['high'], '+')}".removesuffix(" –") if gain else "–",
-        gain["second_method"] if gain else "",
-        _rounded(row["chance"]) if row["chance"] else "",
-        row["interval"].replace("_", " ") if interval != "–" else "",
-        row["n"],
-        row["seeds"],
-    )
-
-
-def _bounds(low: str, high: str, sign: str = "") -> str:
-    # a degenerate interval gives no uncertainty
-    return f"[{_rounded(low, sign)}, {_rounded(high, sign)}]" if low and high and low != high else "–"
-
-
-def _rounded(number: str, sign: str = "") -> str:
-    """As tables show it."""
-    return f"{round(float(number), 1) + 0.0:{sign}.1f}".replace("-", "−")
+    return broken
