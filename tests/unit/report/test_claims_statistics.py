@@ -82,6 +82,8 @@ def test_in_a_fixed_order_claims_are_tested_until_the_first_that_is_not_supporte
         ("inconclusive", "undecided"),
         ("not tested", "not tested"),
     ]
+    # without a margin there is no size to test
+    assert told(decide([none, Claim(sure.difference)], order="fixed")[1]) == ("not tested", "")
     # each at 5 %, so the smallest detectable effect is that of one test
     alone, third = decide([none])[0], decide([near, near, none], order="fixed")[2]
     assert alone.detectable == third.detectable < (decide([none, none])[0].detectable or 0)

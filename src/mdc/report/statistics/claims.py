@@ -84,7 +84,8 @@ def decide(
     for claim, size, p, p_size in zip(claims, sizes, corrected, size_corrected, strict=True):
         known = claim.margin, claim.difference.p
         if order == "fixed" and decisions and decisions[-1].direction != "supported":
-            decisions.append(Decision("not tested", "not tested", *known, p_size=size and size[1]))
+            # without a margin there is no size
+            decisions.append(Decision("not tested", "not tested" if size else "", *known, p_size=size and size[1]))
             continue
         direction = _direction(claim, p, alpha)
         named: Size = "" if size is None or p_size is None else size[0] if p_size < alpha else "undecided"
