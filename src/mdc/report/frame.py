@@ -194,16 +194,19 @@ def comparison_name(claim: Mapping[str, Any]) -> str:
     return ", ".join([" − ".join(sides), *([shared] if shared else [])])
 
 
+def read_rows(path: Path, outputs: Mapping[str, str]) -> list[dict[str, str]]:
+    """The lines of a csv file. ``outputs``: file name → sha256, as the record of its table or figure names them; UserError if
+    the file is missing or another."""
+    if not path.is_file() or sha256_file(path) != outputs.get(path.name):
+        raise UserError(f"{path}: not the file that the record of {path.parent.name} names; make it again")
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]]:
-    """The lines of claims in a table's or figure's ``folder``. ``outputs``: file → sha256, as its record names them; UserError
-    for a file that is another."""
-    claims: list[dict[str, str]] = []
-    for path in (folder / name for name in sorted(outputs) if name.endswith(CLAIM_FILES)):
-        if not path.is_file() or sha256_file(path) != outputs[path.name]:
-            raise UserError(f"{path}: not the file that the record of {folder.name} names; make it again")
-        with path.open(encoding="utf-8", newline="") as file:
-            claims += [row for row in csv.DictReader(file) if row.get("primary") == "True"]
-    return claims
+    """The lines of claims in a table's or figure's ``folder`` (:func:`read_rows`)."""
+    files = [folder / name for name in sorted(outputs) if name.endswith(CLAIM_FILES)]
+    return [row for path in files for row in read_rows(path, outputs) if row.get("primary") == "True"]
 
 
 def dataset(system: System) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.records import read_json, sha256_file
+from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.plan.verbs import verb_of
 from mdc.report.claimed import Claimed, claimed
-from mdc.report.frame import POOLINGS
+from mdc.report.frame import POOLINGS, read_rows
 
 Row = dict[str, str]
 
@@ -39,27 +38,23 @@ class Results:
 def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     """What the tables in the ``scale``'s folder say of the run ``run`` (its id without "runs/"), by one of ``weights`` (last,
     best): of probes every number, of scores and captions the average, or without one what is claimed; a number that several
-    tables show once. A table is left out if its records, by sha256, do not lead to the run as it is now.
-    """
+    tables show once. A table is left out if its records, by sha256, do not lead to the run as it is now."""
     results: dict[tuple[str, ...], Result] = {}
     claims, left_out = list[tuple[str, Claimed]](), list[tuple[str, str]]()
-    folder, broken = ScaleFolder(scale), _broken_links(ScaleFolder(scale), f"runs/{run}")
+    link = _link_to(folder := ScaleFolder(scale), f"runs/{run}")
     # Table 1 first
     for runs in sorted(scale.glob("*/*_runs.csv"), key=lambda path: (not path.name.startswith("table"), path)):
         table = runs.parent.name
-        files = [runs, *(runs.with_name(f"{table}_{what}.csv") for what in ("long", "contrasts"))]
-        of_runs, levels, differences = map(_rows, files)
+        try:
+            outputs = read_json(folder.record(table, "make")).get("outputs", {})
+            files = [runs.with_name(f"{table}_{what}.csv") for what in ("runs", "long", "contrasts")]
+            of_runs, levels, differences = (read_rows(file, outputs) if file.name in outputs else [] for file in files)
+        except UserError as error:
+            left_out.append((table, str(error).removeprefix(f"{scale}/")))
+            continue
         systems = {row["system"] for row in of_runs if row["run"] == run}
         numbers = [row for row in levels if row["system"] in systems and _shows(row, weights)]
-        if not numbers:
-            continue
-        record = folder.record(table, "make")
-        named = read_json(record).get("outputs", {}) if record.is_file() else {}
-        changed = [file.name for file in files if file.is_file() and named.get(file.name) != sha256_file(file)]
-        leads, reason = broken(table)
-        if changed or reason or not leads:
-            problem = f"{changed[0]} is not the file that its record names" if changed else reason
-            problem = problem if record.is_file() else f"its record, {record.name}, is missing"
+        if numbers and (problem := link(table)) != "":
             left_out.append((table, problem or f"no record links it to runs/{run}"))
             continue
         gains = {(row["first"], row["column"]): row for row in differences if row["kind"] == "gain"}
@@ -76,14 +71,6 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     return Results(list(results.values()), claims, left_out)
 
 
-def _rows(path: Path) -> list[Row]:
-    """The lines of a csv file; none if it is missing."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def _shows(row: Row, weights: set[str]) -> bool:
     # a table that names no weights is of the last ones, as probes are; costs are no results; nor are controls
     of_weights = (row.get("weights") or "last") in weights and row["metric"] != "cost"
@@ -97,19 +84,17 @@ def _what(row: Row) -> str:
     return ", ".join([row["label"], *(detail for detail in details if detail not in ("", "–"))])
 
 
-def _broken_links(folder: ScaleFolder, run: str) -> Callable[[str], tuple[bool, str]]:
-    """A function of a job: whether ``run`` is among its inputs, and which link to it has changed."""
+def _link_to(folder: ScaleFolder, run: str) -> Callable[[str], str | None]:
+    """A function of a job: "" if records link it to ``run`` as it is now, None if they do not link it at all, else why not."""
 
     @cache
-    def broken(job: str) -> tuple[bool, str]:
-        record = folder.record(job, verb_of(job))
-        leads, reason = job == run, ""
-        for name, sha256 in (read_json(record).get("inputs", {}) if record.is_file() and not leads else {}).items():
-            below, lost = broken(name)
-            if below:
+    def link(job: str) -> str | None:
+        record, found = folder.record(job, verb_of(job)), "" if job == run else None
+        for name, sha256 in (read_json(record).get("inputs", {}) if record.is_file() and job != run else {}).items():
+            if (below := link(name)) is not None:
                 manifest = folder.manifest(name, verb_of(name))
-                changed = not manifest.is_file() or sha256_file(manifest) != sha256
-                leads, reason = True, reason or lost or (f"{name} has been rebuilt since" if changed else "")
-        return leads, reason
+                same = manifest.is_file() and sha256_file(manifest) == sha256
+                found = found or below or ("" if same else f"{name} has been rebuilt since")
+        return found
 
-    return broken
+    return link
