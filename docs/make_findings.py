@@ -38,14 +38,15 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Shown:
-    """One claim of a text and the verdicts that bear on it. ``holds_if``: the direction or size that agrees with the text;
-    ``untested``: why there is none; ``missing``: tables that were not run; ``left_out``: that will not be, and why."""
+    """One claim of a text and the ``rows`` that bear on it, each with a reservation or "". ``holds_if``: the direction or size
+    that agrees with the text; ``untested``: why there is none; ``missing``: tables that were not run; ``left_out``: that will
+    not be, and why."""
 
     says: str
     source: str
     holds_if: str
     untested: str
-    rows: Sequence[Row]
+    rows: Sequence[tuple[Row, str]]
     missing: Sequence[str]
     left_out: Sequence[str]
 
@@ -108,7 +109,7 @@ def pages(source: Path, out: Path) -> list[Path]:
     written, overview = [], []
     for page, asked in questions.items():
         shown = [_shown(one, evidence) for one in asked["claims"]]
-        if rows := list({id(row): row for one in shown for row in one.rows}.values()):
+        if rows := list({id(row): row for one in shown for row, _ in one.rows}.values()):
             draw(rows, out / f"{page}.png")
             written.append(out / f"{page}.png")
         text = _between(source / f"{page}.md", f"# {asked['question']}\n", _part(page, shown, rows))
@@ -121,7 +122,7 @@ def pages(source: Path, out: Path) -> list[Path]:
 
 
 def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> Shown:
-    rows: list[Row] = []
+    rows: list[tuple[Row, str]] = []
     missing, left_out = [], []
     for one in asked.get("shown", ()):
         where = f"`{one['artefact']}` at `{one['scale']}`"
@@ -129,7 +130,7 @@ def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> S
         found = [row for row in of_table if all(fnmatch(row[side], one.get(side, "*")) for side in ("first", "second"))]
         if of_table and not found:
             raise UserError(f"questions.yaml: no claim of {where} matches {one}")
-        rows += found
+        rows += [(row, one.get("but", "")) for row in found]
         if not of_table and "left_out" in one:
             left_out.append(f"{where} ({one['left_out']})")
         elif not of_table:
@@ -160,12 +161,12 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
         parts.append(f"> {escape_markdown(one.says)} ({one.source})")
         if one.rows:
             lines = ["| difference | value | verdict | source agrees? | scope | table |", "|---|---|---|---|---|---|"]
-            for row in one.rows:
+            for row, but in one.rows:
                 found = claimed(row)
                 table = (
                     f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv), record {row['record'][:8]}"
                 )
-                cells = (found.comparison, found.difference, _verdict(row), bears(row, one.holds_if), _scope(row))
+                cells = (found.comparison, found.difference, _verdict(row), bears(row, one.holds_if, but), _scope(row))
                 lines.append(f"| {' | '.join((*map(escape_markdown, cells), table))} |")
             parts.append("\n".join(lines))
         if one.missing:
@@ -181,8 +182,16 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def bears(row: Row, holds_if: str) -> str:
-    """Whether a verdict agrees with a text that holds if it is ``holds_if``: supported, reversed, equivalent or not worse."""
+def bears(row: Row, holds_if: str, but: str) -> str:
+    """Whether a verdict agrees with a text that holds if it is ``holds_if``: supported, reversed, equivalent or not worse.
+    ``but``: a reservation, with which it agrees in part only, and a difference below the margin does not disagree."""
+    answer = _agrees(row, holds_if)
+    if not but or answer == "open" or row["direction"] == "reversed":
+        return answer
+    return f"{'open' if answer == 'no' else 'in part'} ({but})"
+
+
+def _agrees(row: Row, holds_if: str) -> str:
     direction, size = row["direction"], row["size"]
     if holds_if == "not worse":
         if direction == "supported" or size == "equivalent":
@@ -211,10 +220,10 @@ def _scope(row: Row) -> str:
 def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
     says, link = escape_markdown(f"{one.says} ({one.source})"), f"[{escape_markdown(question)}]({page}.md)"
     lines = []
-    for row in one.rows:
+    for row, but in one.rows:
         found = claimed(row)
         text = f"{found.comparison}: {found.difference}"
-        cells = (text, _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if))
+        cells = (text, _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if, but))
         lines.append(" | ".join(map(escape_markdown, cells)))
     if one.missing:
         lines.append(f"not run under the present rules: {', '.join(one.missing)} | | | | open")
