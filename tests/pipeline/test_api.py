@@ -120,7 +120,7 @@ def test_scores_are_those_of_the_verb(r: Path, pictures: list[Path], capsys: pyt
         assert main(call) == 0
         told = json.loads(capsys.readouterr().out)["captions"]
         assert [one.score for one in scores] == [one["score"] for one in told]
-        assert all(bool(one.tokens) == (run != CLIP) and one.blind is None for one in scores)
+        assert all(bool(one.tokens) == (run != CLIP) and one.mismatched is None for one in scores)
         each = model.score(pictures[:2], [captions, captions[1]], samples=32)
         assert [one.caption for one in each[0]] == captions and [len(one) for one in each] == [2, 1]
         assert [one.score for one in each[0]] == pytest.approx([one.score for one in scores], abs=1e-5)
@@ -143,10 +143,12 @@ def test_a_caption_of_unknown_tokens_alone_has_no_score_and_keeps_no_other_from_
 ) -> None:
     model = mdc.load(run, scale=r.name)
     with pytest.warns(UserWarning, match="zebra"):
-        none, other = model.score(pictures[0], ["zebra", "a red circle"], samples=16, blind=True)
-    (alone,) = model.score(pictures[0], "a red circle", samples=16, blind=True)
+        none, other = model.score(pictures[0], ["zebra", "a red circle"], samples=16, mismatched=True)
+    (alone,) = model.score(pictures[0], "a red circle", samples=16, mismatched=True)
     assert math.isnan(none.score) and none.unknown == ["zebra"] and none.tokens == []
-    assert other.score == pytest.approx(alone.score, abs=1e-5) and other.blind == pytest.approx(alone.blind, abs=1e-5)
+    assert other.score == pytest.approx(alone.score, abs=1e-5) and other.mismatched == pytest.approx(
+        alone.mismatched, abs=1e-5
+    )
 
 
 def test_an_unknown_token_is_left_out_of_what_is_filled_in(r: Path, pictures: list[Path]) -> None:

@@ -64,6 +64,16 @@ def test_levels_and_differences_have_one_schema_each(r: Path) -> None:
     assert compared <= set(claims)
 
 
+def test_a_difference_stands_once_in_a_file(r: Path) -> None:
+    for path, columns, rows in files(r):
+        keys = [
+            tuple(row[key] for key in ("kind", "first", "second", "column", "condition"))
+            for row in rows
+            if "first" in columns
+        ]
+        assert len(keys) == len(set(keys)), path
+
+
 def test_cells_hold_keys_words_and_numbers(r: Path) -> None:
     kinds = set()
     for path, columns, rows in files(r):

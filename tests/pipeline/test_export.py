@@ -188,7 +188,7 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
         methods = {row["system"]: row["method"] for row in rows}
         own = {row["system"] for row in read_rows(r / table / f"{table}_runs.csv") if row["run"] == MDC}
         rows = [row for row in rows if row["system"] in own and row.get("shown", "own") == "own"]
-        rows = [row for row in rows if row.get("blind") != "True"]
+        rows = [row for row in rows if row.get("is_control") != "True"]
         differences = read_rows(r / table / f"{table}_contrasts.csv")
         claims, gains = (
             [x for x in differences if x[key] == is_] for key, is_ in (("primary", "True"), ("kind", "gain"))
@@ -216,7 +216,7 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
             assert not row["low"] or f"</sup> {row['interval'].replace('_', ' ')}" in card
     card = card.partition("Claims of the scale")[0]
     shown = [line.split("|")[2] for line in card.splitlines() if line.startswith("| table")]
-    assert not [one for one in shown if "mismatched" in one], "blind rows say nothing of it"
+    assert not [one for one in shown if "mismatched" in one], "control rows say nothing of it"
     numbers = [line.split("|", 2)[2] for line in card.splitlines() if line.startswith("| table")]
     assert len(numbers) == len(set(numbers)), "what several tables show stands there once"
     assert "no trained text tower" in card and "| cost |" not in card
@@ -261,7 +261,7 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     head = "system,column,pooling,estimator,method,label,metric,value,low,high,interval,n,seeds,chance"
     run = tmp_path / "runs" / MDC / "run.json"
     write_json(run, {})
-    for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
+    for table, columns, value in (("table1", "", ""), ("table3", ",weights,is_control", ",best,False")):
         line = f"s,shape,,,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25{value}"
         numbers = tmp_path / table / f"{table}_long.csv"
         numbers.parent.mkdir()

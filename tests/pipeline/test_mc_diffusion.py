@@ -358,7 +358,7 @@ def test_tables_show_every_system_and_its_size(r: Path) -> None:
     assert "MCS 3 as printed" in {row["method"] for row in grid}
 
 
-def test_the_blind_row_is_of_other_images(r: Path) -> None:
+def test_the_mismatched_row_is_of_other_images(r: Path) -> None:
     rows = parquet.read_table(r / "captions/described/on-codes/mcd/s0/best/codes/captions.parquet").to_pylist()
     by = {name: [row["caption"] for row in rows if row["system"] == name] for name in ("mcd", "mcd_other")}
     assert len(by["mcd"]) == len(by["mcd_other"]) == 8 and by["mcd"] != by["mcd_other"]

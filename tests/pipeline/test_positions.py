@@ -35,7 +35,7 @@ def test_the_claim_is_the_difference_of_falls_summed_by_hand(r: Path) -> None:
         for ours, theirs in zip(mdc, arc, strict=True):
             if ours["eot"] or ours["before"]:
                 continue
-            gain = (ours["prefix"] - ours["prefix_blind"]) - (theirs["prefix"] - theirs["prefix_blind"])
+            gain = (ours["prefix"] - ours["prefix_mismatched"]) - (theirs["prefix"] - theirs["prefix_mismatched"])
             place = (ours["place"] - 0.5) / (ours["tokens"] - 1)
             part = "late" if place >= 2 / 3 else "early" if place < 1 / 3 else "middle"
             found.setdefault((_third(ours, (low, high)), part), []).append(gain)

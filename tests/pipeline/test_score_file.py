@@ -71,11 +71,11 @@ def test_scores_are_those_of_the_library(
 ) -> None:
     monkeypatch.setattr(score_file, "_IMAGES", 2)
     path, out = table(tmp_path / "t.csv", CAPTIONS), tmp_path / "o.jsonl"
-    assert asked(r, path, out, "--processes", "1", "--tokens", "--blind", run=run) == 0
-    rows, wanted = read(out), expected(r, tmp_path, run, CAPTIONS, blind=True)
+    assert asked(r, path, out, "--processes", "1", "--tokens", "--mismatched", run=run) == 0
+    rows, wanted = read(out), expected(r, tmp_path, run, CAPTIONS, mismatched=True)
     assert [(row["row"], row["image"], row["caption"]) for row in rows] == [(n, *one) for n, one in enumerate(CAPTIONS)]
     for row, one in zip(rows, wanted, strict=True):
-        for name in ("score", "error", "blind", "blind_error"):
+        for name in ("score", "error", "mismatched", "mismatched_error"):
             assert row[name] == pytest.approx(getattr(one, name), abs=1e-5), name
         assert [(token["token"], pytest.approx(token["value"], abs=1e-5)) for token in row["tokens"]] == one.tokens
         assert (row["unknown"], row["estimator"], row["problem"]) == (one.unknown, one.estimator, None)

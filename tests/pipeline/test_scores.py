@@ -71,12 +71,12 @@ def test_more_other_images_than_a_set_has_are_one_line(r: Path) -> None:
 def test_a_person_asks_for_scores(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str) -> None:
     image, caption = _image(r, tmp_path)
     run = ["score", "--run", f"alt/ViT-T-12/{method}/s0", "--scale", r.name]
-    assert main([*run, image, caption, "red circle", "--json", "--blind", "--samples", "32"]) == 0
+    assert main([*run, image, caption, "red circle", "--json", "--mismatched", "--samples", "32"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["run"] == f"runs/alt/ViT-T-12/{method}/s0"
     for one in told["captions"]:
-        assert np.isfinite([one["score"], one["error"], one["blind"], one["blind_error"]]).all()
-        assert (one["error"] > 0) == (one["blind_error"] > 0) == (method == "mdc")
+        assert np.isfinite([one["score"], one["error"], one["mismatched"], one["mismatched_error"]]).all()
+        assert (one["error"] > 0) == (one["mismatched_error"] > 0) == (method == "mdc")
         if method != "clip":
             assert sum(value for _, value in one["tokens"]) == pytest.approx(one["score"])
             assert one["tokens"][-1][0] == "<end>"
@@ -101,7 +101,7 @@ def test_what_a_person_is_told_is_what_the_scorer_says(
     """The scores of --json, with the image and with eight others, none of which is the image itself, one call each."""
     image, caption = _image(r, tmp_path)
     words = ["score", "--run", f"alt/ViT-T-12/{method}/s0", "--scale", r.name, image, caption, "red circle"]
-    assert main([*words, "--json", "--blind", "--samples", "32"]) == 0
+    assert main([*words, "--json", "--mismatched", "--samples", "32"]) == 0
     told = json.loads(capsys.readouterr().out)
     run, _ = open_run(r / f"runs/alt/ViT-T-12/{method}/s0", "last")
     scorer = RunScorer(run, samples=32, precision="fp32", device=torch.device("cpu"))
@@ -118,12 +118,14 @@ def test_what_a_person_is_told_is_what_the_scorer_says(
     for one in told["captions"]:
         with_own, with_others = score(own, one["caption"]), [score(other, one["caption"]) for other in others]
         values = np.array([other.value for other in with_others])
-        blind = values.mean() if method == "clip" else np.log(np.mean(np.exp(values - values.max()))) + values.max()
+        mismatched = (
+            values.mean() if method == "clip" else np.log(np.mean(np.exp(values - values.max()))) + values.max()
+        )
         assert (one["score"], one["error"]) == pytest.approx((with_own.value, with_own.error), abs=1e-4)
-        assert one["blind"] == pytest.approx(blind, abs=1e-4)
-    assert main([*words, "--blind", "--samples", "32"]) == 0
+        assert one["mismatched"] == pytest.approx(mismatched, abs=1e-4)
+    assert main([*words, "--mismatched", "--samples", "32"]) == 0
     text = capsys.readouterr().out
     first = told["captions"][0]
     (line,) = [line for line in text.splitlines() if line.endswith(f"  {first['caption']}")]
-    shown = [f"{first['score']:.3f}", f"{first['blind']:.2f}", f"{first['score'] - first['blind']:+.2f}"]
+    shown = [f"{first['score']:.3f}", f"{first['mismatched']:.2f}", f"{first['score'] - first['mismatched']:+.2f}"]
     assert set(shown) <= set(line.split()) and text.count("± s.e.") == 2

@@ -94,8 +94,8 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
     checked = 0
     for key, line in by.items():
         if key[5] in ("own", "prior_subtracted"):
-            blind = by[(*key[:5], "mismatched", *key[6:])]
-            gain = float(line["value"]) - float(blind["value"])
+            mismatched = by[(*key[:5], "mismatched", *key[6:])]
+            gain = float(line["value"]) - float(mismatched["value"])
             assert float(line["gain"]) == pytest.approx(gain, abs=2e-3)
             if line["gain_low"]:  # none of a difference that never varies
                 assert float(line["gain_low"]) <= float(line["gain"]) <= float(line["gain_high"])

@@ -11,7 +11,7 @@ from shown import STATISTICS, shown_job, write_manifest
 
 IMAGES = 60
 PLACE = {"corpus": {"key": "d", "label": "Described"}, "backbone": {"key": "B", "label": "ViT-B"}, "pooling": ""}
-ROW = {"length": "", "decoding": "", "tuned": "", "weights": "last", "blind": False}
+ROW = {"length": "", "decoding": "", "tuned": "", "weights": "last", "is_control": False}
 
 #: of each image, as a metric's column has it: per cent
 Values = Sequence[float]

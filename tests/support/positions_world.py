@@ -22,7 +22,7 @@ def token_rows(method: str, seed: int = 0) -> list[dict[str, Any]]:
         row = {"caption": caption, "key": f"k{caption}", "place": place, "tokens": PIECES + 1}
         row |= {"kind": "end" if place > PIECES else "shape" if place % 2 else "function"}
         row |= {"eot": place > PIECES, "before": place == 5, "after": place == 2}
-        row |= {name: float(rng.normal()) for name in ("own", "own_blind", "prefix", "prefix_blind")}
+        row |= {name: float(rng.normal()) for name in ("own", "own_mismatched", "prefix", "prefix_mismatched")}
         rows.append(row)
     return rows
 

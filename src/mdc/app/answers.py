@@ -29,15 +29,15 @@ class Encoded:
 class Score:
     """``score``: log p(caption | image) in nats of a captioner, or its ``estimator``'s substitute (docs/scoring.md); the cosine
     of a CLIP. ``error``: its standard error, 0 without sampling. ``tokens``: each token's contribution, empty for a cosine.
-    ``blind``: the mismatched-image control, if requested, and ``blind_error``. ``unknown``: tokens outside the vocabulary, left
-    out of the score. If all are unknown, all numbers are NaN."""
+    ``mismatched``, ``mismatched_error``: the mismatched-image control, if requested. ``unknown``: tokens outside the vocabulary,
+    left out of the score. If all are unknown, all numbers are NaN."""
 
     caption: str
     score: float
     error: float
     tokens: list[tuple[str, float]]
-    blind: float | None
-    blind_error: float | None
+    mismatched: float | None
+    mismatched_error: float | None
     unknown: list[str]
     estimator: str
 
@@ -73,9 +73,9 @@ class Sampling(TypedDict, total=False):
 
 
 class Drawing(Sampling, total=False):
-    """``blind``: also score with mismatched held-out images of the run's corpus, which must lie beside it (False)."""
+    """``mismatched``: also score with mismatched held-out images of the run's corpus, which must lie beside it (False)."""
 
-    blind: bool
+    mismatched: bool
 
 
 @dataclass(frozen=True)

@@ -183,20 +183,20 @@ class Model:
 
     def scores(self, estimator: str | None = None, **drawing: Unpack[Drawing]) -> Scores:
         """The scorer behind ``score``, for many images; UserError for what the run or the estimator cannot do."""
-        samples, seed, blind = checked(drawing)
+        samples, seed, mismatched = checked(drawing)
         scorer, chosen = self.scorer(samples), estimator or self.estimators[0]
         if chosen not in self.estimators:
             raise UserError(
                 f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
             )
-        return Scores(self.run, scorer, chosen, samples, seed, self.corpus if blind else None)
+        return Scores(self.run, scorer, chosen, samples, seed, self.corpus if mismatched else None)
 
     @property
     def corpus(self) -> Path:
         """The folder of its training corpus; UserError if the run has none beside it."""
         if self.scale is None:
             raise UserError(
-                f"{self.name}: lies without its corpus, whose held-out images a blind or debiased score needs"
+                f"{self.name}: lies without its corpus, whose held-out images a mismatched or debiased score needs"
             )
         return self.scale / "data" / "corpora" / self.job.corpus
 

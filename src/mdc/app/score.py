@@ -18,7 +18,7 @@ from mdc.plan.records import UserError
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale; for a table, without
+    """``args``: run, image, captions, estimator, weights, samples, seed, mismatched, json, params, scale; for a table, without
     captions, also out, tokens and processes."""
     if not args.captions:
         if args.json:
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> None:
     model = load_from_args(args)
     warnings.showwarning = lambda message, *_: print(f"mdc score: {message}", file=sys.stderr)
     scores = model.score(
-        args.image, args.captions, args.estimator, samples=args.samples, seed=args.seed, blind=args.blind
+        args.image, args.captions, args.estimator, samples=args.samples, seed=args.seed, mismatched=args.mismatched
     )
     estimator = scores[0].estimator
     metadata = {"run": model.name, "weights": model.weights, "image": str(args.image), "estimator": estimator}
@@ -49,17 +49,16 @@ def _text(model: Model, scores: list[Score], args: argparse.Namespace) -> list[s
     estimator = ESTIMATORS[name]
     masks = f", {args.samples} masks" if estimator.sampled else ""
     lines = [f"{model.name} ({model.weights} weights), {args.image}", f"{name}: {estimator.text}{masks}", ""]
-    heads = ["score", "± s.e.", *(["blind", "± s.e.", "gain"] if args.blind else []), "per token", "caption"]
+    heads = ["score", "± s.e.", *(["mismatched", "± s.e.", "gain"] if args.mismatched else []), "per token", "caption"]
     rows = []
     best_first = ranked(scores)
     for score in best_first:
-        error, blind_error = (f"{e:.3f}" if estimator.sampled else "" for e in (score.error, score.blind_error or 0.0))
-        blind = (
-            [f"{score.blind:.2f}", blind_error, f"{score.score - score.blind:+.2f}"] if score.blind is not None else []
-        )
+        error, others = (f"{e:.3f}" if estimator.sampled else "" for e in (score.error, score.mismatched_error or 0.0))
+        control = score.mismatched
+        mismatched = [] if control is None else [f"{control:.2f}", others, f"{score.score - control:+.2f}"]
         each = f"{score.score / len(score.tokens):.3f}" if score.tokens else ""
         without = f" (without {', '.join(score.unknown)})" if score.unknown else ""
-        cells = [f"{score.score:.3f}", error, *blind, each]
+        cells = [f"{score.score:.3f}", error, *mismatched, each]
         rows.append([*("–" if cell.strip("+") == "nan" else cell for cell in cells), score.caption + without])
     widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
     for row in [heads, *rows]:

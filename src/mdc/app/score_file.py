@@ -104,7 +104,7 @@ class Scorer:
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: image (the table), out, run, estimator, weights, samples, seed, blind, tokens, processes, params, scale.
+    """``args``: image (the table), out, run, estimator, weights, samples, seed, mismatched, tokens, processes, params, scale.
 
     UserError at the end if a row has no score.
     """
@@ -118,10 +118,10 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"--out {out}: already exists; choose another file, or delete it")
     processes = processes_of(args.processes)
     model = load_from_args(args)
-    drawing = {"samples": args.samples, "seed": args.seed, "blind": args.blind}
+    drawing = {"samples": args.samples, "seed": args.seed, "mismatched": args.mismatched}
     scores = model.scores(args.estimator, **drawing)
     columns = ["row", "image", "column", "caption", "score", "error", "estimator", *["tokens"] * args.tokens]
-    columns += [*["blind", "blind_error"] * args.blind, "unknown", "problem"]
+    columns += [*["mismatched", "mismatched_error"] * args.mismatched, "unknown", "problem"]
     scorer = Scorer(scores, model.job.backbone.image_size, columns)
     parts, rows, right = _parts(path, scorer)
     request = {
@@ -273,7 +273,7 @@ def _parquet(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds: dict[str, Any] = dict.fromkeys(("score", "error", "blind", "blind_error"), pa.float64())
+    kinds: dict[str, Any] = dict.fromkeys(("score", "error", "mismatched", "mismatched_error"), pa.float64())
     kinds |= {"row": pa.int64(), "unknown": pa.list_(pa.string())}
     kinds["tokens"] = pa.list_(pa.struct([("token", pa.string()), ("value", pa.float64())]))
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])

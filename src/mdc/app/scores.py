@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from mdc.app.answers import Drawing, Score
-from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import RunScorer, caption_tokens
 from mdc.evaluation.retrieval import HeldOut
 from mdc.models.runs import RunModel
@@ -22,7 +22,7 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 
 _MOST_SAMPLES = 2**20
-_OTHERS = 8  # mismatched held-out images of a blind score
+_OTHERS = 8  # held-out images of a mismatched score
 
 
 class Scores:
@@ -57,8 +57,8 @@ class Scores:
     def _score(self, caption: str, scores: Sequence[Scored]) -> Score:
         unknown = self.vocabulary.unknown(caption)
         if not scores:
-            blind = math.nan if self.corpus else None
-            return Score(caption, math.nan, math.nan, [], blind, blind, unknown, self.estimator)
+            none = math.nan if self.corpus else None
+            return Score(caption, math.nan, math.nan, [], none, none, unknown, self.estimator)
         score, *mismatched = scores
         nats = ESTIMATORS[self.estimator].nats
         mean = (log_mean_probability if nats else mean_score)(score, mismatched) if mismatched else None
@@ -76,13 +76,13 @@ class Scores:
 
 
 def checked(drawing: Drawing) -> tuple[int, int, bool]:
-    """(samples, seed, blind); UserError for invalid values."""
+    """(samples, seed, mismatched); UserError for invalid values."""
     samples, seed = drawing.get("samples", 256), drawing.get("seed", 0)
     if not 16 <= samples <= _MOST_SAMPLES or samples % 16:
         raise UserError(f"samples {samples}: must be a multiple of 16, at most {_MOST_SAMPLES}")
     if seed < 0:
         raise UserError(f"seed {seed}: must be 0 or more")
-    return samples, seed, drawing.get("blind", False)
+    return samples, seed, drawing.get("mismatched", False)
 
 
 def other_places(held_out: Tensor, image: Tensor) -> list[int]:
@@ -93,7 +93,7 @@ def other_places(held_out: Tensor, image: Tensor) -> list[int]:
     places = [place for place, candidate in enumerate(held_out) if not torch.equal(candidate, image)]
     if len(places) < 2:
         raise UserError(
-            f"a blind score needs two held-out images that are not the image itself, {len(places)} are there"
+            f"a mismatched score needs two held-out images that are not the image itself, {len(places)} are there"
         )
     return places[:_OTHERS]
 

@@ -104,8 +104,8 @@ def _columns(line: Line, datasets: set[str]) -> set[str]:
 
 
 def _called(line: Line) -> list[str]:
-    """The cells that identify a line: those up to the first number, without the scale."""
-    cells = [cell for head, cell in line.items() if head not in ("scale", "artefact", "record") and cell]
+    """The cells that identify a line: those up to the first number, without scale and keys."""
+    cells = [cell for head, cell in line.items() if head not in ("scale", "artefact", "system", "record") and cell]
     named = list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells))
     return named or cells[:1] or [""]
 

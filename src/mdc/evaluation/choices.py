@@ -2,7 +2,7 @@
 
 Writes ``scores.parquet``, a row per option and estimator: its scores with its own image, with mismatched images of the set
 and with an image of the mean colour, each with its standard error; the errors of Table 2's mismatched-image controls, and the
-covariance of the main one with the score (:mod:`mdc.evaluation.predictors.blind`); and last ``scores.json``.
+covariance of the main one with the score (:mod:`mdc.evaluation.predictors.mismatched`); and last ``scores.json``.
 """
 
 from __future__ import annotations

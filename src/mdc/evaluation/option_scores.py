@@ -19,9 +19,9 @@ from PIL import Image
 
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import Scorer, TooLong
 from mdc.evaluation.row_files import Columns, Row
 from mdc.models.normalise import OPENAI_MEAN
@@ -111,8 +111,8 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
             continue
         except UserError as error:
             raise UserError(f"choice set {questions.name}, item {key}: {error}") from None
-        shown, *blind = (pictures.place(n) for n in (number, *questions.other_items(number)))
-        images = [shown, pictures.mean_colour, *blind]
+        shown, *of_others = (pictures.place(n) for n in (number, *questions.other_items(number)))
+        images = [shown, pictures.mean_colour, *of_others]
         for tokens in _distinct(options):
             pairs += [Pair(image, tokens, len(draws)) for image in images]
         entries.append((key, record, options, images))

@@ -38,7 +38,7 @@ from mdc.training.objectives.masked import schedule_of
 
 _TOKEN_COLUMNS: Columns = {
     **{"caption": "int64", "place": "int64", "tokens": "int64"},
-    **dict.fromkeys(("own", "own_blind", "prefix", "prefix_blind"), "float64"),
+    **dict.fromkeys(("own", "own_mismatched", "prefix", "prefix_mismatched"), "float64"),
     **{"key": "string", "eot": "bool", "before": "bool", "after": "bool", "kind": "string"},
 }
 _GRADIENT_COLUMNS: Columns = {
@@ -181,9 +181,9 @@ def token_values(own: Sequence[Tensor], matched: Sequence[Tensor]) -> list[dict[
     contexts a score is log p in one context, and the control is the log of the mean probability.
     """
     ours, same = torch.stack(list(own)).double(), torch.stack(list(matched)).double()
-    own_blind = ours[1:].mean(dim=0)
-    blind = same[1:].logsumexp(dim=0) - math.log(len(same) - 1)
-    columns = {"own": ours[0], "own_blind": own_blind, "prefix": same[0], "prefix_blind": blind}
+    own_mismatched = ours[1:].mean(dim=0)
+    mismatched = same[1:].logsumexp(dim=0) - math.log(len(same) - 1)
+    columns = {"own": ours[0], "own_mismatched": own_mismatched, "prefix": same[0], "prefix_mismatched": mismatched}
     return [
         dict(zip(columns, row, strict=True)) for row in zip(*(row.tolist() for row in columns.values()), strict=True)
     ]

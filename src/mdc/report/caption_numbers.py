@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from mdc.plan.jobs.shown import System
 from mdc.plan.jobs.shown_captions import CaptionTableJob
 from mdc.plan.records import UserError
+from mdc.report.frame import Contrast, Kind, Side, decided
 from mdc.report.manifests import Manifests, read_table, record_of, title
 from mdc.report.measured_captions import FILE, UNITS, MeasuredCaptions, measured_of
 from mdc.report.results import Pair, Results
-from mdc.report.statistics.claims import caption_margin
+from mdc.report.statistics.claims import Claim, caption_margin
+from mdc.report.statistics.estimate import NOT_COMPARED
 from mdc.report.statistics.replicates import Replicates
 
 
@@ -40,10 +43,12 @@ class Captioned(Results):
         if not available:
             raise UserError(f"{title(job.artefact)}: no metric is there of all its systems; measure its captions again")
         update: dict[str, Any] = {"columns": available}
-        #: whether there were claims, and their metric is not available
-        self.claims_lost = bool(job.primary) and job.primary_metric in self.missing
+        #: claims whose metric is not available
+        self.claims_lost: list[Pair] = []
         if job.primary_metric in self.missing:
+            self.claims_lost = [(first, second) for first, second in job.primary]
             update |= {"primary": [], "primary_metric": available[0].key}
+        self.claimed_metric = job.primary_metric
         super().__init__(job.model_copy(update=update), manifests, averages=False)
 
     def read(self) -> None:
@@ -55,6 +60,17 @@ class Captioned(Results):
         self.metric = dict(self.columns)
         self.unit = {key: UNITS.get(key, "per cent") for key in self.columns}
         self.chance = dict.fromkeys(self.columns)
+
+    def contrasts(self) -> list[Contrast]:
+        """See :class:`Results`; with the claims whose metric is not available."""
+        lost = [self.not_compared("difference", pair, self.claimed_metric) for pair in self.claims_lost]
+        return [*super().contrasts(), *decided(lost, [Claim(line.estimate) for line in lost], self.job.statistics)]
+
+    def not_compared(self, kind: Kind, pair: Pair, measure: str, **more: Any) -> Contrast:
+        """A difference that does not exist, as a line without a value; ``more``: further fields."""
+        first, second = (Side.of(self.systems[key]) for key in pair)
+        label = self.all_columns[measure]
+        return replace(Contrast(kind, first, second, measure, label, label, "points", NOT_COMPARED), **more)
 
     def first(self, system: System) -> Mapping[str, Any]:
         """See :class:`Results`; a record of captions has several systems."""

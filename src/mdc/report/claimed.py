@@ -28,8 +28,10 @@ class Claimed:
 def claimed(row: Mapping[str, str]) -> Claimed:
     """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`)."""
     numbers = [float(row[key]) for key in ("value", "low", "high") if row[key]]
-    unit = row["unit"]
-    if unit == LOG_RATIO:  # read as a ratio
+    unit = row["unit"] if numbers else ""
+    if not numbers:  # one side has no such number
+        shown = ["–"]
+    elif unit == LOG_RATIO:  # read as a ratio
         shown, unit = [f"{math.exp(number):.2f}×" for number in numbers], ""
     else:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
@@ -37,7 +39,12 @@ def claimed(row: Mapping[str, str]) -> Claimed:
     difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
     size = f", {row['size']}" if row["size"] not in ("", "undecided", "not tested") else ""
     comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)
-    return Claimed(comparison, difference.strip(), f"{row['direction']} ({row['scope']}){size}", row["label"])
+    return Claimed(comparison, difference.strip(), f"{direction_of(row)}{size}", row["label"])
+
+
+def direction_of(row: Mapping[str, str]) -> str:
+    """``supported (methods)``; "not compared" has no scope."""
+    return row["direction"] + (f" ({row['scope']})" if row["scope"] else "")
 
 
 def detectable(row: Mapping[str, str]) -> str:
@@ -60,8 +67,7 @@ def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
         ]
         for row in group:
             claim = claimed(row)
-            direction = f"{row['direction']} ({row['scope']})"
-            sides = (claim.comparison, claim.difference, direction, row["size"] or "–")
+            sides = (claim.comparison, claim.difference, direction_of(row), row["size"] or "–")
             cells = (*sides, detectable(row), row["seeds"], row["groups"])
             lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
         lines.append("")

@@ -16,7 +16,7 @@ from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.plan.records import UserError, sha256_file
 from mdc.report.csv_file import names, write_csv
 from mdc.report.statistics.claims import Claim, Decision, decide
-from mdc.report.statistics.estimate import Estimate
+from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 
 AVERAGE = "Average"
 POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}
@@ -71,9 +71,12 @@ def system_cells(system: System) -> Cells:
 
 def estimate_cells(estimate: Estimate) -> Cells:
     """The cells of an estimate; ``se_seeds``, ``se_items``: the two parts of its standard error."""
+    if estimate is NOT_COMPARED:
+        return dict.fromkeys(ESTIMATE)
     parts = {"se_seeds": estimate.of_seeds, "se_items": estimate.of_items}
     cells: Cells = {name: part and math.sqrt(part.variance) for name, part in parts.items()}
-    cells["interval"] = estimate.kind.replace(" ", "_")
+    cells["value"] = round(estimate.value, 12)  # equal sums may differ in the last bits
+    cells["interval"] = None if estimate.low is None else estimate.kind.replace(" ", "_")
     return {name: cells[name] if name in cells else getattr(estimate, name) for name in ESTIMATE}
 
 

@@ -101,7 +101,7 @@ class Positions:
         return None if key == reference or self.systems[key].reverse else reference
 
     def _tokens(self, system: System) -> Tokens:
-        gain_columns = [f"{context}{end}" for context in CONTEXTS for end in ("", "_blind")]
+        gain_columns = [f"{context}{end}" for context in CONTEXTS for end in ("", "_mismatched")]
         columns = ("key", "place", "tokens", "kind", "eot", "before", "after", *gain_columns)
         tables = [table_of(self.job, self.manifests, name, "tokens.parquet", columns) for name in system.records]
         first = tables[0]
@@ -109,7 +109,9 @@ class Positions:
             raise UserError(f"{system.key}: its seeds were measured on different captions; measure them again")
         gains = {}
         for context, label in CONTEXTS.items():
-            own, other = (np.array([t[f"{context}{end}"] for t in tables], dtype=np.float64) for end in ("", "_blind"))
+            own, other = (
+                np.array([t[f"{context}{end}"] for t in tables], dtype=np.float64) for end in ("", "_mismatched")
+            )
             gains[context] = own - other
             for name, row in zip(system.records, gains[context], strict=True):
                 if not np.isfinite(row).all():
@@ -159,6 +161,11 @@ class Positions:
         tables = [
             table_of(self.job, self.manifests, name, "gradients.parquet", columns) for name in self.systems[key].records
         ]
+        for name, table in zip(self.systems[key].records, tables, strict=True):
+            if any(table[column] != tables[0][column] for column in ("step", "place", "key")):
+                raise UserError(f"{name}: gradients of other captions than those of the first seed; measure them again")
+            if not np.isfinite(np.array(table["norm"], dtype=np.float64)).all():
+                raise UserError(f"{name}: a gradient's norm is no finite number; measure it again")
         snapshots = [list(pd.DataFrame(table).groupby("step")) for table in tables]
         self._steps[key] = sorted(set(tables[0]["step"]))
         for step, seeds in zip(self._steps[key], zip(*snapshots, strict=True), strict=True):
@@ -232,11 +239,14 @@ class Positions:
 
     def falls(self) -> list[Contrast]:
         """The fall in nats of every system in each context, over all tokens and each kind, and its difference to the
-        reference's on the same tokens; where at least one group of lengths has tokens of several captions in both thirds."""
+        reference's on the same tokens, but for those that are claimed; where at least one group of lengths has tokens of several
+        captions in both thirds."""
         falls = []
         for key in self.systems:
             for context, kind in product(CONTEXTS, (None, *self.kinds[key])):
                 for against in dict.fromkeys((None, self.reference(key))):
+                    if against and key in self.job.primary and (context, kind) == ("prefix", None):
+                        continue
                     fall = self._fall(key, context, kind, against)
                     if fall is not None:
                         falls.append(self._fall_contrast(key, against, context, kind, fall))

@@ -234,7 +234,7 @@ class Results:
             column=self.key(measure),
             label=self.name(measure),
             metric=self.metric[measure],
-            unit="points",
+            unit="points" if self.unit[measure] in ("per cent", "x 100") else self.unit[measure],
             estimate=estimate,
             decision=self.decisions.get((pair, measure)),
         )

@@ -9,7 +9,7 @@ from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.frame import POOLINGS, Contrast
 from mdc.report.signed import signed
 from mdc.report.statistics.claims import Decision
-from mdc.report.statistics.estimate import Estimate
+from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 
 #: the warning of every scale but the paper's
 _WARNING = "not a reproduction of the paper's numbers"
@@ -95,7 +95,9 @@ def corrected_p(decision: Decision, estimate: Estimate) -> str:
 
 
 def shown(estimate: Estimate, decimals: int = 1) -> str:
-    """A difference with its interval, if any: ``+7.1 [5.7, 8.4]``."""
+    """A difference with its interval, if any: ``+7.1 [5.7, 8.4]``; a dash for one that does not exist."""
+    if estimate is NOT_COMPARED:
+        return "–"
     value = signed(estimate.value, decimals)
     if estimate.low is None or estimate.high is None:
         return value
@@ -104,7 +106,7 @@ def shown(estimate: Estimate, decimals: int = 1) -> str:
 
 def direction(decision: Decision, estimate: Estimate) -> str:
     """A claim's direction with its scope: ``supported (methods)``."""
-    return f"{decision.direction} ({estimate.scope})"
+    return decision.direction + (f" ({estimate.scope})" if estimate is not NOT_COMPARED else "")
 
 
 def size(decision: Decision, decimals: int = 1) -> str:

@@ -1,4 +1,4 @@
-"""The bound against brute force over every mask set, on a world whose joint distribution is known; blind scores and errors."""
+"""The bound against brute force over every mask set, on a world whose joint distribution is known; controls and errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from test_caption_scores import CAPTIONS, images, scorer
 from torch import Tensor
 
 from mdc.diffusion import likelihood
-from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 
 
 class Joint:
@@ -175,7 +175,7 @@ def test_samples_come_in_sixteens_and_one_group_has_no_error() -> None:
             Draws("x", 0, samples, 8)
 
 
-# --- blind scores and their errors ------------------------------------------------------------------------------------
+# --- mismatched scores and their errors ------------------------------------------------------------------------------------
 
 
 def _drawn(groups: np.ndarray) -> Scored:
@@ -213,7 +213,7 @@ def test_errors_are_the_spread_over_many_repetitions(values: list[float], shared
     assert spread[1] > (1.5 * independent if shared > apart else 1.8 * alike)
 
 
-def test_a_score_that_is_not_drawn_has_no_blind_error_and_a_drawn_one_has() -> None:
+def test_a_score_that_is_not_drawn_has_no_mismatched_error_and_a_drawn_one_has() -> None:
     one = scorer("mdc")
     memory = one.look(images())
     pairs = [Pair(image, CAPTIONS[0]) for image in range(3)]

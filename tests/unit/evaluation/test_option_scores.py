@@ -20,10 +20,10 @@ from test_caption_scores import scorer as caption_scorer
 from mdc.app.scores import other_places
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items
 from mdc.evaluation.predictors import caption_scores
-from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import GROUPS, Draws
 from mdc.evaluation.predictors.folded import blocks_of
+from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import RunScorer, numbers
 from mdc.models.decoder import Block
 from mdc.models.text import clip_pieces
@@ -138,8 +138,8 @@ def test_equal_options_get_one_score_and_unseen_pieces_are_counted() -> None:
 
 
 @pytest.mark.parametrize("method", ["mdc", "arc"])
-def test_blind_columns_are_the_scorers_own_scores(method: str) -> None:
-    """Against the mean colour and each other image, one call each, and their errors as the blind module gives them."""
+def test_mismatched_columns_are_the_scorers_own_scores(method: str) -> None:
+    """Against the mean colour and each other image, one call each, and their errors as the mismatched module gives them."""
     one = scorer(method, samples=64)
     asked = questions(ITEMS, images(), 2, samples=64)
     rows, _ = score_items(one, asked, [2])

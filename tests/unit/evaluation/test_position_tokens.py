@@ -20,7 +20,7 @@ from mdc.models.normalise import normalise
 
 
 def measured(method: str, **more: Any) -> _Captions:
-    """Three captions and their images under a toy model, blind with both other images."""
+    """Three captions and their images under a toy model, mismatched with both other images."""
     trained = SimpleNamespace(method=toy.METHODS[method].model_copy(update=more))
     job = SimpleNamespace(scoring=SimpleNamespace(seed=0, samples=16, mismatched=2))
     run = SimpleNamespace(job=trained, scorer=SimpleNamespace(captioner=scorer(method), context_length=77))
@@ -37,7 +37,7 @@ def _steps(tokens: list[int], image: int) -> list[float]:
     return [float(log_probs[place, token]) for place, token in enumerate(tokens[1:])]
 
 
-def test_blind_in_own_contexts_is_the_mean_of_log_p_for_every_method() -> None:
+def test_mismatched_in_own_contexts_is_the_mean_of_log_p_for_every_method() -> None:
     """A log of the mean probability of ARC and a mean of MDC's terms would be two quantities, unequal by Jensen."""
     arc = measured("arc")
     for row in arc.part(range(3)):
@@ -45,8 +45,8 @@ def test_blind_in_own_contexts_is_the_mean_of_log_p_for_every_method() -> None:
         others = [_steps(tokens, image)[place] for image in arc.others(row["caption"])]
         assert len(others) == 2 and row["caption"] not in arc.others(row["caption"])
         assert row["own"] == pytest.approx(_steps(tokens, row["caption"])[place], abs=1e-4)
-        assert row["own_blind"] == pytest.approx(sum(others) / 2, abs=1e-4)
-        assert row["prefix_blind"] == pytest.approx(_log_mean(others), abs=1e-4)
+        assert row["own_mismatched"] == pytest.approx(sum(others) / 2, abs=1e-4)
+        assert row["prefix_mismatched"] == pytest.approx(_log_mean(others), abs=1e-4)
     mdc = measured("mdc")
     assert [mdc.others(n) for n in range(3)] == [arc.others(n) for n in range(3)], "the same images for every run"
     captioner = mdc.run.scorer.captioner
@@ -59,20 +59,22 @@ def test_blind_in_own_contexts_is_the_mean_of_log_p_for_every_method() -> None:
             draws = [Draws(f"positions/{n}", 0, 16, 77)]
             terms.append(float(captioner.monte_carlo(memory, [pair], draws, 16)[0].tokens[row["place"] - 1]))
         assert row["own"] == pytest.approx(terms[0], abs=1e-4)
-        assert row["own_blind"] == pytest.approx(sum(terms[1:]) / 2, abs=1e-4)
+        assert row["own_mismatched"] == pytest.approx(sum(terms[1:]) / 2, abs=1e-4)
 
 
 def test_no_image_adds_nothing_in_either_context() -> None:
-    """Where all images say the same, both gains are 0; where they do not, the two blind scores are unlike."""
+    """Where all images say the same, both gains are 0; where they do not, the two mismatched scores are unlike."""
     same = torch.tensor([-1.0, -4.0])
     for row in token_values([same] * 4, [same] * 4):
-        assert row["own"] - row["own_blind"] == pytest.approx(0) and row["prefix"] - row[
-            "prefix_blind"
+        assert row["own"] - row["own_mismatched"] == pytest.approx(0) and row["prefix"] - row[
+            "prefix_mismatched"
         ] == pytest.approx(0)
     unlike = [same, torch.tensor([-1.0, -1.0]), torch.tensor([-9.0, -1.0])]
     first, second = token_values(unlike, unlike)
-    assert (first["own_blind"], second["own_blind"]) == (-5.0, -1.0)
-    assert first["prefix_blind"] == pytest.approx(_log_mean([-1, -9])) and second["prefix_blind"] == pytest.approx(-1)
+    assert (first["own_mismatched"], second["own_mismatched"]) == (-5.0, -1.0)
+    assert first["prefix_mismatched"] == pytest.approx(_log_mean([-1, -9])) and second[
+        "prefix_mismatched"
+    ] == pytest.approx(-1)
 
 
 def test_right_to_left_has_its_suffix_for_a_matched_context() -> None:
@@ -84,7 +86,7 @@ def test_right_to_left_has_its_suffix_for_a_matched_context() -> None:
         at = len(pieces) if place == len(pieces) else len(pieces) - 1 - place
         assert row["prefix"] == pytest.approx(_steps(read, row["caption"])[at], abs=1e-4)
         others = [_steps(read, image)[at] for image in reverse.others(row["caption"])]
-        assert row["prefix_blind"] == pytest.approx(_log_mean(others), abs=1e-4)
+        assert row["prefix_mismatched"] == pytest.approx(_log_mean(others), abs=1e-4)
 
 
 def test_every_caption_has_times_and_masks_of_its_own_when_gradients_are_measured() -> None:

@@ -218,7 +218,7 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
     asked = scale_values(name)["tables"]["table_ratio"]["systems"]
     assert keys == ["claimed/most_frequent", *(f"claimed/{key}" for key in asked)]
     # each is another run, but for the one that is shown other images
-    runs = [system.runs[0] for system in job.systems if not system.blind]
+    runs = [system.runs[0] for system in job.systems if not system.is_control]
     assert len(set(runs)) == len(runs)
 
 

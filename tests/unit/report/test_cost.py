@@ -105,7 +105,7 @@ class Costs:
                     "decoding": "greedy",
                     "tuned": "",
                     "weights": "last",
-                    "blind": False,
+                    "is_control": False,
                 },
             }
             for system, label in (("one", "MDC"), ("six", "MDC · 6 tokens per step"))
@@ -142,9 +142,12 @@ def test_times_of_cores_are_the_processors(tmp_path: Path) -> None:
     """… of all seeds; a caption's is of all captions of its system."""
     made = Costs(tmp_path)
     found = levels(made.make() / "table_cost_measured.csv")
-    assert found["toy/toy/mdc", "core_seconds"]["value"] == "10.5"
-    assert float(found["set/one", "core_seconds"]["value"]) == 0.1 and found["set/one", "core_seconds"]["n"] == "100"
-    assert float(found["set/six", "core_seconds"]["value"]) == 0.02
+    assert found["toy/toy/mdc", "core_seconds_per_run"]["value"] == "10.5"
+    assert (
+        float(found["set/one", "core_seconds_per_caption"]["value"]) == 0.1
+        and found["set/one", "core_seconds_per_caption"]["n"] == "100"
+    )
+    assert float(found["set/six", "core_seconds_per_caption"]["value"]) == 0.02
     assert "A CPU" in "".join(page(tmp_path / "out/table_cost.html").itertext())
 
 
@@ -152,7 +155,7 @@ def test_times_of_gpus_are_wall_time_by_their_number(tmp_path: Path) -> None:
     made = Costs(tmp_path, seeds=1)
     made.host("runs/toy/toy/mdc/s0", seconds=7200.0, processor_seconds=3.0, device="A GPU", processor="A CPU")
     found = levels(made.make() / "table_cost_measured.csv")
-    assert found["toy/toy/mdc", "gpu_seconds"]["value"] == "7200"
+    assert found["toy/toy/mdc", "gpu_seconds_per_run"]["value"] == "7200"
     told = "".join(page(tmp_path / "out/table_cost.html").itertext())
     assert "GPU-hours" in told and "core-hours" in told and "As measured on: A CPU, A GPU." in told
 
@@ -168,8 +171,11 @@ def test_a_time_that_is_not_known_is_left_out(tmp_path: Path) -> None:
     made.host("runs/toy/toy/mdc/s0", seconds=9.0, processor_seconds=None)
     before = {name: (tmp_path / "out" / name).read_bytes() for name in ARTEFACTS["table_cost"].files}
     found = levels(made.make() / "table_cost_measured.csv")
-    assert whole.keys() - found.keys() == {("toy/toy/arc", "core_seconds"), ("toy/toy/clip", "core_seconds")}
-    assert found["toy/toy/mdc", "core_seconds"]["value"] == "11"
+    assert whole.keys() - found.keys() == {
+        ("toy/toy/arc", "core_seconds_per_run"),
+        ("toy/toy/clip", "core_seconds_per_run"),
+    }
+    assert found["toy/toy/mdc", "core_seconds_per_run"]["value"] == "11"
     changed = {name for name, content in before.items() if (tmp_path / "out" / name).read_bytes() != content}
     assert changed == set(ARTEFACTS["table_cost"].measured), "nothing else rests on times"
 

@@ -19,8 +19,17 @@ def line(slope: float, height: float, low: float = 0.0, high: float = 10.0) -> F
 
 
 def test_what_two_curves_share() -> None:
-    assert common(line(1, 0, 0, 10), line(1, 0, 4, 20)) == (4, 10)
-    assert common(line(1, 0, 0, 3), line(1, 0, 4, 20)) is None
+    assert common(line(1, 0, 0, 10)[None], line(1, 0, 4, 20)[None]) == (4, 10)
+    assert common(line(1, 0, 0, 3)[None], line(1, 0, 4, 20)[None]) is None
+
+
+def test_curves_are_compared_where_every_seed_has_both() -> None:
+    """The seeds' mean curves share 0 to 8; the second's second seed ends at 6."""
+    first = np.stack([line(-1, 10, 0, 10)] * 2)[:, None]
+    second = np.stack([line(-1, 10, 0, 10), line(-1, 10, 0, 6)])[:, None]
+    found = difference(first, second)
+    assert found is not None and found[1] == (0, 6)
+    assert found[0] == pytest.approx(np.zeros((2, 1)), abs=0.05)
 
 
 def test_a_curve_that_falls_is_read_where_it_stands() -> None:
@@ -61,9 +70,7 @@ def test_of_parallel_lines_the_interval_is_that_of_the_heights(seeds: int) -> No
     values, span = found
     interval = estimate(Replicates(values, images, images), contrast=True)
     apart = own_a - own_b
-    assert span == common(a[:, 0].mean(axis=0), b[:, 0].mean(axis=0)) and interval.value == pytest.approx(
-        apart.mean(), abs=0.02
-    )
+    assert span == common(a[:, 0], b[:, 0]) and interval.value == pytest.approx(apart.mean(), abs=0.02)
     if seeds < 3:
         names = tuple(map(str, range(images)))
         whole = resampled({"apart": [Items(names, row, names) for row in apart]}, 20_000)["apart"]

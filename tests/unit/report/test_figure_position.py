@@ -26,7 +26,9 @@ def found(tmp_path: Path) -> Positions:
 def test_the_control_is_drawn_in_matched_contexts_on_first_mentions_in_its_own_order(found: Positions) -> None:
     rows = token_rows("rtl")
     for number, places in enumerate([(1, 2), (3, 4), (5, 6)]):
-        gains = [row["prefix"] - row["prefix_blind"] for row in rows if row["place"] in places and not row["after"]]
+        gains = [
+            row["prefix"] - row["prefix_mismatched"] for row in rows if row["place"] in places and not row["after"]
+        ]
         (_, gain) = found.curve("c/rtl", "prefix")[number]
         assert gain.value == pytest.approx(np.mean(gains)) and gain.n == len(gains)
     # what is a first mention from the right is not the same as one from the left
@@ -37,7 +39,7 @@ def test_the_control_is_drawn_in_matched_contexts_on_first_mentions_in_its_own_o
 def test_bins_outside_the_trained_range_are_marked(found: Positions, tmp_path: Path) -> None:
     """Seven tokens, t from 0.5 to 1: from the fifth on fewer than half of them are masked."""
     out = make(found.job, found.manifests, tmp_path / "out")
-    lines = [line for line in read_rows(out / "figure_position.csv") if line["kind"] == "all"]
+    lines = [line for line in read_rows(out / "figure_position.csv") if line["words"] == "all"]
     marks = {
         (method, context): [
             line["outside_trained_range"] for line in lines if (line["method"], line["context"]) == (method, context)
@@ -114,14 +116,14 @@ def test_function_words_are_as_strong_as_their_gradients_over_those_of_all_words
     assert claim.decision is not None and claim.decision.margin is None
     out = make(job, given, tmp_path / "out")
     lines = read_rows(out / "figure_position_kinds.csv")
-    assert {(line["step"], line["kind"]) for line in lines} == {
+    assert {(line["step"], line["words"]) for line in lines} == {
         (s, k) for s in ("0", "10") for k in ("shape", "function")
     }
     assert "function words" in (out / "figure_position.svg").read_text()
 
 
 def _gains(method: str, seed: int, context: str) -> list[tuple[dict[str, Any], float]]:
-    return [(row, row[context] - row[f"{context}_blind"]) for row in token_rows(method, seed)]
+    return [(row, row[context] - row[f"{context}_mismatched"]) for row in token_rows(method, seed)]
 
 
 @pytest.mark.parametrize("context", ["own", "prefix"])

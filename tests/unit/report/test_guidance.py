@@ -47,11 +47,10 @@ def test_parallel_curves_are_apart_by_their_heights(tmp_path: Path, seeds: int) 
     assert {(row["curve"], row["guidance"]) for row in levels} == {(c, g) for c in ("mcs", "cfg") for g in "123"}
 
 
-def test_curves_that_share_no_cider_have_no_line_and_the_figure_says_so(tmp_path: Path) -> None:
+def test_curves_that_share_no_cider_have_no_value_and_the_figure_says_so(tmp_path: Path) -> None:
     out = _made(tmp_path, 30.0)
-    assert read_rows(out / "mcd_figure3_contrasts.csv") == []
-    assert [
-        claimed(row)
-        for row in read_claims(out, {"mcd_figure3_contrasts.csv": sha256_file(out / "mcd_figure3_contrasts.csv")})
-    ] == []
-    assert "MCS and CFG share no CIDEr" in (out / "mcd_figure3.svg").read_text()
+    file = out / "mcd_figure3_contrasts.csv"
+    (line,) = read_claims(out, {file.name: sha256_file(file)})
+    assert (line["first"], line["second"], line["value"], line["cider_from"]) == ("mcs", "cfg", "", "")
+    assert claimed(line).verdict == "not compared"
+    assert "Not compared:" in (out / "mcd_figure3.svg").read_text()

@@ -101,11 +101,11 @@ def project(tmp_path: Path) -> LoggedRuns:
 
 def test_the_csv_has_every_loss_with_the_scale_and_the_run(project: LoggedRuns) -> None:
     make(project.asked("figure_loss"), project.given, project.out)
-    expected = ["dataset,backbone,method,seed,split,step,loss,scale,record"]
+    expected = ["scale,artefact,system,dataset,backbone,method,seed,split,step,loss,record"]
     for method in ("mdc", "clip"):
-        head = f"Corpus a,ViT-B,Method {method} by its name,3"
+        head = f"mini,figure_loss,a/B/{method},Corpus a,ViT-B,Method {method} by its name,3"
         expected += [
-            f"{head},{rest},mini,runs/a/B/{method}/s3" for rest in ("train,10,2", "train,20,1e-05", "validation,10,2.5")
+            f"{head},{rest},runs/a/B/{method}/s3" for rest in ("train,10,2", "train,20,1e-05", "validation,10,2.5")
         ]
     assert (project.out / "figure_loss.csv").read_text(encoding="utf-8").splitlines() == expected
 

@@ -10,6 +10,7 @@ from captioned_world import CaptionedWorld, around
 from shown import make, read_rows
 
 from mdc.report.caption_numbers import Captioned
+from mdc.report.claimed import claimed
 from mdc.report.figures.robustness import kept
 
 #: captioner → its mean quality on untouched images, at the strongest distortion, and on other images
@@ -56,8 +57,10 @@ def test_what_is_kept_is_of_the_quality_above_other_images(tmp_path: Path) -> No
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_captioner_that_ignores_its_image_is_not_compared(tmp_path: Path, seeds: int) -> None:
     out = make(*world(tmp_path, seeds), tmp_path / "out")
-    lines = read_rows(out / "figure_robustness_contrasts.csv")
+    lines, deaf = by_verdict(out)
+    assert deaf == [("d/deaf", "d/steady"), ("d/steep", "d/deaf")]
     assert [(line["first"], line["second"]) for line in lines] == [("d/steady", "d/steep"), ("d/steady", "d/lost")]
+    assert "Not compared:" in (out / "figure_robustness.svg").read_text()
     scope = "methods" if seeds == 3 else "checkpoints"
     for line, expected in zip(lines, (75 - 100 / 6, 75.0), strict=True):
         assert float(line["value"]) == pytest.approx(expected, abs=0.01)
@@ -67,5 +70,14 @@ def test_a_captioner_that_ignores_its_image_is_not_compared(tmp_path: Path, seed
 
 
 def test_without_a_control_nothing_is_compared(tmp_path: Path) -> None:
-    out = make(*world(tmp_path, without="steep"), tmp_path / "out")
-    assert [line["second"] for line in read_rows(out / "figure_robustness_contrasts.csv")] == ["d/lost"]
+    lines, without = by_verdict(make(*world(tmp_path, without="steep"), tmp_path / "out"))
+    assert [line["second"] for line in lines] == ["d/lost"] and ("d/steady", "d/steep") in without
+
+
+def by_verdict(out: Path) -> tuple[list[dict[str, str]], list[tuple[str, str]]]:
+    """The lines of claims with a value, and the sides of those without one, which say so."""
+    lines = read_rows(out / "figure_robustness_contrasts.csv")
+    none = [line for line in lines if line["direction"] == "not compared"]
+    assert not any(line[key] for line in none for key in ("value", "low", "interval", "scope", "p_holm", "size"))
+    assert all(claimed(line).verdict == "not compared" for line in none)
+    return [line for line in lines if line not in none], [(line["first"], line["second"]) for line in none]

@@ -167,9 +167,9 @@ def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
     keys = ("step", "loss", "grad_norm")
     logged = [
         (
-            *("Corpus short", "ViT-B", LABELS[method], str(seed)),
+            *("mini", "figure_schedules", f"short/B/{method}", "Corpus short", "ViT-B", LABELS[method], str(seed)),
             *(f"{line[key]:.6g}" for key in keys),
-            *("mini", f"runs/short/B/{method}/s{seed}"),
+            f"runs/short/B/{method}/s{seed}",
         )
         for method in RANGES
         for seed in (0, 3)

@@ -1,4 +1,4 @@
-"""Ties, blind scores and recall, against brute force."""
+"""Ties, mismatched scores and recall, against brute force."""
 
 from __future__ import annotations
 

@@ -58,15 +58,15 @@ def _brute(one: ScoredSet, shown: str, estimator: str, per_token: bool, alpha: f
     scored, pieces = one.by[estimator], int(one.pieces[n, k])
     others = [float(value) for value in scored.others[n, k]]
     mean = sum(others) / len(others)
-    blind = mean if estimator == "cosine" else math.log(sum(math.exp(value) for value in others) / len(others))
+    mismatched = mean if estimator == "cosine" else math.log(sum(math.exp(value) for value in others) / len(others))
     if shown == "shorter":
         return -float(pieces)
     found = {
         "own": float(scored.own[n, k]),
         "constant": float(scored.constant[n, k]),
-        "mismatched": blind,
+        "mismatched": mismatched,
         "mismatched_mean": mean,
-        "prior_subtracted": float(scored.own[n, k]) - alpha * blind,
+        "prior_subtracted": float(scored.own[n, k]) - alpha * mismatched,
     }[shown]
     return found / (pieces + 1) if per_token else found
 
@@ -95,15 +95,15 @@ def test_each_row_has_the_error_of_its_own_score(shown: str, per_token: bool) ->
     scored = one.by["monte_carlo"]
     found = shown_errors(system(shown, per_token=per_token), one, alpha)
     for n, k in np.argwhere(one.present).tolist():
-        own, blind = scored.error[n, k], scored.mismatched_error[n, k]
+        own, mismatched = scored.error[n, k], scored.mismatched_error[n, k]
         shared = scored.mismatched_covariance[n, k]
         expected = {
             "own": own,
             "constant": scored.constant_error[n, k],
-            "mismatched": blind,
+            "mismatched": mismatched,
             "mismatched_mean": scored.mismatched_mean_error[n, k],
             "shorter": 0.0,
-            "prior_subtracted": math.sqrt(own * own + alpha * alpha * blind * blind - 2 * alpha * shared),
+            "prior_subtracted": math.sqrt(own * own + alpha * alpha * mismatched * mismatched - 2 * alpha * shared),
         }[shown]
         tokens = one.pieces[n, k] + 1 if per_token and shown != "shorter" else 1
         assert found[n, k] == pytest.approx(expected / tokens)

@@ -56,7 +56,7 @@ def _score_verb(verbs: Any) -> None:
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     _scoring(sub)
     sub.add_argument(
-        "--blind", action="store_true", help="also score with mismatched (held-out) images of the run's corpus"
+        "--mismatched", action="store_true", help="also score with mismatched (held-out) images of the run's corpus"
     )
     sub.add_argument("--json", action="store_true", help="as JSON; of an image")
     sub.add_argument("--out", metavar="FILE", help="of a table: what to write, a .csv, .jsonl or .parquet")

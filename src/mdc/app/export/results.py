@@ -75,7 +75,7 @@ def _shows(row: Row, weights: set[str]) -> bool:
     # a table that names no weights is of the last ones, as probes are; costs are no results; nor are controls
     of_weights = (row.get("weights") or "last") in weights and row["metric"] != "cost"
     own = row.get("shown", "own") == "own" and not row["system"].endswith("/debiased")
-    return of_weights and own and row.get("blind", "False") == "False"
+    return of_weights and own and row.get("is_control", "False") == "False"
 
 
 def _what(row: Row) -> str:

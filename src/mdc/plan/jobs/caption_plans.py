@@ -63,7 +63,7 @@ _COLUMNS: dict[Part, dict[str, str]] = {
 _MOST_FREQUENT_NOTE = (
     "Most frequent training caption: the same for every image, so it is the score without looking at the image."
 )
-_BLIND_NOTE = (
+_MISMATCHED_NOTE = (
     "Mismatched image: the same captioner on another image of the set; the score of a caption that does not fit."
 )
 
@@ -151,7 +151,7 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
                     note=note,
                     length="–",
                     decoding="–",
-                    blind=key == MOST_FREQUENT,
+                    is_control=key == MOST_FREQUENT,
                 )
             )
         for key, system in shown.systems_of(dataset).items():
@@ -346,21 +346,21 @@ def _row(
     runs: list[str],
     records: list[str],
 ) -> System:
-    blind = system.images == "other"
+    mismatched = system.images == "other"
     return System(
         **_common(plan, shown, dataset, key, _label(system, lengths)),
         runs=runs,
         records=records,
         # the same captioner on mismatched images, if the table shows it
         control=f"{dataset}/{mismatched_key(key)}" if mismatched_key(key) in shown.systems_of(dataset) else None,
-        ranked=system.ranked and not blind,
-        reference=blind,
+        ranked=system.ranked and not mismatched,
+        reference=mismatched,
         note=_note(plan, shown, system),
         length=system.length,
         decoding=system.decoding,
         tuned=shown.datasets[dataset].tuned_as(system) or "",
         weights=system.weights,
-        blind=blind,
+        is_control=mismatched,
     )
 
 
@@ -368,7 +368,7 @@ def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
     if system.guided:
         assert shown.guide is not None
         return f"Guided: a CLIP, {own_clip(plan, shown.guide)}, scores the candidates for every token."
-    return _BLIND_NOTE if system.images == "other" else ""
+    return _MISMATCHED_NOTE if system.images == "other" else ""
 
 
 def _common(plan: Context, shown: CaptionTable, dataset: str, key: str, label: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class System(Strict):
     own minus the log of the mean probability given training images.
 
     Of captions: ``method``'s key is its name in records. ``length``, ``decoding``: its cells in these columns. ``tuned``: its
-    finetuning, "" if it is only pretrained. ``blind``: it is a mismatched-image control, or the most-frequent-caption baseline.
+    finetuning, "" if it is only pretrained. ``is_control``: a mismatched-image control, or the most-frequent-caption baseline.
     """
 
     key: str
@@ -82,7 +82,7 @@ class System(Strict):
     length: str = ""
     decoding: str = ""
     tuned: str = ""
-    blind: bool = False
+    is_control: bool = False
 
 
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdc.plan.jobs.shown import ShownRun
+from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.records import UserError, atomic_path
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
+from mdc.report.frame import job_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,14 +42,16 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
     return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
 
 
-def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
-    """Write the logs of all runs as one csv, a line for each step: the labels of the run, then the columns of its log."""
+def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
+    """Write the logs of all runs as one csv, a line for each step: the key and labels of the run, then the columns of its log."""
     import pandas as pd  # here: it takes half a second to import
 
     frames = []
     for run, columns in logs:
+        system = f"{run.corpus.key}/{run.backbone.key}/{run.method.key}"
         labels = {"dataset": run.corpus.label, "backbone": run.backbone.label, "method": run.method.label}
-        frames.append(pd.DataFrame({**labels, "seed": run.seed, **columns, "scale": scale, "record": run.job}))
+        cells = {**job_cells(job), "system": system, **labels, "seed": run.seed}
+        frames.append(pd.DataFrame({**cells, **columns, "record": run.job}))
     table = pd.concat(frames)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]
     write_csv(path, rows, tuple(table.columns))

@@ -21,7 +21,7 @@ from mdc.report.frame import Contrast, Side, decided, write_contrasts, write_lev
 from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
-from mdc.report.statistics.estimate import estimate
+from mdc.report.statistics.estimate import NOT_COMPARED, estimate
 from mdc.report.statistics.replicates import Replicates
 
 SHOWN = {
@@ -49,33 +49,40 @@ def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
     lines = [number for number in results.numbers if number.system.key in scales]
     curves, guidance = zip(*(scales[number.system.key] for number in lines), strict=True)
     write_levels(out / f"{job.artefact}.csv", job, lines, curve=curves, guidance=guidance)
-    claims, spans, apart = _claims(job, results)
-    low, high = [span[0] for span in spans], [span[1] for span in spans]
+    compared = _claims(job, results)
+    claims = decided(list(compared), [Claim(line.estimate) for line in compared], job.statistics)
+    low, high = zip(*compared.values(), strict=True) if compared else ((), ())
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims, cider_from=low, cider_to=high)
-    _draw(job, results, claims, apart, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, results, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def _claims(job: GuidanceFigureJob, results: Captioned) -> tuple[list[Contrast], list[tuple[float, float]], list[str]]:
-    """The first curve's CLIPScore minus the second's at equal CIDEr, in points; the ranges of CIDEr; and a sentence for each pair
-    without a common range. Both curves have the same resamples of images."""
-    curves, statistics = {curve.key: curve for curve in job.curves}, job.statistics
-    lines, spans, disjoint = [], [], []
-    for pair in job.between if {_Y, _EQUAL} <= set(results.columns) else ():
+def _claims(job: GuidanceFigureJob, results: Captioned) -> dict[Contrast, tuple[float, float] | tuple[None, None]]:
+    """The first curve's CLIPScore minus the second's at equal CIDEr, in points, and the range of CIDEr. Both curves have the same
+    resamples of images."""
+    curves = {curve.key: curve for curve in job.curves}
+    lines: dict[Contrast, tuple[float, float] | tuple[None, None]] = {}
+    for pair in job.between:
         sides = [curves[key] for key in pair]
-        systems = [results.systems[key] for side in sides for key in side.systems]
-        most = max(results.replicates[system.key, _Y].seeds for system in systems)
-        left, right = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)
-        if (shared := difference(left, right)) is None:
-            disjoint.append(f"{sides[0].label} and {sides[1].label} share no {_EQUAL}")
-            continue
-        values, span = shared
-        first, place = results.replicates[systems[0].key, _Y], Side.of(systems[0])
-        apart = estimate(Replicates(values, first.n, first.groups), statistics.level, contrast=True)
+        ends = sides[0].systems[0], sides[1].systems[-1]
+        place = Side.of(results.systems[ends[0]])
         named = [replace(place, key=side.key, method=side.label) for side in sides]
         more = {"first": named[0], "second": named[1], "condition": f"equal {_EQUAL}"}
-        spans.append(span)
-        lines.append(results.contrast("curves", (systems[0].key, systems[-1].key), _Y, apart, **more))
-    return decided(lines, [Claim(line.estimate) for line in lines], statistics), spans, disjoint
+        if (shared := _shared(results, sides)) is None:
+            lines[results.not_compared("curves", ends, _Y, **more)] = None, None
+            continue
+        first = results.replicates[ends[0], _Y]
+        apart = estimate(Replicates(shared[0], first.n, first.groups), job.statistics.level, contrast=True)
+        lines[results.contrast("curves", ends, _Y, apart, **more)] = shared[1]
+    return lines
+
+
+def _shared(results: Captioned, sides: Sequence[Curve]) -> tuple[Floats, tuple[float, float]] | None:
+    """See :func:`difference`; None without one of the metrics, too."""
+    if not {_Y, _EQUAL} <= set(results.columns):
+        return None
+    most = max(results.replicates[key, _Y].seeds for side in sides for key in side.systems)
+    left, right = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)
+    return difference(left, right)
 
 
 def _points(results: Captioned, system: str, seeds: int) -> Floats:
@@ -88,7 +95,6 @@ def _draw(
     job: GuidanceFigureJob,
     results: Captioned,
     claims: Sequence[Contrast],
-    apart: Sequence[str],
     paths: Sequence[Path],
 ) -> None:
     across = [key for key in results.parts_of["paper"] if key in results.columns]
@@ -109,8 +115,10 @@ def _draw(
         drawn = [results.levels[key, _Y] for curve in job.curves for key in curve.systems if _Y in results.columns]
         bars = words.intervals(drawn, job.seeds, f"Bars, of {_Y}:")
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
-        if sentences := [*words.claim_sentences(claims), *apart]:
+        if sentences := words.claim_sentences(claims):
             note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
+        if any(claim.estimate is NOT_COMPARED for claim in claims):
+            note += f" Not compared: no {_EQUAL} is reached by the curves of all seeds."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 
 

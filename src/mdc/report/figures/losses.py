@@ -88,7 +88,7 @@ def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
         for split, losses in (("train", curve.train), ("validation", curve.validation))
         if losses
     )
-    write_logs(out / "figure_loss.csv", job.scale, logs)
+    write_logs(out / "figure_loss.csv", job, logs)
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
 

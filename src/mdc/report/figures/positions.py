@@ -30,14 +30,14 @@ SHOWN = {
 }
 
 _CURVES = (
-    *names("scale artefact system dataset method context kind position unit"),
+    *names("scale artefact system dataset method context words position unit"),
     *(*ESTIMATE, "outside_trained_range"),
 )
 _GRADIENTS = (*names("scale artefact system dataset method step position unit"), *ESTIMATE)
-_KINDS = (*names("scale artefact system dataset method step kind unit"), *ESTIMATE)
+_KINDS = (*names("scale artefact system dataset method step words unit"), *ESTIMATE)
 
 
-_BLIND = (
+_MISMATCHED = (
     "What the image adds: log p with the token's own image less log p with other images. In own contexts the latter is the "
     "mean of log p over those images, in matched contexts the log of their mean probability. Hollow: more than half of the "
     "tokens have contexts with fewer or more masks than the method was trained with."
@@ -88,7 +88,7 @@ def _curve_lines(positions: Positions) -> list[dict[str, Any]]:
     for key in positions.systems:
         for context, kind in product(CONTEXTS, (None, *positions.kinds[key])):
             untrained = positions.untrained(key, context, kind)
-            labels = {"context": positions.context(key, context), "kind": kind or "all", "unit": "nats"}
+            labels = {"context": positions.context(key, context), "words": kind or "all", "unit": "nats"}
             for number, gain in positions.curve(key, context, kind):
                 bin_cells = {"position": _place(positions, number), "outside_trained_range": untrained[number]}
                 lines.append(_line(positions, key, gain, **bin_cells, **labels))
@@ -106,7 +106,7 @@ def _gradient_lines(positions: Positions) -> list[dict[str, Any]]:
 
 def _kind_lines(positions: Positions) -> list[dict[str, Any]]:
     return [
-        _line(positions, key, strength, step=step, kind=kind, unit="times the mean BPE token")
+        _line(positions, key, strength, step=step, words=kind, unit="times the mean BPE token")
         for key in positions.systems
         for step in positions.signal(key)
         for kind, strength in positions.strengths(key, step)
@@ -163,7 +163,7 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
             if any(claim.kind == kind for claim in claims)
         ]
         handles = [line_handle(styles[key], labels[key]) for key in styles]
-        bottom_legend(figure, handles, " ".join([_BLIND, *sentences]))
+        bottom_legend(figure, handles, " ".join([_MISMATCHED, *sentences]))
 
 
 def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tuple[str, str]) -> None:

@@ -23,7 +23,7 @@ from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Side, decided, write_contrasts, write_levels
 from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim, claim
-from mdc.report.statistics.estimate import estimate
+from mdc.report.statistics.estimate import NOT_COMPARED, estimate
 from mdc.report.statistics.replicates import Floats, Replicates
 
 SHOWN = {
@@ -61,25 +61,30 @@ def make(job: RobustnessFigureJob, manifests: Manifests, out: Path) -> None:
 
 def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
     """The share of quality that the first system keeps at the strongest distortion minus that of the second, in points, for each
-    kind; decided for the claimed kinds. A pair is left out if one of the two is not above its mismatched-image control."""
+    kind; decided for the claimed kinds. A pair is not compared if one of the two is not above its mismatched-image control, or
+    the metric is not available."""
     measure, statistics = job.primary_metric, job.statistics
-    if measure not in results.columns or results.claims_lost:
-        return []
     curves = {(curve.kind, curve.key): curve for curve in job.curves}
     lines: list[Contrast] = []
     claims: list[Claim | None] = []
     for kind, pair in product(dict.fromkeys(curve.kind for curve in job.curves), job.between):
         sides = [curves[kind, key] for key in pair]
-        first, second = (kept(results, side, measure) for side in sides)
-        if first is None or second is None:
-            continue
-        claims.append(
-            claim(first - second, statistics.margins.get("kept"), statistics.level) if kind in job.claimed else None
-        )
         named = [replace(Side.of(results.systems[side.systems[0]]), method=side.label) for side in sides]
+        ends = named[0].key, named[1].key
         more = {"first": named[0], "second": named[1], "condition": kind}
-        apart = estimate(first - second, statistics.level, contrast=True)
-        lines.append(results.contrast("kept", (named[0].key, named[1].key), measure, apart, **more))
+        known = [kept(results, side, measure) for side in sides] if measure in results.columns else [None]
+        if None in known:
+            lines.append(results.not_compared("kept", ends, measure, **more))
+            tested = Claim(NOT_COMPARED)
+        else:
+            first, second = (share for share in known if share is not None)
+            lines.append(
+                results.contrast(
+                    "kept", ends, measure, estimate(first - second, statistics.level, contrast=True), **more
+                )
+            )
+            tested = claim(first - second, statistics.margins.get("kept"), statistics.level)
+        claims.append(tested if kind in job.claimed else None)
     return decided(lines, claims, statistics)
 
 
@@ -142,4 +147,6 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
         if sentences:
             what = "Share of the quality above mismatched images that is kept at the strongest distortion, difference in points"
             note += f" {what}: {'; '.join(sentences)}."
+        if any(claim.estimate is NOT_COMPARED for claim in claims):
+            note += " Not compared: one side is not significantly above its mismatched-image control."
         bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)

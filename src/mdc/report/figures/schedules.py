@@ -72,7 +72,7 @@ def make(job: SchedulesJob, manifests: Manifests, out: Path) -> None:
     write_csv(out / "figure_schedules.csv", levels(lines, job), _LEVELS)
     write_contrasts(out / "figure_schedules_contrasts.csv", job, [line.ratio for line in lines if line.ratio])
     logs = ((track.run, {"step": track.steps, "loss": track.loss, "grad_norm": track.norm}) for track in tracks)
-    write_logs(out / "figure_schedules_curves.csv", job.scale, logs)
+    write_logs(out / "figure_schedules_curves.csv", job, logs)
     _draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])
 
 

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.records import UserError
-from mdc.report.statistics.estimate import LEVEL, POWER, Estimate, estimate, half_width
+from mdc.report.statistics.estimate import LEVEL, NOT_COMPARED, POWER, Estimate, estimate, half_width
 from mdc.report.statistics.replicates import Replicates
 
-Direction = Literal["supported", "reversed", "inconclusive", "too few groups", "no variation", "not tested"]
+Direction = Literal[
+    "supported", "reversed", "inconclusive", "too few groups", "no variation", "not tested", "not compared"
+]
 Size = Literal["", "equivalent", "larger", "undecided", "not tested"]
 Order = Literal["holm", "fixed"]
 
@@ -105,6 +107,8 @@ def _corrected(values: Sequence[float | None], order: Order) -> list[float | Non
 
 def _direction(claim: Claim, p: float | None, alpha: float) -> Direction:
     difference = claim.difference
+    if difference is NOT_COMPARED:
+        return "not compared"
     if p is None:
         # no standard error, as for a run of few logged steps
         return "too few groups" if difference.few or difference.se is None else "no variation"

@@ -17,8 +17,10 @@ _AT = 33  # values of x at which two curves are compared
 
 
 def common(first: Floats, second: Floats) -> tuple[float, float] | None:
-    """The range of x that both curves (points, 2) cover; None if there is none."""
-    low, high = max(first[:, 0].min(), second[:, 0].min()), min(first[:, 0].max(), second[:, 0].max())
+    """The range of x at which two curves (S, points, 2), of S seeds each, are compared: from the least x of the one whose mean
+    over seeds starts higher, to the x that every seed's curves reach. None if there is none."""
+    low = max(curves.mean(axis=0)[:, 0].min() for curves in (first, second))
+    high = min(curves[..., 0].max(axis=1).min() for curves in (first, second))
     return (float(low), float(high)) if low < high else None
 
 
@@ -43,9 +45,10 @@ def difference(first: Floats, second: Floats) -> tuple[Floats, tuple[float, floa
     """:func:`above` on the range of x that the curves share, (S, 1 + R), and that range; None if they share none.
 
     first, second (S, 1 + R, points, 2): the curve of each seed on the items themselves, then on R resamples, the same for all
-    seeds and both curves. The range is that of the seeds' mean curves, the same for all resamples.
+    seeds and both curves. Every seed's curves reach the whole range (:func:`common`); a resample's curve that ends before it
+    counts with its end.
     """
-    span = common(first[:, 0].mean(axis=0), second[:, 0].mean(axis=0))
+    span = common(first[:, 0], second[:, 0])
     if span is None:
         return None
     apart = [[above(a, b, span) for a, b in zip(*of_seed, strict=True)] for of_seed in zip(first, second, strict=True)]

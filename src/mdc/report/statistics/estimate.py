@@ -119,6 +119,10 @@ class Estimate:
         return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
+#: the difference of two sides of which one has no such number
+NOT_COMPARED = Estimate(math.nan, None, None, 0, 0, "bootstrap")
+
+
 def estimate(replicates: Replicates, level: float = LEVEL, contrast: bool = False) -> Estimate:
     """The mean over seeds, with its interval. ``contrast``: a difference, which has a ``p`` unless its groups are too
     few or it never varies.

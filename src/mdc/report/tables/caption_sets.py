@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdc.plan.jobs.shown import System
 from mdc.report.caption_numbers import Captioned
-from mdc.report.frame import dataset
+from mdc.report.frame import dataset, job_cells
 from mdc.report.tables.table import Cell, Column, Row, Table
 
 #: numbers of a whole set of captions, without interval: key in the records → label, factor, decimals
@@ -24,17 +24,19 @@ def label_of(system: System) -> str:
 
 
 def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
-    """A line of the csv file for each system and seed."""
+    """A line of the csv file for each system and seed; one without a seed, if one record is of all seeds."""
     for system in results.job.systems:
-        for seed, record, entry in zip(results.job.seeds, system.records, results.entries(system), strict=True):
-            line: dict[str, object] = {"scale": results.job.scale, "dataset": dataset(system)}
+        one = len(set(system.records)) == 1 < len(results.job.seeds)
+        lines = list(zip(results.job.seeds, system.records, results.entries(system), strict=True))
+        for seed, record, entry in [(None, *lines[0][1:])] if one else lines:
+            line: dict[str, object] = {**job_cells(results.job), "dataset": dataset(system)}
             line |= {"system": system.key, "method": system.method.label, "seed": seed, "record": record}
             yield line | {key: entry[key] * factor if key in entry else None for key, (_, factor, _) in SETS.items()}
 
 
 def models(results: Captioned) -> Table:
     """The model of each system: its size, training steps, and loss on held-out pairs."""
-    systems = [(system, results.first(system)) for system in results.job.systems if not system.blind]
+    systems = [(system, results.first(system)) for system in results.job.systems if not system.is_control]
     known = [(system, entry) for system, entry in systems if entry.get("parameters") is not None]
     most = max((entry["parameters"]["trained"] for _, entry in known), default=0)
     unit, size = ("million", 1e6) if most >= 1e7 else ("thousand", 1e3)

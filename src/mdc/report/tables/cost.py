@@ -38,13 +38,13 @@ SHOWN = {
     "job": "shown_captions.CostJob",
 }
 
-#: what is counted: key → label
+#: what is counted: key → label, unit
 _COUNTED = {
-    "parameters": "Parameters",
-    "encoder_parameters": "Encoder parameters",
-    "flop_per_pair": "FLOP per pair",
-    "flop_per_run": "FLOP per run",
-    "pairs_seen": "Pairs seen",
+    "parameters": ("Parameters", "count"),
+    "encoder_parameters": ("Encoder parameters", "count"),
+    "flop_per_pair": ("Operations per pair", "FLOP"),
+    "flop_per_run": ("Operations per run", "FLOP"),
+    "pairs_seen": ("Pairs seen", "count"),
 }
 
 
@@ -66,16 +66,16 @@ def make(job: CostJob, manifests: Manifests, out: Path) -> None:
     record, leaves its time out."""
     counted = {system.key: _counted(job, manifests, system) for system in job.systems}
     numbers = [
-        _number(system, key, label, "count", counted[system.key][key], len(system.runs))
+        _number(system, key, label, unit, counted[system.key][key], len(system.runs))
         for system in job.systems
-        for key, label in _COUNTED.items()
+        for key, (label, unit) in _COUNTED.items()
     ]
     trained, written = (
         [timing for system in systems if (timing := _timing(job, manifests, system))]
         for systems in (job.systems, job.written)
     )
     times = [
-        _number(t.system, f"{t.of}_seconds", f"{t.of}-seconds per {what}", "seconds", t.value, t.seeds, t.n)
+        _number(t.system, f"{t.of}_seconds_per_{what}", f"{t.of}-seconds per {what}", "seconds", t.value, t.seeds, t.n)
         for what, timings in (("run", trained), ("caption", written))
         for t in timings
     ]
@@ -160,7 +160,7 @@ def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
 
 
 def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
-    sizes = _scaled((counts["parameters"] for counts in counted.values()), ("", "thousand", "million", "billion"))
+    sizes = _scaled((counts["parameters"] for counts in counted.values()), ("ones", "thousand", "million", "billion"))
     flop, whole = (
         _scaled((counts[key] for counts in counted.values()), [f"{prefix}FLOP" for prefix in ("", *"kMGTPEZ")])
         for key in ("flop_per_pair", "flop_per_run")
@@ -182,10 +182,10 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
         caption=("A training's parameters, and its operations forward and backward.",),
         labels=("Dataset", "Backbone", "Method"),
         columns=(
-            Column("all", "Parameters", sizes[1], "Parameters"),
-            Column("encoder", "Parameters", sizes[1], "Encoder parameters"),
-            Column("per pair", "Operations", flop[1], "Operations per pair"),
-            Column("per run", "Operations", whole[1], "Operations per run"),
+            Column("all", "Parameters", sizes[1], f"Parameters ({sizes[1]})"),
+            Column("encoder", "Parameters", sizes[1], f"Encoder parameters ({sizes[1]})"),
+            Column("per pair", "Operations", flop[1], f"Operations per pair ({flop[1]})"),
+            Column("per run", "Operations", whole[1], f"Operations per run ({whole[1]})"),
             Column("Pairs seen"),
         ),
         rows=tuple(rows),

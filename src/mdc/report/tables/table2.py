@@ -42,7 +42,7 @@ def make(job: ChoiceTableJob, manifests: Manifests, out: Path) -> None:
     results = Choices(job, manifests)
     errors = list(_errors(results))
     kept, kept_lines = _kept(results)
-    shown = [*_main(results), _blind(results), *comparisons.gains(results), *comparisons.tables(results)]
+    shown = [*_main(results), _mismatched(results), *comparisons.gains(results), *comparisons.tables(results)]
     score_rows.write(results, [*shown, *kept, _error_table(results, errors)], out)
     write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
     write_csv(out / "table2_errors.csv", errors, _ERROR_LINE)
@@ -84,7 +84,7 @@ def _main(results: Choices) -> list[Table]:
 _WEIGHTS = {"last": "", "best": ", best validation checkpoint"}
 
 
-def _blind(results: Choices) -> Table:
+def _mismatched(results: Choices) -> Table:
     """Every model beside its mismatched-image and no-image controls, and with the language prior subtracted."""
     job = results.job
     grouped: dict[object, list[System]] = {}
@@ -96,7 +96,7 @@ def _blind(results: Choices) -> Table:
     return comparisons.level_table(
         results,
         "What language alone can do",
-        ("Each model, followed by its image-blind controls.", results.level_words),
+        ("Each model, followed by its mismatched-image controls.", results.level_words),
         [row for number, systems in blocks for row in comparisons.rows(results, systems, f"{number}")],
         (
             f"Mismatched images: the log of the mean probability under {images}, the same for every option and model (of "
@@ -244,8 +244,8 @@ def _errors(results: Choices) -> Iterator[Cells]:
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """
     for system in results.job.systems:
-        blind = system.shown != "own"
-        if system.per_token or system.shown == "shorter" or (blind and not ESTIMATORS[system.estimator].sampled):
+        mismatched = system.shown != "own"
+        if system.per_token or system.shown == "shorter" or (mismatched and not ESTIMATORS[system.estimator].sampled):
             continue
         parts = [
             (shown_scores(system, s, alpha)[:, 0], shown_errors(system, s, alpha)[:, 0], s.pieces[:, 0] + 1)
@@ -253,7 +253,7 @@ def _errors(results: Choices) -> Iterator[Cells]:
             for s in results.store.scores(record).values()
         ]
         score, error, tokens = map(np.concatenate, zip(*parts, strict=True))
-        likelihood = not blind and system.estimator in ("likelihood", "monte_carlo", "parallel")
+        likelihood = not mismatched and system.estimator in ("likelihood", "monte_carlo", "parallel")
         yield {
             **job_cells(results.job),
             **system_cells(system),

@@ -129,16 +129,25 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     ]
     columns = {key: label for key, label in results.all_columns.items() if key in parts["paper"] or key in known}
     everything = _table(results, every, heading, columns | contests, (), others)
-    more = {key: [getattr(number.system, key) for number in every] for key in _MORE}
-    comparisons.write(results, shown, out, everything, every, **more)
+    comparisons.write(results, shown, out, everything, every, **_more([number.system for number in every]))
     if over is not None:
         over.write(out / f"{job.artefact}_over.csv")
-    head = ["scale", "system", "dataset", "method", "seed", *SETS, "record"]
+    head = ["scale", "artefact", "system", "dataset", "method", "seed", *SETS, "record"]
     write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(results)), head)
 
 
-#: attributes of a system in the csv file of levels
-_MORE = ("length", "decoding", "tuned", "weights", "blind")
+def _more(systems: Sequence[System]) -> dict[str, list[str]]:
+    """The further columns of the csv file of levels: ``length`` is a number of tokens, any other rule a part of ``decoding``."""
+    more = {key: [getattr(system, key) for system in systems] for key in ("tuned", "weights", "is_control")}
+    rules = [s.length if s.length not in s.decoding and not s.length.isdecimal() else "" for s in systems]
+    return {
+        "length": [s.length if s.length.isdecimal() else "" for s in systems],
+        "decoding": [
+            ", ".join(p for p in (s.decoding, rule) if p not in ("", "–"))
+            for s, rule in zip(systems, rules, strict=True)
+        ],
+        **more,
+    }
 
 
 def _table(
@@ -268,7 +277,7 @@ def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
 def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
     records = [results.records[system.records[0]] for system in results.job.systems]
     references = dict.fromkeys(f"{record['references']:.3g}" for record in records)
-    blind = dict.fromkeys(system.note for system in results.job.systems if system.note)
+    controls = dict.fromkeys(system.note for system in results.job.systems if system.note)
     paper = results.parts_of["paper"]
     missing = [f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper]
     timed = any(system.length not in ("–", "free") for system in results.job.systems)
@@ -284,7 +293,7 @@ def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
         *([_OTHERS_NOTE] if results.job.artefact in _OTHERS else []),
         *_choice_notes(results),
         *_contest_notes(results, choices),
-        *blind,
+        *controls,
         *missing,
         *(["No claim is decided, since its metric is not available."] if results.claims_lost else []),
     ]
