@@ -226,12 +226,14 @@ def _set_notes(results: Choices) -> list[str]:
             notes.append(f"{labels[name]}: {'; '.join(parts)}.")
     if paired := [column.label for column in job.columns if column.score is not None]:
         notes.append(f"{_and(paired)}: {_PAIRS}")
-    for column in job.columns:
-        if column.parts == "groups":
-            notes.append(f"{column.label}: the plain mean over its groups with {column.min_items} items or more.")
-        elif len(column.sets) > 1:
-            notes.append(f"{column.label}: the plain mean of {', '.join(labels[one_set] for one_set in column.sets)}.")
-    return notes
+    means = [
+        f"{column.label} over its groups with {column.min_items} items or more"
+        if column.parts == "groups"
+        else f"{column.label} over {', '.join(labels[one_set] for one_set in column.sets)}"
+        for column in job.columns
+        if column.parts == "groups" or len(column.sets) > 1
+    ]
+    return [*notes, f"Plain means: {'; '.join(means)}."] if means else notes
 
 
 # --- standard errors ----------------------------------------------------------------------------------------------------
