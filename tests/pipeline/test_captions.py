@@ -55,7 +55,7 @@ def _of_seed(r: Path, layer: str, seed: int = 0) -> Rows:
     return {
         system: rows
         for path in paths
-        if f"/s{seed}/" in str(path) or "/floor/" in str(path)
+        if f"/s{seed}/" in str(path) or "/most_frequent/" in str(path)
         for system, rows in _rows(path).items()
     }
 
@@ -106,11 +106,11 @@ def test_another_images_caption_is_the_one_that_this_image_has(r: Path) -> None:
         assert sorted(rows["mdc_6"][key]["step"]) == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_floor_is_the_most_frequent_training_caption(r: Path) -> None:
+def test_the_baseline_is_the_most_frequent_training_caption(r: Path) -> None:
     reader = ShardReader(r / "data/corpora/described", "train")
     counts = Counter(c for n in range(len(reader)) for c in reader.read(n)[2]["captions"])
-    floor = {row["caption"] for row in _captions(r, "captions/floor/described")["most_frequent"].values()}
-    assert len(floor) == 1 and counts[floor.pop()] == max(counts.values())
+    most = {row["caption"] for row in _captions(r, "captions/most_frequent/described")["most_frequent"].values()}
+    assert len(most) == 1 and counts[most.pop()] == max(counts.values())
 
 
 # --- metrics ------------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_clip_score_is_that_of_the_run_called_alone(r: Path) -> None:
     how = {"samples": 16, "mismatched": 1, "seed": 0, "batch_tokens": 4096, "precision": "fp32"}
     scoring = Scoring(**how, processes=1, threads=1, device="cpu")
     clip = run_scorer(run, scoring, torch.device("cpu"))
-    for system, rows in {**_captions(r), **_captions(r, "captions/floor/described")}.items():
+    for system, rows in {**_captions(r), **_captions(r, "captions/most_frequent/described")}.items():
         for n, key in enumerate(images.keys):
             caption, ids, row = rows[key]["caption"], rows[key]["clip_ids"], measured[system][key]
             image = clip.look(clip.picture(images.image(n))[None])[0]

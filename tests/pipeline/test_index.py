@@ -128,7 +128,7 @@ def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
 
 
 def test_what_writing_a_caption_took(r: Path) -> None:
-    """Of each system of the table, over datasets and seeds; the floor and other tables' systems are not among them."""
+    """Of each system of the table, over datasets and seeds; baselines and other tables' systems are not among them."""
     folder = ScaleFolder(r)
     config = read_json(r / "table_guidance/table_guidance.json")["config"]
     jobs = [job for job in behind(folder, "table_guidance") if verb_of(job) == "write-captions"]

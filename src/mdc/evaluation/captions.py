@@ -138,8 +138,11 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
 
 def _most_frequent(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:
     """The most frequent training caption for every image; of equally frequent ones the first in alphabetical order."""
-    assert job.floor is not None
-    reader = ShardReader(call.input(f"data/corpora/{job.floor.corpus}"), "train")
+    assert job.most_frequent is not None
+    reader = ShardReader(call.input(f"data/corpora/{job.most_frequent.corpus}"), "train")
     counts = Counter(text for number in range(len(reader)) for text in reader.read(number)[2]["captions"])
     most = min(counts, key=lambda text: (-counts[text], text))
-    return [{"system": job.floor.system, "image": key, "caption": most, **NOTHING, "calls": 0} for key in images.keys]
+    return [
+        {"system": job.most_frequent.system, "image": key, "caption": most, **NOTHING, "calls": 0}
+        for key in images.keys
+    ]

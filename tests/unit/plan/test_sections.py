@@ -110,7 +110,7 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     written = [name for name in plan.jobs if name.startswith("captions/") and name.endswith("/described")]
     tuned = ("arc/s0/ft-described", "mdc/s0/ft-described", "mdc/s0/ft-described_ends")
     runs = [f"captions/dense/ViT-T-12/{run}/best/described" for run in tuned]
-    assert written == ["captions/floor/described", *runs]
+    assert written == ["captions/most_frequent/described", *runs]
     # … and measured by one, so that another method measures its own captions alone
     assert all(name in plan.jobs[name.replace("captions/", "metrics/")].inputs for name in written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]

@@ -109,7 +109,7 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
         run_config_sha256=trained.sha256 if trained else None,
         weights=request.weights,
         policies=policies,
-        floor=None if trained or request.coca else {"system": MOST_FREQUENT, "corpus": dataset.training},
+        most_frequent=None if trained or request.coca else {"system": MOST_FREQUENT, "corpus": dataset.training},
         coca=coca,
         captioning=scale.caption,
         seed=table.seed,
@@ -180,7 +180,7 @@ def _images(dataset: CaptionedImages) -> dict[str, Any]:
 def _place(request: Request) -> str:
     if request.run is not None:
         return f"{request.run.id}/{request.weights}/{request.dataset}"
-    return f"coca/{request.coca}/{request.dataset}" if request.coca else f"floor/{request.dataset}"
+    return f"coca/{request.coca}/{request.dataset}" if request.coca else f"{MOST_FREQUENT}/{request.dataset}"
 
 
 def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> tuple[ClipRun, list[str], list[str]]:

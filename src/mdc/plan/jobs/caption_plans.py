@@ -137,7 +137,7 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
     lengths = _lengths(shown)
     for dataset in shown.datasets:
         measured = _Measured(plan, dataset, seeds)
-        baselines = {MOST_FREQUENT: ("most frequent training caption", "floor", _MOST_FREQUENT_NOTE)}
+        baselines = {MOST_FREQUENT: ("most frequent training caption", MOST_FREQUENT, _MOST_FREQUENT_NOTE)}
         for key, coca in shown.coca_of(dataset).items():
             baselines[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
         for key, (label, place, note) in baselines.items():

@@ -233,7 +233,7 @@ class ClipRun(Strict):
     config_sha256: str
 
 
-class Floor(Strict):
+class MostFrequent(Strict):
     """The most-frequent-caption baseline: the most frequent training caption of ``corpus``, for the row ``system``."""
 
     system: Name
@@ -251,8 +251,8 @@ class _OfCaptionsJob(Job):
 class CaptionsJob(_OfCaptionsJob):
     """Captions by one run, by each of ``policies`` {system: policy}.
 
-    Without a run it is an external model (``coca``), or the most-frequent-caption baseline (``floor``). ``seed``: of the choice
-    of mismatched images. ``guide``: the CLIP of guided policies.
+    Without a run it is an external model (``coca``), or the baseline of the most frequent caption (``most_frequent``).
+    ``seed``: of the choice of mismatched images. ``guide``: the CLIP of guided policies.
     """
 
     verb: Literal["write-captions"]
@@ -260,7 +260,7 @@ class CaptionsJob(_OfCaptionsJob):
     run_config_sha256: str | None
     weights: Literal["last", "best"] | None
     policies: dict[Name, Policy]
-    floor: Floor | None
+    most_frequent: MostFrequent | None
     coca: CocaModel | None
     captioning: Captioning
     seed: NonNegative

@@ -80,7 +80,7 @@ def variety(results: Captioned) -> Table:
             values = [entry[key] * factor for entry in results.entries(system) if key in entry]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
         labels = (dataset(system), label_of(system), system.length)
-        rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
+        rows.append(Row(labels, tuple(cells), "baselines" if system.reference else "", reference=system.reference))
     return Table(
         title=f"Variety of captions, {results.scale_text}",
         caption=("Of all captions of a system together; the mean over seeds.",),

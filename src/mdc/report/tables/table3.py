@@ -172,7 +172,7 @@ def _table(
     for name, first in systems.items():
         # not every system captions every dataset
         own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in results.corpora for label in columns.values()]
-        block = "floor" if first.reference else "captioners"
+        block = "baselines" if first.reference else "captioners"
         labels = label_of(first), first.length, first.decoding
         rows.append(Row(labels, tuple(own), block, first.reference, first.ranked))
     nothing = (Cell(None),) * (len(results.corpora) * len(columns))
