@@ -167,7 +167,7 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
         for file in ARTEFACTS[name].files:
             if file.endswith(("_contrasts.csv", "_over.csv")):
                 rows += [row for row in read_rows(r / name / file) if row["primary"] == "True"]
-        shown = [f"{row['direction']} ({row['scope']})" for row in rows]
+        shown = [row["direction"] + (f" ({row['scope']})" if row["scope"] else "") for row in rows]
         told = re.findall("<strong>(.*?)</strong>", "".join(said.get(name, [])))
         assert [one.partition(",")[0] for one in told] == shown, name
         assert len(set(said.get(name, []))) == len(rows), "no two read the same"

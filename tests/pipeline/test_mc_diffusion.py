@@ -368,9 +368,10 @@ def test_the_figure_has_a_line_for_each_point(r: Path) -> None:
     rows = read_rows(r / "mcd_figure3/mcd_figure3.csv")
     points = {(row["curve"], row["guidance"]) for row in rows}
     assert points == {(curve, scale) for curve in ("cfg", "mcs") for scale in "13"}
-    # none if the curves share no CIDEr; and of eight images there is no verdict
-    for claim in read_rows(r / "mcd_figure3/mcd_figure3_contrasts.csv"):
-        assert (claim["first"], claim["second"], claim["direction"], claim["p"]) == ("mcs", "cfg", "too few groups", "")
+    # the curves may share no CIDEr; and of eight images there is no verdict
+    (claim,) = read_rows(r / "mcd_figure3/mcd_figure3_contrasts.csv")
+    assert (claim["first"], claim["second"], claim["p"]) == ("mcs", "cfg", "")
+    assert claim["direction"] == ("too few groups" if claim["value"] else "not compared")
 
 
 def test_mdc_caption(r: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

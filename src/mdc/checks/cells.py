@@ -78,7 +78,7 @@ def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
     # a number may appear in a figure several times, as that of untouched images in each of its panels
     apart = {(name(line), line["estimator"], line["system"]) if numbers else tuple(line.values()) for line in fitting}
     if len(apart) > 1:
-        fits = dict.fromkeys(name(line) if numbers else ", ".join(line.values()) for line in fitting)
+        fits = dict.fromkeys(name(line) if numbers else ", ".join(_shown(line)) for line in fitting)
         raise UserError(
             f"row '{row}' and column '{column}' fit {len(apart)} lines: {'; '.join([*fits][:12])}; say more"
         )
@@ -105,7 +105,7 @@ def _columns(line: Line, datasets: set[str]) -> set[str]:
 
 def _called(line: Line) -> list[str]:
     """The cells that identify a line: those up to the first number, without scale and keys."""
-    cells = [cell for head, cell in line.items() if head not in ("scale", "artefact", "system", "record") and cell]
+    cells = _shown(line)
     named = list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells))
     return named or cells[:1] or [""]
 
@@ -118,3 +118,8 @@ def closest(text: str, names: Sequence[str]) -> list[str]:
 
 def _parts(text: str) -> list[str]:
     return [part.strip().casefold() for part in text.split(",") if part.strip()]
+
+
+def _shown(line: Line) -> list[str]:
+    """Its cells without scale and keys."""
+    return [cell for head, cell in line.items() if head not in ("scale", "artefact", "system", "record") and cell]

@@ -18,7 +18,6 @@ from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.records import UserError, atomic_path
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
-from mdc.report.frame import job_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +49,7 @@ def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapp
     for run, columns in logs:
         system = f"{run.corpus.key}/{run.backbone.key}/{run.method.key}"
         labels = {"dataset": run.corpus.label, "backbone": run.backbone.label, "method": run.method.label}
-        cells = {**job_cells(job), "system": system, **labels, "seed": run.seed}
+        cells = {"scale": job.scale, "artefact": job.artefact, "system": system, **labels, "seed": run.seed}
         frames.append(pd.DataFrame({**cells, **columns, "record": run.job}))
     table = pd.concat(frames)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]

@@ -73,6 +73,8 @@ def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
         ends = named[0].key, named[1].key
         more = {"first": named[0], "second": named[1], "condition": kind}
         known = [kept(results, side, measure) for side in sides] if measure in results.columns else [None]
+        if None in known and kind not in job.claimed:
+            continue
         if None in known:
             lines.append(results.not_compared("kept", ends, measure, **more))
             tested = Claim(NOT_COMPARED)
