@@ -95,7 +95,7 @@ def test_a_finetuned_run_names_what_it_goes_on_from(r: Path, refused: Callable[.
 
 
 def test_another_images_caption_is_the_one_that_this_image_has(r: Path) -> None:
-    """The mismatched row writes for an image what the same policy writes for the image that stands in for it."""
+    """The mismatched row writes for an image what the same policy writes for the image that replaces it."""
     rows, images = _captions(r), _images(r)
     assert list(rows) == ["mdc_6", "mdc_6_other"] and list(rows["mdc_6"]) == images.keys
     others = [images.other(n, 0) for n in range(len(images))]

@@ -139,7 +139,7 @@ def test_equal_options_get_one_score_and_unseen_pieces_are_counted() -> None:
 
 @pytest.mark.parametrize("method", ["mdc", "arc"])
 def test_mismatched_columns_are_the_scorers_own_scores(method: str) -> None:
-    """Against the mean colour and each other image, one call each, and their errors as the mismatched module gives them."""
+    """Against the mean colour and each mismatched image, one call each, and their errors as the mismatched module gives them."""
     one = scorer(method, samples=64)
     asked = questions(ITEMS, images(), 2, samples=64)
     rows, _ = score_items(one, asked, [2])
