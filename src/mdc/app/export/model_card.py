@@ -113,6 +113,5 @@ def model_card(
 
 
 def _marks(intervals: Sequence[str]) -> dict[str, str]:
-    """A footnote's mark for each kind of interval in a table; "" for none."""
-    kinds = dict.fromkeys(kind for kind in intervals if kind)
-    return {**{interval: f" <sup>{chr(ord('a') + place)}</sup>" for place, interval in enumerate(kinds)}}
+    """A footnote's mark for each kind of interval in a table."""
+    return {kind: f" <sup>{chr(ord('a') + place)}</sup>" for place, kind in enumerate(dict.fromkeys(intervals))}

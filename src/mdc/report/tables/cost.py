@@ -80,7 +80,8 @@ def make(job: CostJob, manifests: Manifests, out: Path) -> None:
         for t in timings
     ]
     main = _operations(job, counted)
-    write_csv(main, out / "table_cost.csv", {"scale": job.scale})
+    units = {f"unit of {column.name.lower()}": column.note for column in main.columns if column.note}
+    write_csv(main, out / "table_cost.csv", {"scale": job.scale, **units})
     write_levels(out / "table_cost_long.csv", job, numbers)
     write_levels(out / "table_cost_measured.csv", job, times)
     pages = [_measured(job, timings, captions) for timings, captions in ((trained, False), (written, True)) if timings]
@@ -182,10 +183,10 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
         caption=("A training's parameters, and its operations forward and backward.",),
         labels=("Dataset", "Backbone", "Method"),
         columns=(
-            Column("all", "Parameters", sizes[1], f"Parameters ({sizes[1]})"),
-            Column("encoder", "Parameters", sizes[1], f"Encoder parameters ({sizes[1]})"),
-            Column("per pair", "Operations", flop[1], f"Operations per pair ({flop[1]})"),
-            Column("per run", "Operations", whole[1], f"Operations per run ({whole[1]})"),
+            Column("all", "Parameters", sizes[1], "Parameters"),
+            Column("encoder", "Parameters", sizes[1], "Encoder parameters"),
+            Column("per pair", "Operations", flop[1], "Operations per pair"),
+            Column("per run", "Operations", whole[1], "Operations per run"),
             Column("Pairs seen"),
         ),
         rows=tuple(rows),
