@@ -84,3 +84,10 @@ def test_winogrounds_columns_are_of_both_images_of_an_item(r: Path, method: str)
         assert shown["own", f"pairs_{key}"] == pytest.approx(np.mean(values), abs=1e-6)
     constant = _shown(r, "table2", system=f"alt/ViT-T-12/{method}/last/{estimator}/sum/constant")
     assert constant["constant", "pairs_text"] == constant["constant", "pairs_group"] == 0
+
+
+def test_pairs_have_the_best_shortcut_of_their_own_score(r: Path) -> None:
+    lines = read_rows(r / "table2/table2_long.csv")
+    found = {line["column"]: float(line["shortcut"]) for line in lines if line["column"].startswith("pairs_")}
+    # the first object's side is enough: the two objects are in opposite halves
+    assert found == dict.fromkeys(("pairs_text", "pairs_group"), 100)

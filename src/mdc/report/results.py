@@ -320,7 +320,10 @@ class Results:
         grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
         notes = []
         if self.shortcut_by:
-            text = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
+            columns: dict[str, list[str]] = {}
+            for column, what in self.shortcut_by.items():
+                columns.setdefault(what, []).append(self.name(column))
+            text = "; ".join(f"{', '.join(names)}: {what}" for what, names in columns.items())
             notes.append(
                 "Best shortcut: what is right without the image, or by these parts of it alone. A score below it may rest on the "
                 f"shortcut alone; where none is shown, none was searched. {text}."
@@ -345,9 +348,11 @@ class Results:
         return notes
 
 
-def best_shortcut(result: Mapping[str, Any]) -> tuple[float, str] | None:
-    """The share of right answers and the inputs of the best shortcut in a set's ``result``; None if there is none."""
-    return max(((float(shortcut["value"]), shortcut["what"]) for shortcut in result.get("shortcuts", ())), default=None)
+def best_shortcut(result: Mapping[str, Any], score: str | None = None) -> tuple[float, str] | None:
+    """The share of right answers and the inputs of the best shortcut in a set's ``result``, of a set of pairs that for
+    Winoground's ``score``; None if there is none."""
+    found = [one for one in result.get("shortcuts", ()) if one.get("score") == score]
+    return max(((float(one["value"]), one["what"]) for one in found), default=None)
 
 
 class _Shortcut(BaseModel):

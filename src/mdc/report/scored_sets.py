@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -120,28 +120,9 @@ def right_share(scores: Floats, present: NDArray[np.bool_], ties: str = "shared"
     return np.where(top[:, 0], shared, 0.0)
 
 
-#: chance in per cent, as published: with four random scores text and image hold in a quarter of the cases, both in a sixth
-PAIR_CHANCE = {"text": 25.0, "image": 25.0, "group": 100 / 6}
-
-
 def pairs_of(scored_set: ScoredSet) -> list[tuple[int, int]]:
     """The places of the two samples of each item, for a set of items with two images. ValueError for any other set."""
     by, present = rows_of(scored_set.groups), scored_set.present
     if present.shape[1] != 2 or not present.all() or any(len(places) != 2 for places in by.values()):
         raise ValueError("its items are not of two images and two captions each")
     return [(places[0], places[1]) for places in by.values()]
-
-
-def pair_values(scores: Floats, pairs: Sequence[tuple[int, int]], score: str) -> Floats:
-    """Winoground's text, image or group score of each pair, (P,) of 0 and 1; ``scores`` (N, 2), an image's own caption first.
-
-    text: each image's own caption scores higher; image: each caption scores higher with its own image; group: both. As
-    published, an equal score is not higher. ValueError if a score is no number.
-    """
-    if np.isnan(scores).any():
-        raise ValueError("a score is no number (NaN)")
-    (own, other), (other_own, other_other) = (scores[[pair[side] for pair in pairs]].T for side in (0, 1))
-    # the first caption is "own" with the first image and "other_other" with the second
-    text = (own > other) & (other_own > other_other)
-    image = (own > other_other) & (other_own > other)
-    return np.asarray({"text": text, "image": image, "group": text & image}[score], dtype=np.float64)

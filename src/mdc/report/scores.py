@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ShownColumn, System
 from mdc.plan.records import UserError
@@ -16,7 +17,7 @@ from mdc.report.frame import AVERAGE
 from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
 from mdc.report.manifests import Manifests, file_of, path_of, read_table, reading, record_of
 from mdc.report.results import Results, best_shortcut
-from mdc.report.scored_sets import PAIR_CHANCE, ScoredSet, log_mean_exp, pair_values, pairs_of, right_share, scores_of
+from mdc.report.scored_sets import ScoredSet, log_mean_exp, pairs_of, right_share, scores_of
 from mdc.report.statistics.replicates import Floats, Items
 
 METRIC = "right"
@@ -56,14 +57,16 @@ class Choices(Results):
             if column.score is not None:
                 self.chance[column.key] = PAIR_CHANCE[column.score]
                 self.ceiling[column.key] = self._pair_ceiling(column)
-                continue
-            self.chance[column.key] = self._level(column, {name: scored[name].chance for name in column.sets})
-            ceilings = {name: scored[name].ceiling(column.ties) for name in column.sets}
-            self.ceiling[column.key] = self._level(column, ceilings)
-            shortcuts = {name: best for name in column.sets if (best := best_shortcut(sets[name])) is not None}
+            else:
+                self.chance[column.key] = self._level(column, {name: scored[name].chance for name in column.sets})
+                ceilings = {name: scored[name].ceiling(column.ties) for name in column.sets}
+                self.ceiling[column.key] = self._level(column, ceilings)
+            found = {name: best_shortcut(sets[name], column.score) for name in column.sets}
+            shortcuts = {name: best for name, best in found.items() if best is not None}
             if len(shortcuts) == len(column.sets):
-                shares = {name: np.full(len(scored[name].items), share) for name, (share, _) in shortcuts.items()}
-                self.shortcut[column.key] = self._level(column, shares)
+                self.shortcut[column.key] = self._shortcut(
+                    column, {name: share for name, (share, _) in shortcuts.items()}
+                )
                 self.shortcut_by[column.key] = ", ".join(dict.fromkeys(what for _, what in shortcuts.values()))
 
     def _items(self, system: System, seed: int, column: ShownColumn, alpha: float | None) -> Items:
@@ -110,6 +113,13 @@ class Choices(Results):
         chosen_by_set = self.chosen(self.job.systems[0], 0, column)
         values = [pair_values((s.same_as == 0) * 1.0, kept_pairs(s, rows), "text") for _, s, rows in chosen_by_set]
         return 100 * float(np.mean([value.mean() for value in values]))
+
+    def _shortcut(self, column: ShownColumn, shares: Mapping[str, float]) -> float:
+        """A column's value in per cent if each set has this share of right answers."""
+        if column.score is not None:
+            return 100 * float(np.mean(list(shares.values())))
+        scored = self.store.scores(self.job.systems[0].records[0])
+        return self._level(column, {name: np.full(len(scored[name].items), share) for name, share in shares.items()})
 
     def _level(self, column: ShownColumn, of: Mapping[str, Floats]) -> float:
         """A column's value in per cent if each item has the value in ``of`` its set, (N,)."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdc.data.scenes.choice_shortcuts import choice_shortcuts
+from mdc.data.scenes.choice_shortcuts import choice_shortcuts, pair_shortcuts
 from mdc.data.scenes.drawing import ROW, draw_scene
 from mdc.data.scenes.shortcuts import ADDED_UP, probe_shortcuts
 from mdc.data.scenes.world import PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of, third
@@ -168,6 +168,23 @@ def test_shortcuts_of_choice_sets_are_found_and_equal_captions_are_ties() -> Non
     assert max(one.value for one in choice_shortcuts(learnt) if one.kind == "no image") == 1
 
 
+def test_shortcuts_of_pairs_are_by_winogrounds_scores_in_which_an_equal_score_is_not_higher() -> None:
+    star, ring, bar = ("red", "star"), ("blue", "ring"), ("green", "bar")
+    captions = ("a red star left of a blue ring", "a blue ring left of a red star")
+    # in the first item the objects are in opposite halves; in the second both are in the left one
+    across = (_scene((*star, 30, 96), (*ring, 160, 96)), _scene((*star, 160, 96), (*ring, 30, 96)))
+    beside = (_scene((*star, 10, 96), (*ring, 80, 96)), _scene((*star, 80, 96), (*ring, 10, 96)))
+    found = {(one.score, one.kind): one.value for one in pair_shortcuts([(across, captions), (beside, captions)])}
+    assert {score: found[score, "one object"] for score in ("text", "image", "group")} == dict.fromkeys(
+        ("text", "image", "group"), 1 / 2
+    )
+    assert {value for (_, kind), value in found.items() if kind != "one object"} == {0}
+    # captions of things that only one image has: each image's own caption by words, and each caption's own image
+    other = (across[0], _scene((*star, 30, 96), (*bar, 160, 96)))
+    named = pair_shortcuts([(other, ("a blue ring", "a green bar"))])
+    assert {one.score: one.value for one in named if one.kind == "words"} == {"text": 1, "image": 1, "group": 1}
+
+
 def test_a_rendered_set_tells_its_shortcuts(tmp_path: Path) -> None:
     probe = open_probe({"kind": "scenes", "task": "cyclic", "seed": 3, "pixels": 16, "train": 40, "test": 20}, tmp_path)
     choices = open_choices({"kind": "scenes", "question": "relation", "items": 20, "seed": 4, "pixels": 16}, tmp_path)
@@ -175,3 +192,7 @@ def test_a_rendered_set_tells_its_shortcuts(tmp_path: Path) -> None:
     assert {"kind": "added up", "what": "one number for each object", "value": 5 / 6} in found
     found = write_choices("side", choices, tmp_path / "side")["shortcuts"]
     assert [one["value"] for one in found if one["kind"] == "one object"] == [1]
+    assert not any("score" in one for one in found)
+    pairs = open_choices({"kind": "scenes_pairs", "items": 6, "seed": 4, "pixels": 16}, tmp_path)
+    found = write_choices("pairs", pairs, tmp_path / "pairs")["shortcuts"]
+    assert {one["score"]: one["value"] for one in found if one["kind"] == "one object"}["group"] == 1

@@ -11,13 +11,14 @@ import pytest
 from data_samples import choices_of, encoded, iter_choices, write_choices, write_parquet
 
 from mdc.data.formats.samples import Skipped
+from mdc.data.formats.winoground import pair_values
 from mdc.data.scenes.check import check_caption, false_claims
 from mdc.data.scenes.drawing import OWNED, bucket
 from mdc.data.scenes.language import words_of
 from mdc.data.scenes.world import Scene
 from mdc.evaluation.option_scores import Questions
 from mdc.plan.records import UserError
-from mdc.report.scored_sets import Scored, ScoredSet, pair_values, pairs_of
+from mdc.report.scored_sets import Scored, ScoredSet, pairs_of
 
 SCENES = {"kind": "scenes_pairs", "items": 24, "seed": 4, "pixels": 48}
 WINOGROUND = {"kind": "winoground", "dataset": "winoground", "path": "wino"}

@@ -53,15 +53,16 @@ def _shortcuts(args: argparse.Namespace) -> None:
 
     plan = plan_of(args)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["of", "set", "kind", "what", "value"])
+    writer.writerow(["of", "set", "score", "kind", "what", "value"])
     for use, sets, opened in (
         ("probe", plan.scale.data.probes, open_probe),
         ("choices", plan.scale.data.choices, open_choices),
     ):
         for name, config in sets.items():
-            if config.source.kind == "scenes":  # photos have no ground truth
+            if config.source.kind.startswith("scenes"):  # photos have no ground truth
                 for shortcut in opened(config.source.model_dump(mode="json"), Path()).shortcuts():
-                    writer.writerow([use, name, shortcut.kind, shortcut.what, round(100 * shortcut.value, 1)])
+                    row = [use, name, shortcut.score, shortcut.kind, shortcut.what, round(100 * shortcut.value, 1)]
+                    writer.writerow(row)
 
 
 def _data(args: argparse.Namespace) -> None:

@@ -67,11 +67,16 @@ class ChoiceSample(RawSample):
 @dataclass(frozen=True)
 class Shortcut:
     """The accuracy of answers that do not need what a set tests. ``kind``: nothing, no image, one object, places, words or added
-    up; ``what``: the features used; ``value``: the accuracy."""
+    up; ``what``: the features used; ``value``: the accuracy; ``score``: for pairs, which of Winoground's scores ``value`` is."""
 
     kind: str
     what: str
     value: float
+    score: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """For a set's index."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class Skipped:

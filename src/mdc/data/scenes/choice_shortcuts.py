@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
 
 import numpy as np
 
 from mdc.data.formats.samples import Shortcut
+from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.data.scenes.check import read
 from mdc.data.scenes.language import LEXICON, Relation, words_of
 from mdc.data.scenes.shortcuts import best_of_each_kind
@@ -23,16 +24,9 @@ def choice_shortcuts(items: Sequence[tuple[Scene, tuple[str, ...]]]) -> list[Sho
         ("no image", "the shorter"): [[-length for length in item] for item in lengths],
         ("no image", "the longer"): lengths,
         ("no image", "words and pairs of words, learnt on the other half"): _learnt(options),
-        ("words", "words that the image has, whatever has them"): [
-            [_absent_words(scene, text) for text in texts] for scene, texts in items
-        ],
-        ("one object", "the side of the first in a relation"): [
-            [_sides(scene, text) for text in texts] for scene, texts in items
-        ],
-        ("places", "relations that two of the objects have, whichever they are"): [
-            [_placed(scene, text) for text in texts] for scene, texts in items
-        ],
     }
+    for kind, score in PARTIAL.items():
+        kinds[kind] = [[score(scene, text) for text in texts] for scene, texts in items]
     shortcuts = []
     for kind, scores in kinds.items():
         value = float(np.mean([(item[0] == max(item)) / list(item).count(max(item)) for item in scores]))
@@ -60,6 +54,26 @@ def _learnt(options: Sequence[Sequence[str]]) -> list[list[float]]:
     return scores
 
 
+def pair_shortcuts(pairs: Iterable[tuple[Sequence[Scene], Sequence[str]]]) -> list[Shortcut]:
+    """The best of each kind for each of Winoground's scores; ``pairs``: (two scenes, the caption of each). Without the image all
+    three are 0, since an equal score is not higher."""
+    found: list[Shortcut] = []
+    pairs = list(pairs)
+    for score in PAIR_CHANCE:
+        shortcuts = []
+        for kind, partial in PARTIAL.items():
+            scores = [
+                [partial(scene, text) for text in (captions[own], captions[1 - own])]
+                for scenes, captions in pairs
+                for own, scene in enumerate(scenes)
+            ]
+            places = [(n, n + 1) for n in range(0, len(scores), 2)]
+            value = float(pair_values(np.array(scores), places, score).mean())
+            shortcuts.append((value, Shortcut(*kind, value, score)))
+        found += best_of_each_kind(shortcuts)
+    return found
+
+
 def _absent_words(scene: Scene, text: str) -> float:
     """Minus the number of a caption's colours, shapes and sizes that no object of the scene has."""
     present = {value for kind in scene.kinds for value in kind}
@@ -81,3 +95,11 @@ def _sides(scene: Scene, text: str) -> float:
             axis, side = DIRECTIONS[claim.name]
             count += any(((thing.x, thing.y)[axis] - UNITS / 2) * side > 0 for thing in claim.first.among(scene))
     return float(count)
+
+
+#: scores of a caption from a part of its scene's truth: {(kind, what): score}
+PARTIAL: dict[tuple[str, str], Callable[[Scene, str], float]] = {
+    ("words", "words that the image has, whatever has them"): _absent_words,
+    ("one object", "the side of the first in a relation"): _sides,
+    ("places", "relations that two of the objects have, whichever they are"): _placed,
+}

@@ -75,6 +75,6 @@ def write_choices(
     index["pieces"] = sorted(pieces)
     index["same_as_answer"] = dict(sorted(same.items()))
     if shortcuts := source.shortcuts():
-        index["shortcuts"] = [vars(shortcut) for shortcut in shortcuts]
+        index["shortcuts"] = [shortcut.row() for shortcut in shortcuts]
     write_json(Path(out_dir) / INDEX, index)
     return index

@@ -64,7 +64,7 @@ def write_probe(
     index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
     index["class_counts"] = {split: of_split.tolist() for split, of_split in counts.items()}
     if shortcuts := source.shortcuts():
-        index["shortcuts"] = [vars(shortcut) for shortcut in shortcuts]
+        index["shortcuts"] = [shortcut.row() for shortcut in shortcuts]
     write_json(Path(out_dir) / INDEX, index)
     return index
 

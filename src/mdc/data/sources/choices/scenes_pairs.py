@@ -13,8 +13,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.formats.samples import ChoiceSample, Shortcut, Skipped
 from mdc.data.scenes.check import check_caption, false_claims
+from mdc.data.scenes.choice_shortcuts import pair_shortcuts
 from mdc.data.scenes.drawing import OWNED, bucket, draw_scene
 from mdc.data.scenes.language import article
 from mdc.data.scenes.render import encode_png, render
@@ -35,12 +36,19 @@ class ScenesPairs(Source[ChoiceSample]):
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        pairs = ((index, swapped_pair(source["seed"], index)) for index in itertools.count())
-        posed = ((index, *pair) for index, pair in pairs if pair is not None)
-        for number, (index, scenes, captions) in enumerate(itertools.islice(posed, source["items"])):
+        for number, (index, scenes, captions) in enumerate(self._posed()):
             images = [(encode_png(render(scene, source["pixels"])), "png") for scene in scenes]
             shown, truths = f"scenes:{source['seed']}:{index}", [scene.to_json() for scene in scenes]
             yield from two_samples(number, str(index), images, captions, shown, truths)
+
+    def shortcuts(self) -> list[Shortcut]:
+        """See :class:`Source`."""
+        return pair_shortcuts((scenes, captions) for _, scenes, captions in self._posed())
+
+    def _posed(self) -> Iterator[tuple[int, tuple[Scene, Scene], tuple[str, str]]]:
+        """(first scene's index in its stream, scenes, captions) of each item."""
+        pairs = ((index, swapped_pair(self.config["seed"], index)) for index in itertools.count())
+        return itertools.islice(((index, *pair) for index, pair in pairs if pair is not None), self.config["items"])
 
 
 open_source = ScenesPairs  # see mdc.data.sources.source
