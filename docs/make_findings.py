@@ -32,7 +32,11 @@ from mdc.report.tables.render import escape_markdown
 FINDINGS = Path(__file__).parent / "findings"
 BEGIN, END = "<!-- made by `make findings` -->", "<!-- end of what is made -->"
 COLUMNS = (*CLAIMS, "record", "collected_at")
-LOOKS = {"methods": ("#0072B2", "o"), "splits": ("#56B4E9", "s"), "checkpoints": ("#9AA3AB", "o")}
+LOOKS = {
+    "methods": ("#0072B2", "o", "blue"),
+    "splits": ("#56B4E9", "s", "light blue"),
+    "checkpoints": ("#9AA3AB", "o", "grey"),
+}
 Row = Mapping[str, str]
 
 
@@ -176,8 +180,8 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
         if one.untested:
             parts.append(f"Not tested: {one.untested}.")
     if rows:
-        about = {row["scope"] for row in rows}
-        colours = "" if about == {"methods"} else ". Blue: about methods; grey: about checkpoints"
+        about = [scope for scope in LOOKS if scope in {row["scope"] for row in rows}]
+        colours = f". {'; '.join(f'{LOOKS[scope][2]}: about {scope}' for scope in about)}" if len(about) > 1 else ""
         parts.append(f"![Differences with 95 % intervals{colours}]({page}.png)")
     return "\n\n".join(parts) + "\n"
 
@@ -214,7 +218,11 @@ def _verdict(row: Row) -> str:
 
 
 def _scope(row: Row) -> str:
-    return f"{row['scope']} ({row['seeds']} seed{'s' if row['seeds'] != '1' else ''})"
+    return f"{row['scope']} ({_counted_seeds(row)})"
+
+
+def _counted_seeds(row: Row) -> str:
+    return f"{row['seeds']} seed{'s' if row['seeds'] != '1' else ''}"
 
 
 def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
@@ -245,13 +253,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         ratios = [len(group) + 1 for _, group in panels]
         axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0]
         for panel, (unit, group) in zip(axes, panels, strict=True):
-            labels = (f"{claimed(row).comparison} · {row['scale']}, {row['seeds']} seeds" for row in group)
+            labels = (f"{claimed(row).comparison} · {row['scale']}, {_counted_seeds(row)}" for row in group)
             rows_axis(panel, [textwrap.fill(label, 56) for label in labels])
             panel.axvline(0, color="#22262A", linewidth=0.8)
             panel.set_xlabel(f"difference, {unit}")
             for place, row in enumerate(group):
                 value, low, high = (float(row[key]) if row[key] else float("nan") for key in ("value", "low", "high"))
-                error_bars(panel, [place], [(value, low, high)], LOOKS[row["scope"]], across=True)
+                error_bars(panel, [place], [(value, low, high)], LOOKS[row["scope"]][:2], across=True)
 
 
 def _commit(root: Path) -> str:
