@@ -57,20 +57,18 @@ def _learnt(options: Sequence[Sequence[str]]) -> list[list[float]]:
 def pair_shortcuts(pairs: Iterable[tuple[Sequence[Scene], Sequence[str]]]) -> list[Shortcut]:
     """The best of each kind for each of Winoground's scores; ``pairs``: (two scenes, the caption of each). Without the image all
     three are 0, since an equal score is not higher."""
+    shown = [
+        (scene, (captions[own], captions[1 - own])) for scenes, captions in pairs for own, scene in enumerate(scenes)
+    ]
+    places = [(n, n + 1) for n in range(0, len(shown), 2)]
+    scored = {
+        kind: np.array([[partial(scene, text) for text in texts] for scene, texts in shown])
+        for kind, partial in PARTIAL.items()
+    }
     found: list[Shortcut] = []
-    pairs = list(pairs)
     for score in PAIR_CHANCE:
-        shortcuts = []
-        for kind, partial in PARTIAL.items():
-            scores = [
-                [partial(scene, text) for text in (captions[own], captions[1 - own])]
-                for scenes, captions in pairs
-                for own, scene in enumerate(scenes)
-            ]
-            places = [(n, n + 1) for n in range(0, len(scores), 2)]
-            value = float(pair_values(np.array(scores), places, score).mean())
-            shortcuts.append((value, Shortcut(*kind, value, score)))
-        found += best_of_each_kind(shortcuts)
+        values = {kind: float(pair_values(scores, places, score).mean()) for kind, scores in scored.items()}
+        found += best_of_each_kind((value, Shortcut(*kind, value, score)) for kind, value in values.items())
     return found
 
 
