@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 import training_batches
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup, build
@@ -32,7 +33,6 @@ from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load
 from mdc.training.objectives.contrastive import build_objective
-from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 from mdc.training.optimizer import build_optimizer
 
@@ -164,7 +164,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
         return batch, normalise(batch.images), padded(batch)
 
     def ours(batch: CaptionBatch, *_: Tensor) -> Tensor:
-        prepared = each_tensor(objective.prepare(batch), lambda tensor: tensor.to(args.device))
+        prepared = tree_map_only(Tensor, lambda tensor: tensor.to(args.device), objective.prepare(batch))
         loss = objective.backward(prepared)["loss"]
         optimizer.step()
         optimizer.zero_grad()

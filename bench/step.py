@@ -16,6 +16,8 @@ import rows
 import torch
 import torch.nn.functional as F
 import training_batches
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup, build
@@ -27,7 +29,6 @@ from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
 from mdc.training.objectives.masked import build_objective
-from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 
 CONTEXT = training_batches.CONTEXT
@@ -86,7 +87,7 @@ def _side(
 
     def step(host: CaptionBatch, batch: CaptionBatch) -> torch.Tensor:
         if side == "ours":
-            prepared = each_tensor(objective.prepare(host), lambda tensor: tensor.to(args.device))
+            prepared = tree_map_only(Tensor, lambda tensor: tensor.to(args.device), objective.prepare(host))
             loss = objective.backward(prepared)["loss"]
         else:
             loss = plain_backward(model, batch, vocabulary.mask_id, vocabulary.eot, args.precision)

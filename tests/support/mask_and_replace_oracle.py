@@ -36,12 +36,11 @@ def posterior(p: Tensor, x_t: Tensor, stride: Stride) -> Tensor:
 def bound(p: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> Tensor:
     """What each place adds to the bound on −log p(x_0) over the strides from t (B,) down to s (B,), (B, L) float64 in nats.
 
-    KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)); over the last stride, to s = 0, −log p(x_0 | x_t).
+    KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)), which over the last stride, to s = 0, is −log p(x_s = x_0 | x_t).
     """
     stride = schedule.stride(s, t)
     true = posterior(one_hot(x0, p.shape[-1]), x_t, stride)
     model = posterior(p, x_t, stride)
     possible = true > 0
     ratio = torch.where(possible, true, 1.0).log() - torch.where(possible, model, 1.0).log()
-    surprise = -p.double().gather(-1, x0[..., None]).squeeze(-1).log()
-    return torch.where((s == 0)[:, None], surprise, (true * ratio).sum(dim=-1))
+    return (true * ratio).sum(dim=-1)

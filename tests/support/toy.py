@@ -10,6 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup, build
@@ -23,7 +25,6 @@ from mdc.plan.config.scale import Probe
 from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import NOTHING
-from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Objective, Setup
 from mdc.training.saver import Saver
 from mdc.training.state import States, decisive
@@ -165,7 +166,7 @@ def backward(
 ) -> dict[str, torch.Tensor]:
     """A step's gradients as the trainer has them made; what was measured."""
     prepared = objective.prepare(batch, parts)
-    there = prepared if device is None else each_tensor(prepared, lambda tensor: tensor.to(device))
+    there = prepared if device is None else tree_map_only(Tensor, lambda tensor: tensor.to(device), prepared)
     return objective.backward(there)
 
 

@@ -16,9 +16,12 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from mdc.diffusion.sampling import Unmasked
 
 #: number of a stride, from 0 → uniform numbers that decide the fate of each place, and its class
 Numbers = Callable[[int], tuple[Tensor, Tensor]]
@@ -107,8 +110,7 @@ def corrupt(tokens: Tensor, t: Tensor, schedule: ReplaceSchedule, fate: Tensor, 
     return torch.where(fate < masked, schedule.mask_id, replaced_tokens)
 
 
-@dataclass(frozen=True)
-class BoundWeights:
+class BoundWeights(NamedTuple):
     """Weights of the terms of the bound at each place, (B, L) float32 each; see :mod:`mdc.diffusion.bound_gradient`.
 
     ``j``: the visible class (int64; arbitrary at [MASK]), ``own``: whether it is x_0's, ``shown``: 1 where a visible class
@@ -129,11 +131,11 @@ class BoundWeights:
 
     def of(self, where: slice) -> BoundWeights:
         """Those of some rows."""
-        return BoundWeights(**{name: value[where] for name, value in vars(self).items()})
+        return BoundWeights._make(value[where] for value in self)
 
     def flat(self) -> BoundWeights:
         """As (B·L,)."""
-        return BoundWeights(**{name: value.flatten() for name, value in vars(self).items()})
+        return BoundWeights._make(value.flatten() for value in self)
 
 
 def bound_weights(x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> BoundWeights:
@@ -154,7 +156,7 @@ def bound_weights(x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: Repla
         at_j = torch.where(masked, 0.0, v * q["alpha"] * (beta_s + torch.where(own, alpha_s, 0.0)))
         inverse_j, inverse = 1 / (q["alpha_t"] + q["beta_t"]), 1 / q["beta_t"]
     else:  # a place that shows its token keeps it
-        surprise = torch.where(last, 1.0, torch.where(masked, c * alpha_s, 0.0))
+        surprise = torch.where(masked, c * alpha_s, 0.0)
         diverges = certain = each = at_x0 = at_j = torch.zeros_like(surprise)
         r = inverse_j = inverse = torch.ones_like(alpha_s)
     return BoundWeights(
@@ -176,19 +178,9 @@ def bound_weights(x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: Repla
 Predict = Callable[[Tensor, int], Tensor]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """``tokens`` (N, L) int64; of each place the ``step`` (N, L) int64 at which it got its token, from 1, or 0 if it had it in
-    the beginning, and the ``confidence`` (N, L) float64: the log probability of that token then, 0 if it had it."""
-
-    tokens: Tensor
-    step: Tensor
-    confidence: Tensor
-
-
 def ancestral(
     predict: Predict, start: Tensor, moments: Sequence[int], schedule: ReplaceSchedule, numbers: Numbers
-) -> Drawn:
+) -> Unmasked:
     """x_0 by drawing x_s from the posterior at each stride of ``moments``, which fall from T to 0; start (N, L) at time T.
 
     ``numbers``: of stride n, from 0, (what, which), (N, L) float64 in [0, 1) each.
@@ -202,7 +194,7 @@ def ancestral(
         log_prob = log_x0.gather(-1, sampled.clamp(max=schedule.classes - 1)[..., None]).squeeze(-1).double()
         step, confidence = torch.where(changed, number + 1, step), torch.where(changed, log_prob, confidence)
         tokens = sampled
-    return Drawn(tokens, step, confidence)
+    return Unmasked(tokens, step, confidence)
 
 
 def draw(log_x0: Tensor, x_t: Tensor, stride: Stride, fate: Tensor, class_draw: Tensor) -> Tensor:

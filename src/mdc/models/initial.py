@@ -30,12 +30,9 @@ def normal_(parameter: Tensor, std: float, seed: int, name: str) -> None:
 @contextmanager
 def seeded(seed: int, name: str) -> Iterator[None]:
     """Seed the global generator for library code that draws from it, and restore its state afterwards."""
-    state = torch.get_rng_state()
-    torch.manual_seed(named_seed(seed, name))
-    try:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(named_seed(seed, name))
         yield
-    finally:
-        torch.set_rng_state(state)
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from contextlib import AbstractContextManager
@@ -65,6 +66,7 @@ class RunLog(AbstractContextManager["RunLog"]):
     def validation(self, step: int, values: dict[str, float]) -> None:
         """Log held-out metrics after ``step``; the clock restarts, so speeds exclude validation."""
         self._write(step, {f"validation_{name}": value for name, value in values.items()})
+        os.fsync(self._file.fileno())  # the state that follows is resumed by what this line says
         self._restart_clock()
 
     def _write(self, step: int, values: dict[str, Any]) -> None:

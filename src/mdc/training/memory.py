@@ -19,7 +19,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import logits
@@ -34,7 +34,7 @@ from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError, read_json
 from mdc.training.filled import caption_lengths, filled_length
-from mdc.training.objectives.micro_batches import each_tensor, trimmed
+from mdc.training.objectives.micro_batches import trimmed
 from mdc.training.objectives.objective import ObjectiveModule, Setup
 
 _FP32 = 4
@@ -46,7 +46,8 @@ class StepMemory:
 
     ``adam``: its two moments and step counts; ``average``: of the weights, 0 without one; ``batch``: one of the two in memory;
     ``activations``: saved by autograd for a micro-batch; ``peak_transient``: the peak of forward and backward pass, with
-    gradients and activations; ``sums``: bf16 copies of the gradients for communication.
+    activations and gradients, for which several processes keep room all the time; ``sums``: bf16 copies of the gradients for
+    communication.
     """
 
     weights: int
@@ -119,18 +120,26 @@ def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabular
     if _fills_up(job):
         most = 1 + filled_length(lengths, context)
         return Captions(vocabulary, most, f"captions filled up to {most} tokens, as those of {job.corpus}")
+    # a finetuning on a canvas fills a caption up to a length that is drawn from its own to the canvas's
+    canvas = 1 + ((job.start.canvas if job.start is not None else None) or 0)
     counts = {min(pieces + 2, context): count for pieces, count in lengths.items()}
-    mean = round(sum(length * count for length, count in counts.items()) / max(sum(counts.values()), 1))
+    total = sum((length + max(length, canvas)) / 2 * count for length, count in counts.items())
+    mean = round(total / max(sum(counts.values()), 1))
     return Captions(vocabulary, max(mean, 3), f"captions of {max(mean, 3)} tokens, the mean of {job.corpus}")
 
 
 def held(job: PretrainJob, captions: Captions) -> StepMemory:
     """The memory of a step of a run on each of its devices; nothing is allocated."""
     step = _Step(job, captions)
-    batch, parameters = _tensors(step.prepared), list(step.model.parameters())
+    batch = [leaf for leaf in tree_leaves(step.prepared) if isinstance(leaf, Tensor)]
+    parameters = list(step.model.parameters())
     trained = [p for p in parameters if p.requires_grad]
     with step.unallocated():
-        live = Live([*parameters, *step.model.buffers(), *batch])
+        if job.recipe.processes > 1:  # DDP keeps the buckets, of which gradients are views
+            for parameter in trained:
+                parameter.grad = torch.zeros_like(parameter)
+        buckets = [p.grad for p in trained if p.grad is not None]
+        live = Live([*parameters, *step.model.buffers(), *batch, *buckets])
         with live, torch.autograd.graph.saved_tensors_hooks(live.keep, lambda tensor: tensor):
             step.objective.backward(step.prepared)
     return StepMemory(
@@ -140,7 +149,7 @@ def held(job: PretrainJob, captions: Captions) -> StepMemory:
         average=_bytes(parameters) if job.recipe.average is not None else 0,
         batch=_bytes(batch),
         activations=live.kept // job.recipe.accumulation,
-        peak_transient=live.peak,
+        peak_transient=live.peak + _bytes(buckets),
         sums=sum(p.numel() for p in trained) * (2 if job.recipe.reduce == "bf16" and job.recipe.processes > 1 else 0),
     )
 
@@ -165,6 +174,8 @@ class _Step:
         module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
         with self.unallocated():
             self.model = build_for(job, captions.vocabulary.size, job.seed)
+        if getattr(job.backbone, "words", None) is not None:  # as pretrained embeddings are not trained
+            self.model.text.token_embedding.weight.requires_grad_(False)
         setup = Setup.of(job, captions.vocabulary.mask_id, group=_Alike(0, recipe.processes))
         # SOT is not diffused
         places = {"length": captions.tokens - 1} if _fills_up(job) else {}
@@ -175,7 +186,7 @@ class _Step:
         batch = batch_of(job, captions.tokens, recipe.batch_size // recipe.processes)
         prepared = self.objective.prepare(batch, recipe.accumulation)
         with self.unallocated():
-            self.prepared = each_tensor(prepared, lambda tensor: _fake(self._mode, tensor))
+            self.prepared = tree_map_only(Tensor, lambda tensor: _fake(self._mode, tensor), prepared)
 
     @contextmanager
     def unallocated(self) -> Iterator[None]:
@@ -245,17 +256,6 @@ def _bytes(tensors: list[Any]) -> int:
 def _fake(mode: Any, tensor: Tensor) -> Tensor:
     # images are one expanded number: the fake tensor has the full size
     return torch.empty(tensor.shape, dtype=tensor.dtype) if 0 in tensor.stride() else mode.from_tensor(tensor)
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    tensors: list[Tensor] = []
-
-    def note(tensor: Tensor) -> Tensor:
-        tensors.append(tensor)
-        return tensor
-
-    each_tensor(value, note)
-    return tensors
 
 
 def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:

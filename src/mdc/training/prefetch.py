@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.training.objectives.micro_batches import each_tensor
 
 
 class DeviceBatch(NamedTuple):
@@ -34,13 +34,13 @@ def prefetch_to_device(
 
 def _copied(prepared: Any, device: torch.device, stream: torch.cuda.Stream | None) -> Any:
     if stream is None:
-        return each_tensor(prepared, lambda tensor: tensor.to(device))
+        return tree_map_only(Tensor, lambda tensor: tensor.to(device), prepared)
     with torch.cuda.stream(stream):
-        copy = each_tensor(prepared, lambda tensor: _pinned(tensor).to(device, non_blocking=True))
+        copy = tree_map_only(Tensor, lambda tensor: _pinned(tensor).to(device, non_blocking=True), prepared)
     used_by = torch.cuda.current_stream(device)
     used_by.wait_stream(stream)
     # the next copy must not reuse the memory while a step still reads it
-    each_tensor(copy, lambda tensor: _recorded(tensor, used_by))
+    tree_map_only(Tensor, lambda tensor: _recorded(tensor, used_by), copy)
     return copy
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 import toy
+from torch.utils._pytree import tree_map_only
 
 from mdc.evaluation import attentive_probe
 from mdc.evaluation.attentive_probe import Fitting
@@ -74,7 +75,9 @@ def test_held_out_losses(name: str, method: str) -> None:
     for device in (CPU, torch.device(name)):
         objective = toy.objective(method, toy.model(method).to(device))
         prepared = objective.prepare(BATCH, held_out=True)
-        loss, count = objective.evaluate(toy.each_tensor(prepared, lambda one, device=device: one.to(device)))
+        loss, count = objective.evaluate(
+            tree_map_only(torch.Tensor, lambda one, device=device: one.to(device), prepared)
+        )
         values.append(float(loss) / float(count))
     assert values[0] == pytest.approx(values[1], rel=1e-4)
 

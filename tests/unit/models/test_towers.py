@@ -22,7 +22,7 @@ from torchvision.models._api import BUILTIN_MODELS
 from toy import BACKBONE
 
 from mdc.models.encoder import Encoder
-from mdc.models.encoders.tower import Tower, places, weights_of_file
+from mdc.models.encoders.tower import Tower, places, shape_of, weights_of_file
 from mdc.models.normalise import normalise
 from mdc.models.towers import fetched, read_tower
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
@@ -51,6 +51,15 @@ def shaped(kind: str, image_size: int, tokens: int, width: int, **entry: Any) ->
 
 def pictures(size: int, count: int = 3) -> Tensor:
     return torch.randint(0, 256, (count, 3, size, size), generator=torch.Generator().manual_seed(5), dtype=torch.uint8)
+
+
+def test_a_layer_without_places_is_named() -> None:
+    class Flat(Tower):
+        def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+            return images.flatten(1), places(images.flatten(1))
+
+    with pytest.raises(UserError, match=r"encoders\.one: cannot look at images of 4 × 4 pixels"):
+        shape_of(Flat((0.5,) * 3, (0.5,) * 3), 4, "encoders.one")
 
 
 @torch.no_grad()

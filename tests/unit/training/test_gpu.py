@@ -14,6 +14,7 @@ import pytest
 import torch
 import toy
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import cross_entropy
@@ -21,7 +22,6 @@ from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.plan.records import read_json_lines
 from mdc.training.metrics import MAX_LAG, DeferredMetrics
-from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Objective
 from mdc.training.optimizer import build_optimizer
 from mdc.training.prefetch import prefetch_to_device
@@ -175,15 +175,12 @@ def test_batches_copied_beside_slow_steps_are_what_was_prepared(method: str) -> 
     keys = []
     for one in prefetch_to_device(batches, lambda batch: objective.prepare(batch, 2), CUDA):
         torch.cuda._sleep(20_000_000)  # cycles: some 10 ms
-        copies: list[Tensor] = []
-        each_tensor(one.prepared, lambda tensor, to=copies: to.append(tensor.clone()) or tensor)
-        seen.append(copies)
+        seen.append([leaf.clone() for leaf in tree_leaves(one.prepared) if isinstance(leaf, Tensor)])
         keys.append(one.keys)
         del one
     assert keys == [one.keys for one in batches]
     for copies, one in zip(seen, batches, strict=True):
-        expected: list[Tensor] = []
-        each_tensor(objective.prepare(one, 2), lambda tensor, to=expected: to.append(tensor) or tensor)
+        expected = [leaf for leaf in tree_leaves(objective.prepare(one, 2)) if isinstance(leaf, Tensor)]
         assert len(copies) == len(expected) > 5
         assert all(copy.device == CUDA for copy in copies)
         assert all(torch.equal(copy.cpu(), right) for copy, right in zip(copies, expected, strict=True))

@@ -104,12 +104,13 @@ def batch(size: int = 6, seed: int = 0) -> CaptionBatch:
 
 def test_without_replacement_it_is_mdc_on_a_grid_of_times() -> None:
     """Loss and gradient equal those of equation 5 of the other paper, −α'/(1 − α) = 1/t, at t/T and with the same masks."""
-    one, given = objective(method(0.0)), batch()
-    noised = one.noised(given, 6)
+    one, given = objective(method(0.0), STEPS), batch(STEPS)
+    noised = one.noised(given, STEPS)
+    assert noised.t.tolist() == list(range(1, STEPS + 1)), "of the last stride too"
     masked = noised.x_t == one.schedule.mask_id
     assert torch.equal(masked, given.uniforms[:, 1 : 1 + LENGTH] < noised.t[:, None] / STEPS)
     assert bool(masked.any()) and bool((masked | (noised.x_t == noised.x0)).all())
-    hidden = torch.randn(6, LENGTH, 16, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    hidden = torch.randn(STEPS, LENGTH, 16, generator=torch.Generator().manual_seed(3), requires_grad=True)
     loss, bound = one.terms(hidden, one.part(given.images, noised))
     weight = MaskSchedule(low=0.0, high=1.0, inverse_t=True, least_t=1e-3, stratified=True).weight(noised.t / STEPS)
     weights = weight[:, None] * masked
@@ -363,8 +364,12 @@ def test_a_run_on_them_names_them() -> None:
     for path, to, said in (
         (("words", "clip", "width"), 64, "words = clip: of width 64, and the decoder's is 96"),
         (("pretrain", "backbones", "on-codes", "words"), "x", "no entry of words is named 'x'; allowed: clip"),
-        (("mc_diffusion", "systems", "mdc_codes", "backbone"), "on-codes", "which only mask_and_replace takes"),
+        (
+            ("mc_diffusion", "systems", "mdc_codes", "backbone"),
+            "on-codes",
+            "which only methods of the objective mask_and_replace take",
+        ),
     ):
         with pytest.raises(UserError) as caught:
-            validate(put(copy.deepcopy(values), path, to))
+            _ = Plan(validate(put(copy.deepcopy(values), path, to))).jobs
         assert said in str(caught.value)

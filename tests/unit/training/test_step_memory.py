@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import toy
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from mdc.app.cli import main
@@ -84,7 +86,8 @@ def test_activations_and_the_most_at_a_time_are_those_of_a_real_step(method: str
     for job, told in zip(jobs, (whole, less), strict=True):
         model, objective = real(job)
         shown = objective.prepare(batch(12))
-        live = Live([*model.parameters(), *model.buffers(), *memory._tensors(shown)])
+        batch_tensors = [leaf for leaf in tree_leaves(shown) if isinstance(leaf, torch.Tensor)]
+        live = Live([*model.parameters(), *model.buffers(), *batch_tensors])
         with live, torch.autograd.graph.saved_tensors_hooks(live.keep, lambda tensor: tensor):
             objective.backward(shown)
         assert told.activations == pytest.approx(live.kept, rel=0.15)
@@ -123,7 +126,17 @@ def test_micro_batches_and_processes_share_the_activations(method: str) -> None:
         assert smaller.activations < 0.6 * whole.activations and smaller.weights == whole.weights
     assert shared.batch < 0.5 * whole.batch and parts.batch == pytest.approx(whole.batch, rel=0.2)
     assert whole.sums == 0 and shared.sums == 0
+    assert shared.peak_transient > shared.gradients + shared.activations, "DDP keeps room for all gradients"
     assert held(asked(method, processes=4, reduce="bf16"), Captions(WORDS, 9, "")).sums == whole.gradients // 2
+
+
+def test_pretrained_word_embeddings_are_not_trained() -> None:
+    job = asked("mcd")
+    frozen = job.model_copy(update={"backbone": job.backbone.model_copy(update={"words": object()})})
+    ours, theirs = (held(one, Captions(WORDS, WIDTH, "")) for one in (job, frozen))
+    words = size([toy.model(job.method).text.token_embedding.weight])
+    assert theirs.gradients == ours.gradients - words and theirs.weights == ours.weights
+    assert theirs.adam == ours.adam - 2 * words - 4
 
 
 def test_how_long_captions_are(tmp_path: Path) -> None:
@@ -136,6 +149,9 @@ def test_how_long_captions_are(tmp_path: Path) -> None:
     found = memory.captions_of(job, tmp_path, 0)
     assert found.tokens == round(7.5) and found.vocabulary == WORDS and job.corpus in found.why
     assert memory.captions_of(job, tmp_path, 5).tokens == 5
+    # a finetuning's captions have any length between their own and the canvas's, SOT besides
+    on_canvas = job.model_copy(update={"start": SimpleNamespace(canvas=12)})
+    assert memory.captions_of(on_canvas, tmp_path, 0).tokens == round((6 + 13 + 3 * (8 + 13)) / 8)
     filled = memory.captions_of(asked("mcd"), tmp_path, 0)
     assert filled.tokens == 1 + 8 and "filled up to 9 tokens" in filled.why
     for wrong in (2, -1, job.protocol.data.context_length + 1):

@@ -7,6 +7,8 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from mdc.models.build import build_for
 from mdc.models.text import Vocabulary
@@ -17,7 +19,6 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.training.device import choose_device
 from mdc.training.memory import batch_of
-from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.objectives.objective import Setup
 
 _WORDS = 4000  # pieces of a vocabulary that is the captions' own
@@ -57,7 +58,7 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
     times: list[float] = []
     while len(times) < _REPEATS or (sum(times) < _SHORT and len(times) < 10 * _REPEATS):
         began = time.perf_counter()
-        objective.backward(each_tensor(objective.prepare(batch), lambda tensor: tensor.to(device)))
+        objective.backward(tree_map_only(Tensor, lambda tensor: tensor.to(device), objective.prepare(batch)))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if device.type == "cuda":

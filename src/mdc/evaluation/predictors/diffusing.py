@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mdc.diffusion.guidance import as_cfg, guided
-from mdc.diffusion.mask_and_replace import Drawn, ancestral, stationary, times
+from mdc.diffusion.mask_and_replace import ancestral, stationary, times
 from mdc.diffusion.sampling import Unmasked, most_confident, unmask
 from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
@@ -108,7 +108,6 @@ class DiffusionWriter:
         predict = _Predict(self, conditions, policy, moments, noise)
         # with guidance a stride takes the whole and the degraded condition
         calls = (len(moments) - 1) * (1 if predict.scale == 1 else 2)
-        result: Drawn | Unmasked
         if policy.policy == "posterior":
             start = stationary(self.schedule, *noise.of_start())
             result = ancestral(predict, start, moments, self.schedule, noise.of_stride)

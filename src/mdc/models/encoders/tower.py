@@ -43,11 +43,11 @@ def shape_of(tower: Tower, size: int, name: str, hint: str = "") -> tuple[int, i
     them."""
     try:
         feature, tokens = tower(tower.prepared(torch.zeros(1, 3, size, size, dtype=torch.uint8)))
-    except (RuntimeError, AssertionError, ValueError) as error:
+        _, count, width = tokens.shape
+    except (RuntimeError, AssertionError, ValueError, IndexError) as error:
         raise UserError(
             f"{name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]}){hint}"
         ) from None
-    _, count, width = tokens.shape
     return feature.shape[-1], count, width
 
 
