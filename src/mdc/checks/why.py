@@ -80,7 +80,8 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
     columns, stale = None, None
     if are_numbers(rows):
         # all columns for an average, none for a judge's choice
-        columns = {key: label for label, key in keys.items() if chosen["label"] in (label, AVERAGE)}
+        apart = job.config().get("reported_separately", []) if chosen["label"] == AVERAGE else []
+        columns = {k: label for label, k in keys.items() if chosen["label"] in (label, AVERAGE) and k not in apart}
         text[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
         runs = [run for run in runs if run["system"] == chosen["system"]]  # not its control's
         results = {run["record"]: run["run"] for run in runs if run["role"] == "result"}
@@ -121,19 +122,19 @@ def _number(
     place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[str, str], results: Mapping[str, str]
 ) -> list[str]:
     """A number's line as text. ``columns``: those that it averages, key → label. ``results``: record → run."""
-    level = 100 * place.jobs[chosen["artefact"]].config()["statistics"]["level"]
     interval = f" [{_short(chosen['low'])}, {_short(chosen['high'])}]" if chosen["low"] else ""
     text = [
         f"{name(chosen)} ({chosen['metric']})",
         "",
         line("value", f"{_short(chosen['value'])}{interval} {chosen['unit']}"),
-        line("interval", f"{level:g} %: {chosen['interval'].replace('_', ' ')}; scope: {chosen['scope']}"),
-        # captions have no chance level
-        line(
-            "n", f"{chosen['n']} test items{f'; chance level {_short(chance)}' if (chance := chosen['chance']) else ''}"
-        ),
-        line("estimator", chosen["estimator"]),
     ]
+    if chosen["interval"]:
+        level = 100 * place.jobs[chosen["artefact"]].config()["statistics"]["level"]
+        how = f"{level:g} %: {chosen['interval'].replace('_', ' ')}; scope: {chosen['scope']}"
+        text.append(line("interval", how))
+    # captions have no chance level
+    chance = f"; chance level {_short(chosen['chance'])}" if chosen["chance"] else ""
+    text += [line("n", f"{chosen['n']} test items{chance}"), line("estimator", chosen["estimator"])]
     if len(columns) > 1:
         values = {label: _value(place, results, [key]) for key, label in columns.items()}
         parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]

@@ -1,9 +1,9 @@
 """The bound of mask-and-replace diffusion and its gradient in the logits, in one pass over them.
 
 The bound on −log p(x_0) is the sum over the strides of :func:`mdc.diffusion.mask_and_replace.times`, in the mean over x_t, of
-KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)), and over the last stride, to s = 0, of −log p(x_0 | x_t). At T nothing of x_0 is left, so
-there is no other term. What both posteriors share cancels in the divergence. With r = ᾱ_s/β̄_s there remains, at
-a place that is [MASK], with c = γ/γ̄_t and b_k = log(1 + r p_k),
+KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)), and over the last stride, to s = 0, of −log p(x_0 | x_t), which is 0 at a visible
+token if none is ever replaced. At T nothing of x_0 is left, so there is no other term. What both posteriors share cancels in the
+divergence. With r = ᾱ_s/β̄_s there remains, at a place that is [MASK], with c = γ/γ̄_t and b_k = log(1 + r p_k),
 
     c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k b_k − ᾱ_s b_{x_0}],
 

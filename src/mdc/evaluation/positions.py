@@ -76,7 +76,7 @@ def main(call: Call) -> None:
             group,
             requests,
             lambda request: measured.gradients(stages[request[0]][2], request[1]),
-            identity,
+            identity | {"draws": job.gradient_draws},
             "gradients",
         )
     if global_rank():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,10 +28,11 @@ def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequ
 
 def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """See :func:`write_csv`."""
-    import pandas as pd  # here: it takes half a second to import
-
-    lines = [[_text(row[column]) for column in columns] for row in rows]
-    return pd.DataFrame(lines, columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_text(row[column]) for column in columns] for row in rows)
+    return text.getvalue()
 
 
 def _text(value: Any) -> str:

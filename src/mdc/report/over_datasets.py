@@ -17,7 +17,7 @@ from mdc.report.csv_file import names
 from mdc.report.frame import Contrast, Side, write_contrasts
 from mdc.report.manifests import Manifests, data_of
 from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
-from mdc.report.statistics.estimate import Estimate, over_splits
+from mdc.report.statistics.estimate import NOT_COMPARED, Estimate, over_splits
 from mdc.report.statistics.replicates import Floats
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Column, Row, Table, estimate_cell
@@ -29,7 +29,7 @@ _MORE = names("higher datasets test_over_train plain_low plain_high")
 
 class OverDatasets:
     """The pairs of systems that a table compares over its datasets. ``share``: test images over training images;
-    ``decisions``: of each pair on the metric ``claimed``, empty if it is not available."""
+    ``decisions``: of each pair on the metric ``claimed``, which may be one that is not available."""
 
     def __init__(self, job: CaptionTableJob, manifests: Manifests, results: Captioned, over: Over) -> None:
         self.results, self.over, self.statistics = results, over, job.statistics
@@ -44,11 +44,11 @@ class OverDatasets:
                 f"{job.artefact}: over: splits must have equal shares of images to test on; they have {text}"
             )
         self.share = next(iter(shares.values()))
-        self.claimed = None if job.primary_metric in results.missing else job.primary_metric
-        statistics, claimed = job.statistics, self.claimed
-        claims = [] if claimed is None else [self._claim(pair, claimed) for pair in self.pairs]
+        self.claimed, statistics = job.primary_metric, job.statistics
+        self.lost = self.claimed in results.missing
+        claims = [Claim(NOT_COMPARED) if self.lost else self._claim(pair, self.claimed) for pair in self.pairs]
         decisions = decide(claims, statistics.level, statistics.power, statistics.order)
-        self.decisions = dict(zip(self.pairs, decisions, strict=bool(claims)))
+        self.decisions = dict(zip(self.pairs, decisions, strict=True))
 
     def values(self, pair: tuple[str, str], measure: str) -> Floats:
         """The difference on each split."""
@@ -85,6 +85,9 @@ class OverDatasets:
                 plain = over_splits(values, 0.0, self.statistics.level)
                 lines.append(self._line(pair, measure))
                 more.append((int((values > 0).sum()), len(values), self.share, plain.low, plain.high))
+            if self.lost:
+                lines.append(self._line(pair, self.claimed))
+                more.append((None,) * len(_MORE))
         write_contrasts(path, self.results.job, lines, **dict(zip(_MORE, zip(*more, strict=True), strict=True)))
 
     def _line(self, pair: tuple[str, str], measure: str) -> Contrast:
@@ -92,15 +95,11 @@ class OverDatasets:
         pairs = [_on(dataset, pair) for dataset in self.over.datasets]
         sides = zip(pair, (Side.of(self.results.systems[key]) for key in pairs[0]), strict=True)
         first, second = (replace(side, key=key, dataset="all") for key, side in sides)
-        return self.results.contrast(
-            "splits",
-            pairs[0],
-            measure,
-            self.mean(self.values(pair, measure)),
-            first=first,
-            second=second,
-            decision=self.decisions.get(pair) if measure == self.claimed else None,
-        )
+        decision = self.decisions[pair] if measure == self.claimed else None
+        more: dict[str, Any] = {"first": first, "second": second, "decision": decision}
+        if measure in self.results.missing:
+            return self.results.not_compared("splits", pairs[0], measure, **more)
+        return self.results.contrast("splits", pairs[0], measure, self.mean(self.values(pair, measure)), **more)
 
     def tables(self, measures: Sequence[str]) -> list[Table]:
         """The claims over the splits, and every pair on every metric."""
@@ -129,7 +128,7 @@ class OverDatasets:
             rows=tuple(rows),
             signed=True,
         )
-        if self.claimed is None:
+        if self.lost:
             return [every]
         claims = comparisons.claims(
             f"Primary comparisons over {splits} on {self.results.name(self.claimed)}, {self.results.scale_text}",

@@ -13,7 +13,6 @@ from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ShownColumn, System
 from mdc.plan.records import UserError
-from mdc.report.frame import AVERAGE
 from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
 from mdc.report.manifests import Manifests, file_of, path_of, read_table, reading, record_of
 from mdc.report.results import Results, best_shortcut
@@ -36,11 +35,6 @@ class Choices(Results):
     ) -> None:
         self.kept, self.store = kept, store or Store(job, manifests)
         super().__init__(job, manifests)
-
-    def parts(self, measure: str) -> list[str]:
-        """See :class:`Results`: the average is over columns whose ties are shared, so a set with two columns counts once."""
-        shared = [column.key for column in self.job.columns if column.ties == "shared" and column.score is None]
-        return shared or list(self.columns) if measure == AVERAGE else [measure]
 
     def read(self) -> None:
         """See :class:`Results`."""

@@ -90,6 +90,8 @@ def p_value(p: float | None) -> str:
 
 def corrected_p(decision: Decision, estimate: Estimate) -> str:
     """A claim's corrected p. A bootstrap has no p below 2 / (resamples + 1), so there it is an upper bound: ``≤ 0.0004``."""
+    if decision.p_holm is None:
+        return ""
     least = 2 / (estimate.draws + 1) if estimate.kind == "bootstrap" and estimate.draws else 0.0
     return ("≤ " if estimate.p is not None and estimate.p <= least else "") + p_value(decision.p_holm)
 

@@ -258,6 +258,19 @@ def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan
     assert any("VOC2007" in note for note in job.notes)
 
 
+def test_a_set_with_two_columns_is_once_in_the_average(paper: Plan) -> None:
+    job: Any = paper.jobs["table2"]
+    aro = [column.key for column in job.columns if column.ties != "shared"]
+    pairs = [column.key for column in job.columns if column.score is not None]
+    assert aro and pairs and job.primary_metric == "average"
+    assert set(job.reported_separately) == {*aro, *pairs}
+    # one column is no average: claims are about it
+    text = {"label": "Text", "sets": ["pairs"], "score": "text"}
+    columns = {"text": text, "relation": {"label": "Relation", "sets": ["relation"]}}
+    alone: Any = changed_plan((("tables", "table2", "columns"), columns)).jobs["table2"]
+    assert alone.primary_metric == "relation" and alone.reported_separately == ["text"]
+
+
 def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None:
     pairs = paper.corpus("recap10m").config()["source"]
     assert (pairs["path"], pairs["from"], pairs["pairs"]) == ("recap-datacomp-1b", "urls", 10_000_000)

@@ -278,6 +278,7 @@ def test_the_least_p_of_a_bootstrap_is_shown_as_a_bound() -> None:
     assert words.corrected_p(decision, of["bootstrap"]) == "≤ 0.004"
     assert words.corrected_p(decision, of["seeds"]) == "0.004"
     assert words.corrected_p(decision, replace(of["bootstrap"], p=0.003)) == "0.004"
+    assert words.corrected_p(replace(decision, p_holm=None), of["bootstrap"]) == "", "a claim that was not tested"
 
 
 def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tuple[ProbingWorld, Table, Path]) -> None:

@@ -175,13 +175,12 @@ def test_the_ceiling_is_what_a_perfect_scorer_reaches(ties: str) -> None:
     ]
 
 
-def test_a_set_that_stands_twice_is_once_in_the_average() -> None:
+def test_a_set_of_equal_options_has_another_ceiling_by_each_rule_of_ties() -> None:
     one, columns = scored_set(), []
     for key, ties in (("plain", "shared"), ("aro", "right"), ("other", "shared")):
         columns.append(SimpleNamespace(key=key, sets=["set"], parts="sets", ties=ties, score=None))
     choices, rows = _choices(one, "all"), SimpleNamespace(**vars(system("own")), records=["r"])
     choices.job = SimpleNamespace(columns=columns)  # type: ignore[assignment]
-    assert choices.parts("Average") == ["plain", "other"] and choices.parts("aro") == ["aro"]
     choices.job.systems = [rows]  # type: ignore[list-item]
     level = {c.key: choices._level(c, {"set": one.ceiling(c.ties)}) for c in columns}
     assert level["plain"] == level["other"] < level["aro"] == 100

@@ -47,12 +47,16 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
         job = score_jobs.choices_open_clip(plan, name)
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
+    # a set with two columns counts once in the average
+    apart = [key for key, column in table.columns.items() if column.score is not None or column.ties != "shared"]
+    averaged = [key for key in table.columns if key not in apart]
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(rows[0])])} | {
         "columns": [
             ShownColumn(key=key, **dict(column), **dict(mean_over([sets[set_name].source for set_name in column.sets])))
             for key, column in table.columns.items()
         ],
-        "reported_separately": [key for key, column in table.columns.items() if column.score is not None],
+        "reported_separately": apart,
+        "primary_metric": "average" if len(averaged) > 1 else [*averaged, *apart][0],
         "language_prior_weights": table.language_prior_weights,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
         "sets": [Labelled(key=name, label=sets[name].label) for name in table.sets],
@@ -154,8 +158,6 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
         "seeds": scale.training.seeds,
         "bins": figure.bins,
         "margin": figure.margin,
-        "samples": scale.score.samples,
-        "others": scale.score.mismatched,
         "statistics": plan.statistics(figure),
     }
 

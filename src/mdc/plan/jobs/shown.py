@@ -211,8 +211,6 @@ class PositionsFigureJob(ArtefactJob):
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     bins: Positive
     margin: Annotated[float, Field(gt=0)]
-    samples: Positive
-    others: Positive
     statistics: Statistics
 
 

@@ -118,7 +118,9 @@ def _draw(
         if sentences := words.claim_sentences(claims):
             note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
         if any(claim.estimate is NOT_COMPARED for claim in claims):
-            note += f" Not compared: no {_EQUAL} is reached by the curves of all seeds."
+            lost = [results.all_columns[key] for key in (_Y, _EQUAL) if key in results.missing]
+            why = f"{lost[0]} is not available" if lost else f"no {_EQUAL} is reached by the curves of all seeds"
+            note += f" Not compared: {why}."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 
 

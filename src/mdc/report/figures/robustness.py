@@ -150,5 +150,7 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
             what = "Share of the quality above mismatched images that is kept at the strongest distortion, difference in points"
             note += f" {what}: {'; '.join(sentences)}."
         if any(claim.estimate is NOT_COMPARED for claim in claims):
-            note += " Not compared: one side is not significantly above its mismatched-image control."
+            lost = results.claimed_metric in results.missing
+            why = "is not available" if lost else "of one side is not significantly above its mismatched-image control"
+            note += f" Not compared: {results.all_columns[results.claimed_metric]} {why}."
         bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)

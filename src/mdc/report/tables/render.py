@@ -102,6 +102,9 @@ _TEX = str.maketrans(
         "…": r"\ldots{}",
         "≥": r"$\geq$",
         "±": r"$\pm$",
+        "Σ": r"$\Sigma$",
+        "α": r"$\alpha$",
+        "β": r"$\beta$",
         "′": "$'$",
         "†": r"\dag{}",
         # guarded, because [ after \\ begins an optional argument

@@ -37,7 +37,10 @@ def estimate_cell(estimate: Estimate, note: str = "") -> Cell:
 
 def number_cell(number: Number) -> Cell:
     """A level with its interval and, beside it, what the paper prints."""
-    return estimate_cell(number.estimate, "" if number.published is None else f"paper {number.published:.1f}")
+    printed = number.published
+    return estimate_cell(
+        number.estimate, "" if printed is None else f"paper {printed:.{1 if printed == round(printed, 1) else 2}f}"
+    )
 
 
 @dataclass(frozen=True)

@@ -135,9 +135,9 @@ def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
         if kept == "all":
             wanted = job.columns
         elif wanted:
-            pairs = [c.key for c in wanted if c.score is not None]
-            alone["reported_separately"] = pairs if len(pairs) < len(wanted) else []
-            part = job.model_copy(update={**alone, "columns": wanted})
+            update = {**alone, "columns": wanted, "primary_metric": wanted[0].key}
+            update["reported_separately"] = [c.key for c in wanted if c.key in job.reported_separately]
+            part = job.model_copy(update=update)
             parts[kept] = Choices(part, results.manifests, kept, results.store)
         numbers = [parts[kept].number(s.key, c.key) for c in wanted for s in own]
         lines += [{**job_cells(job), **number.cells(), "kept": kept} for number in numbers]

@@ -280,6 +280,7 @@ def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
     controls = dict.fromkeys(system.note for system in results.job.systems if system.note)
     paper = results.parts_of["paper"]
     missing = [f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper]
+    lost_over = results.job.over is not None and results.claimed_metric in results.missing
     timed = any(system.length not in ("–", "free") for system in results.job.systems)
     grey = dict.fromkeys(label_of(s) for s in results.job.systems if not s.ranked and not s.reference)
     return [
@@ -295,7 +296,7 @@ def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
         *_contest_notes(results, choices),
         *controls,
         *missing,
-        *(["No claim is decided, since its metric is not available."] if results.claims_lost else []),
+        *(["No claim is decided, since its metric is not available."] if results.claims_lost or lost_over else []),
     ]
 
 
