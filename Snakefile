@@ -54,7 +54,7 @@ onstart:
     # Configurations of other values go, but not while another Snakemake runs here, whose jobs may have yet to read theirs.
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        delete_others(FOLDER, [*CONFIGS.values(), *map(Path, RUNTIMES.values())])
+        delete_others(FOLDER, CONFIGS.values())
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_SH)
     # its limit of jobs a second wakes Snakemake's scheduler once more a second for each job that ended: after hundreds, half a core

@@ -280,10 +280,13 @@ def main() -> None:
         "--results", type=Path, default=FINDINGS.parent.parent / "results", help="folder of the scales' results"
     )
     args = parser.parse_args()
-    for line in collect(args.results, FINDINGS / "evidence", _commit(args.results.resolve().parent)):
-        print(line)
-    for path in pages(FINDINGS, FINDINGS):
-        print(path)
+    try:
+        for line in collect(args.results, FINDINGS / "evidence", _commit(args.results.resolve().parent)):
+            print(line)
+        for path in pages(FINDINGS, FINDINGS):
+            print(path)
+    except UserError as error:
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":

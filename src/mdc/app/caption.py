@@ -8,6 +8,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
+
 from mdc.app.answers import Caption, left_out
 from mdc.app.caption_options import Options, template, unknown_in, way_of
 from mdc.app.model import load_from_args
@@ -33,8 +35,8 @@ def main(args: argparse.Namespace) -> None:
     paths = readable.paths
     ids = dict(zip(paths, image_ids(paths), strict=True))
     captions: dict[Path, Caption] = {}
-    for images in readable.batches(_BATCH, "captions"):
-        names, pixels = [path.name for path in images], model.writer_pixels(list(images.values()))
+    for images in readable.batches(_BATCH, model.writer.picture, "captions"):
+        names, pixels = [path.name for path in images], torch.stack(list(images.values()))
         for path, caption in zip(images, model.caption_pixels(pixels, names, options, args.fill), strict=True):
             captions[path] = caption
             if not args.json:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from mdc.app.answers import Classified, Classifying, warn_of
@@ -64,6 +65,10 @@ class Classifier:
             by_class = dict(zip(self.labels, row, strict=True))
             results.append(Classified(best, by_class, probabilities, self.estimator, self.debiased, self.unknown))
         return results
+
+    def picture(self, image: Image.Image) -> Tensor:
+        """An RGB image preprocessed for the model, (3, S, S) uint8, which ``of`` takes as well."""
+        return self._scorer.picture(image)
 
     @property
     def _factor(self) -> float:

@@ -289,14 +289,11 @@ class Model:
         captions = [caption for pixels, names in parts for caption in self.caption_pixels(pixels, names, options, fill)]
         return captions[0] if is_one(images) else captions
 
-    def writer_pixels(self, images: Sequence[Image.Image]) -> Tensor:
-        """RGB images preprocessed for the captioner, (B, 3, S, S) uint8."""
-        return torch.stack([self.writer.picture(image) for image in images])
-
     def caption_pixels(
         self, images: Tensor, names: Sequence[str], options: Options, fill: str | None = None
     ) -> list[Caption]:
-        """``caption``, or ``fill``, of ``writer_pixels``; sampling depends on an image's name and the seed."""
+        """``caption``, or ``fill``, of pixels by ``writer.picture``, (B, 3, S, S) uint8; sampling depends on an image's name and
+        the seed."""
         return [self.as_caption(caption) for caption in self.decoded(self.writer.look(images), names, options, fill)]
 
     def decoded(

@@ -52,7 +52,7 @@ def parts_beside(out: Path, request: Mapping[str, Any], ending: str, doing: str)
                 path.unlink()
             write_json(state, request)
         yield folder
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # NFS keeps the lock's file while it is open
 
 
 def processes_of(requested: int | None) -> int:

@@ -151,14 +151,14 @@ class Readable:
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths, self._bad = list(dict.fromkeys(image_files(paths))), 0
 
-    def batches(self, size: int, label: str) -> Iterator[dict[Path, Image.Image]]:
-        """Batches of the readable ones; ``label``: of the progress bar."""
+    def batches(self, size: int, crop: Crop, label: str) -> Iterator[dict[Path, Tensor]]:
+        """``crop`` of the readable ones in batches; ``label``: of the progress bar."""
         paths = self.paths
         for start in progress(range(0, len(paths), size), unit="batch", desc=label, disable=len(paths) <= size):
-            images: dict[Path, Image.Image] = {}
+            images: dict[Path, Tensor] = {}
             for path in paths[start : start + size]:
                 try:
-                    images[path] = picture_file(path)
+                    images[path] = crop(picture_file(path))
                 except UserError as error:
                     print(error, file=sys.stderr)
                     self._bad += 1

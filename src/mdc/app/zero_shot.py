@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> None:
     warnings.showwarning = lambda message, *_: print(f"mdc zero-shot: {message}", file=sys.stderr)
     options: Classifying = {key: getattr(args, key) for key in ("samples", "seed", "estimator", "debiased")}  # type: ignore[assignment]
     classifier = Classifier(model, classes, args.template or None, options)
-    parts = readable.batches(_BATCH, "images")
+    parts = readable.batches(_BATCH, classifier.picture, "images")
     results = (pair for images in parts for pair in zip(images, classifier.of(list(images.values())), strict=True))
     if args.json:
         metadata = {"run": model.name, "weights": model.weights}

@@ -165,6 +165,7 @@ VERBS = {
         module="mdc.training.precompute.import_words",
         record="words.json",
         outputs=("words.safetensors",),
+        watches="entry.weights",
         text="import pretrained embeddings of BPE tokens as safetensors",
         counted="embeddings of BPE tokens",
     ),

@@ -225,6 +225,13 @@ def test_an_artefact_that_the_scale_does_not_name_is_refused(
     assert "scale mini names no table9; it has table1, table2, table3, table4, " in one_line(capsys)
 
 
+def test_an_editor_s_lock_is_no_scale(tmp_path: Path) -> None:
+    (tmp_path / "scales").mkdir()
+    for name in ("mini.yaml", ".#mini.yaml", "._mini.yaml"):
+        (tmp_path / "scales" / name).touch()
+    assert scales_of(tmp_path / "params.yaml") == ["mini"]
+
+
 def test_check_says_what_a_scale_asks_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for scale in ("mini", "paper"):

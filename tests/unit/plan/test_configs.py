@@ -56,8 +56,10 @@ def test_a_file_that_is_newer_already_is_not_touched(tmp_path: Path, jobs: tuple
 def test_what_nobody_asks_for_is_deleted(tmp_path: Path, jobs: tuple[Job, Job]) -> None:
     folder = ScaleFolder(tmp_path)
     first, second = (write_configs(folder, [job])[NAME] for job in jobs)
+    by_hand = first.with_name("by_hand.json")
+    by_hand.touch()
     delete_others(folder, [second])
-    assert not first.exists() and second.exists()
+    assert not first.exists() and second.exists() and by_hand.exists()
 
 
 def test_an_edited_file_is_refused(tmp_path: Path, jobs: tuple[Job, Job], capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,10 +92,17 @@ def test_weights_are_named_that_a_job_reads() -> None:
             "f/train/cat/1 f/test/cat/2 f/train/x",
             "f/test f/test/cat f/train f/train/cat",
         ),
+        ("texts", {"kind": "caption_list", "path": "l"}, "l/a.tsv l/b.csv.gz l/x.png", "l/a.tsv l/b.csv.gz"),
+        (
+            "choices",
+            {"kind": "sugarcrepe_parquet", "path": "s", "task": "add_obj", "images": "i.parquet"},
+            "s/add_obj.json s/LICENSE i.parquet",
+            "i.parquet s/add_obj.json",
+        ),
         ("probes", {"kind": "parquet", "path": "missing.parquet"}, "", ""),
         ("probes", {"kind": "digits"}, "", ""),
     ],
-    ids=["table", "parquet", "webdataset", "classes", "missing", "none"],
+    ids=["table", "parquet", "webdataset", "classes", "lists", "choices", "missing", "none"],
 )
 def test_the_users_own_files_are_watched(
     section: str, source: dict[str, Any], there: str, watched: str, tmp_path: Path
@@ -110,6 +117,15 @@ def test_the_users_own_files_are_watched(
     if source["kind"] == "webdataset":  # each part of it is a job's
         (parts,) = [job for name, job in jobs.items() if name.startswith("data/parts/own/")]
         assert files_of_user(parts, tmp_path) == [tmp_path / "w/a/0.tar"]
+
+
+def test_classes_of_splits_elsewhere_are_watched(tmp_path: Path) -> None:
+    """A split's folder may be an absolute path."""
+    for name in ("elsewhere/cat", "f/test/cat"):
+        (tmp_path / name).mkdir(parents=True)
+    source = {"kind": "class_folder", "path": "f", "splits": {"train": str(tmp_path / "elsewhere"), "test": "test"}}
+    job = plan(data={"probes": {"own": {"label": "Own", "source": source}}}).jobs["data/probes/own"]
+    assert files_of_user(job, tmp_path) == [tmp_path / "elsewhere/cat", tmp_path / "f/test/cat"]
 
 
 def test_a_list_of_urls_is_watched(tmp_path: Path) -> None:

@@ -276,6 +276,12 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
             "superclass is of patch tokens, and .*visual_context = cls; allowed: patches",
         ),
         (
+            "mcd_cfg",
+            {},
+            2,
+            "its condition must be a frozen encoder's; pretrain.backbones.ViT-T-12 trains its own",
+        ),
+        (
             "mdc_complementary_half",
             {},
             3,
@@ -289,6 +295,17 @@ def test_a_method_that_its_backbone_or_its_recipe_does_not_fit(
     plan = _neighbours(method, backbone, epochs)
     with pytest.raises(UserError, match=rf"run alt/ViT-T-12/{method}/s0: .*{said}|{said}"):
         _ = plan.jobs
+
+
+def test_a_scene_corpus_has_a_batch_of_the_run_s_own_recipe() -> None:
+    changes = [
+        (("tables",), {"figure_loss": {"corpora": {"alt": ["mdc"]}, "backbones": ["ViT-T-12"]}}),
+        (("data", "corpora", "alt", "source", "train"), 32),
+    ]
+    with pytest.raises(UserError, match=r"run alt/.*: data.corpora.alt.source.train = 32: fewer than one batch of 64"):
+        _ = changed_plan(*changes).jobs
+    smaller = [{"when": {"corpus": ["alt"]}, "set": {"batch_size": 16}}]
+    assert changed_plan(*changes, (("pretrain", "overrides"), smaller)).jobs
 
 
 def test_superclass_counts_its_corpus_once_and_half_the_steps_are_half_the_epochs() -> None:

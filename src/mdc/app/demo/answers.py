@@ -66,7 +66,7 @@ class Demo:
     ) -> tuple[Caption, list[tuple[Image.Image, str]]]:
         """A caption, and pictures of what its tokens look at. ``options``: those of `mdc caption`; ``gaps``: a text whose gaps,
         ? each, are filled in. UserError as there."""
-        visual = self.model.writer.look(self.model.writer_pixels([image]))
+        visual = self.model.writer.look(self.model.writer.picture(image)[None])
         (decoded,) = self.model.decoded(visual, ["image"], options, gaps)
         caption = self.model.as_caption(decoded)
         return caption, self._looks(image, visual, decoded, [piece.piece for piece in caption.pieces])

@@ -18,8 +18,10 @@ from mdc.app.answers import Caption, left_out
 from mdc.app.caption_options import unknown_in
 from mdc.app.demo.answers import Demo, read
 from mdc.app.demo.examples import Examples, examples
+from mdc.app.find_run import run_folder
 from mdc.app.model import load_from_args
 from mdc.app.scores import ranked
+from mdc.data.formats.tar import MAX_FILE
 from mdc.plan.records import UserError
 
 Looks = list[tuple[Any, str]]  # pictures of what each token looks at, with the token
@@ -50,6 +52,7 @@ def main(args: argparse.Namespace) -> None:
     """``args``: run, weights, port, open, params, scale. Serves until it is interrupted."""
     if not 0 <= args.port <= 65535:
         raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any free port")
+    args.run = str(run_folder(args.run, args.params, args.scale))  # fetched, if need be, before the hub is switched off
     gradio = _gradio()
     model = load_from_args(args)
     demo = Demo(model)
@@ -69,6 +72,9 @@ def main(args: argparse.Namespace) -> None:
                 inbrowser=args.open,
                 quiet=True,
                 footer_links=[],
+                max_file_size=MAX_FILE,
+                # another page's name for this machine must not reach it
+                app_kwargs={"middleware": [_only_by_these_names()]},
                 theme=theme,
                 css=_STYLE,
                 prevent_thread_lock=True,
@@ -92,6 +98,13 @@ def _gradio() -> Any:
     except ImportError:
         raise UserError("mdc demo needs Gradio, which is not installed; pip install 'gradio>=6.12,<7'") from None
     return gradio
+
+
+def _only_by_these_names() -> Any:
+    from starlette.middleware import Middleware  # comes with Gradio
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    return Middleware(TrustedHostMiddleware, allowed_hosts=[_HOST, "localhost"])
 
 
 def _free_port() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.caption import DECODING_OF, Diffusing, Unmasking, longest
 from mdc.plan.config.caption_table import (
     CaptionedImages,
@@ -53,12 +52,6 @@ def _table(params: Params, table: CaptionTable, where: str) -> None:
         _dataset(params, dataset, f"{where}.datasets.{key}")
         for system, system_config in table.systems_of(key).items():
             _system(params, dataset, system_config, f"{where}.systems.{system}")
-            _on(
-                params,
-                params.methods[system_config.method],
-                table.backbone_of(key, system),
-                f"{where}.systems.{system}",
-            )
     for place, clip in (("clip_score", table.clip_score), ("guide", table.guide)):
         if isinstance(clip, RunClip):
             _clip(params, clip, f"{where}.{place}")
@@ -70,18 +63,6 @@ def _table(params: Params, table: CaptionTable, where: str) -> None:
                 f"{where}.guide: is the run that CLIPScore is by, which would reward what it has chosen itself; give one of them "
                 "another method, backbone or seed"
             )
-
-
-def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
-    encoder = scale.training.backbones[backbone]
-    if isinstance(encoder, FrozenBackbone) and encoder.words is not None and method.objective != "mask_and_replace":
-        raise ValueError(
-            f"{where}.backbone = {backbone}: has word embeddings of others, which only mask_and_replace takes"
-        )
-    if method.guidance is not None and not isinstance(encoder, FrozenBackbone):
-        raise ValueError(
-            f"{where}.method: it learns guidance, for which its condition must be a frozen encoder's; {backbone} trains its own"
-        )
 
 
 def _view(scale: Scale, view: ShownInPart, where: str) -> None:

@@ -85,8 +85,8 @@ class UrlList(Strict):
     (commit, branch or tag) of the registry's list on the hub.
 
     Keys that are left out have the registry's values if it knows the list. Otherwise the format follows from the file
-    name's ending, there is a header, and the columns are ``url`` and ``caption``. A subset is drawn by the values of
-    ``key_column``, or by the pairs themselves if there is no such column. ``hash_column``: the sha256 of each image; downloads
+    name's ending, there is a header, and the columns are ``url`` and ``caption``. A subset is drawn by the
+    URLs. ``hash_column``: the sha256 of each image; downloads
     that differ are counted, and kept.
     """
 

@@ -175,7 +175,7 @@ def scale_file(params: str | Path, scale: str) -> Path:
 def scales_of(params: str | Path) -> list[str]:
     """The scales that have a file. UserError for a file with another name."""
     names = []
-    files = (Path(params).parent / "scales").glob("*.y*ml")
+    files = (Path(params).parent / "scales").glob("[!.]*.y*ml")
     for file in sorted(files, key=lambda file: file.stem):
         if file.suffix != ".yaml" or not is_scale_name(file.stem):
             raise UserError(f"{file}: no name of a scale's file; call it NAME.yaml, NAME as `mdc init` takes it")

@@ -13,7 +13,6 @@ from mdc.plan.config.probe_tables import HeadTable, ProbeTable, RatioFigure, Sch
 from mdc.plan.config.scale import Attentive, Neighbours, Scale
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, ZeroShotTable
-from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import CostTable, LossFigure, RecipeTable, ScheduleFigure, ScoreTable, Tables
 from mdc.plan.config.types import check_reference, check_unique_labels
 from mdc.plan.parts import family_of
@@ -27,7 +26,6 @@ def check_tables(params: Params) -> None:
         if isinstance(table, ProbeTable | LossFigure | CostTable | ScoreTable):
             for corpus in table.corpora:
                 _covered(params, f"{place}.corpora", corpus)
-                _one_batch(params, corpus)
         if isinstance(table, HeadTable):
             _heads_fit(params, table, place)
         if isinstance(table, ProbeTable | ScoreTable):
@@ -69,12 +67,6 @@ def _compared_schedules(tables: Tables) -> None:
         if side not in sides:
             allowed = ", ".join(sides) or "nothing"
             raise ValueError(f"tables.figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}")
-
-
-def _one_batch(scale: Scale, corpus: str) -> None:
-    source, batch = scale.data.corpora[scale.corpus_of(corpus)].source, scale.training.recipe.batch_size
-    if isinstance(source, ScenesCorpus) and source.train < batch:
-        raise ValueError(f"data.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}")
 
 
 def _covered(scale: Scale, where: str, corpus: str) -> None:

@@ -67,8 +67,8 @@ def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
     """System → its request, for one dataset and seed; the baseline and external models have no seed and are always included."""
     return {
         system: request
-        for request in requests(plan)
-        if request.dataset == dataset and (request.run is None or request.run.seed == seed)
+        for request in _of_dataset(plan, plan.scale.captioning()[dataset], dataset)
+        if request.run is None or request.run.seed == seed
         for system in request.systems
     }
 

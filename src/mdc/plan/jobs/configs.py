@@ -40,8 +40,9 @@ def _write(folder: ScaleFolder, job: Job) -> Path:
 
 
 def delete_others(folder: ScaleFolder, kept: Iterable[Path]) -> None:
-    """Delete all configurations but ``kept``. Only while no other workflow runs, which may still read them."""
+    """Delete all configurations with a hash in their names but ``kept``; those without one a person may have written. Only while
+    no other workflow runs, which may still read them."""
     chosen = set(kept)
-    for path in (folder.root / "configs").rglob("*.json"):
+    for path in (folder.root / "configs").rglob(f"*.{'[0-9a-f]' * 16}.json"):
         if path not in chosen:
             path.unlink(missing_ok=True)

@@ -9,11 +9,17 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.verbs import VERBS, verb_of
 
-#: kind of a source that is a folder → the pattern of its watched files
+#: kind of a source that is a folder → the patterns of its watched files
+_LISTS = [f"{name}{packed}" for name in ("csv", "tsv", "tab", "jsonl", "ndjson", "json") for packed in ("", ".gz")]
 _IN_FOLDER = {
-    "webdataset": "**/*.tar",
-    "caption_files": "**/",
-    **dict.fromkeys(("parquet", "caption_nouns", "caption_list"), "**/*.parquet"),
+    # where the splits' folders are not named, classes lie on the first level or on the second
+    "class_folder": ["*/", "*/*/"],
+    "webdataset": ["**/*.tar"],
+    "caption_files": ["**/"],
+    "sugarcrepe_parquet": ["*.json"],
+    "caption_list": [f"{place}*.{ending}" for place in ("", "list/") for ending in ("parquet", *_LISTS)],
+    "parquet": ["**/*.parquet"],
+    "caption_nouns": ["**/*.parquet"],
 }
 
 #: the maximal number of threads of a job that resizes images (mdc.data.formats.reading)
@@ -60,14 +66,14 @@ def files_of_user(job: Job, data: Path) -> list[Path]:
     path = getattr(named, key, None)
     if path is None or getattr(named, "dataset", None) is not None:
         return []
-    place = data / path
+    place, images = data / path, getattr(named, "images", None)
+    beside = [data / images] if isinstance(images, str) and (data / images).is_file() else []
     if place.is_file():
-        return [place]
+        return [place, *beside]
     if within == "dataset.list":
         patterns = ["**/*"]
-    elif within == "source" and named.kind == "class_folder":
-        # where the splits' folders are not named, classes lie on the first level or on the second
-        patterns = ["*/", "*/*/"] if named.splits is None else [f"{split}/*/" for split in named.splits.values()]
+    elif within == "source" and named.kind == "class_folder" and named.splits is not None:
+        return sorted(file for split in named.splits.values() for file in (place / split).glob("*/"))
     else:
-        patterns = [_IN_FOLDER[named.kind]] if getattr(named, "kind", None) in _IN_FOLDER else []
-    return sorted(file for pattern in patterns for file in place.glob(pattern))
+        patterns = _IN_FOLDER.get(getattr(named, "kind", ""), [])
+    return [*beside, *sorted(file for pattern in patterns for file in place.glob(pattern))]

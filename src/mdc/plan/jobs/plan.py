@@ -15,6 +15,7 @@ from typing import Any
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, ResNet
 from mdc.plan.config.scale import Features, Probe
+from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs
@@ -185,13 +186,30 @@ class Plan(Context):
 
     def _check_fits(self, run: Run) -> None:
         """UserError for a run whose decoder needs the objects of images that are not rendered scenes, cannot have half its
-        layers, or does not read the patch tokens that its method needs."""
+        layers, does not read the patch tokens that its method needs, is on another encoder than its method needs, or has too few
+        pairs for a batch."""
         backbone, corpus = self.scale.training.backbones[run.backbone], self.corpus_of(run)
         method, where = self.params.methods[run.method], f"{self.file}: run {run.id}:"
+        source, batch = self.scale.data.corpora[corpus].source, self.recipe(run).batch_size
+        if isinstance(source, ScenesCorpus) and source.train < batch:
+            raise UserError(
+                f"{where} data.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}"
+            )
         if (method.layers is not None or method.objective == "bicaptioning") and backbone.decoder.layers % 2:
             raise UserError(
                 f"{where} {run.method} has decoders of half the layers, and pretrain.backbones.{run.backbone}.decoder.layers = "
                 f"{backbone.decoder.layers}; allowed: an even number"
+            )
+        words = backbone.words if isinstance(backbone, FrozenBackbone) else None
+        if words is not None and method.objective != "mask_and_replace":
+            raise UserError(
+                f"{where} pretrain.backbones.{run.backbone} has word embeddings of others, which only methods of the objective "
+                f"mask_and_replace take; {run.method} is of {method.objective}"
+            )
+        if method.guidance is not None and not isinstance(backbone, FrozenBackbone):
+            raise UserError(
+                f"{where} {run.method} learns guidance, for which its condition must be a frozen encoder's; "
+                f"pretrain.backbones.{run.backbone} trains its own"
             )
         if not isinstance(backbone, Backbone) or backbone.visual_context == "patches":
             return
