@@ -66,6 +66,14 @@ def test_a_difference_has_its_interval_and_verdict(r: Path, capsys: pytest.Captu
     assert f"[{low}, {high}] {claim['unit']}" in out and f"direction   {claim['direction']}" in out
 
 
+def test_a_number_without_an_interval_is_told_without_one(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = lines(r / "table_cost/table_cost_long.csv")[0]
+    row = f"{line['dataset']}, {line['backbone']}, {line['method']}"
+    code, out, err = why(capsys, row, line["label"], "results/table_cost.csv")
+    assert code == 0, err
+    assert "value  " in out and "interval  " not in out
+
+
 @pytest.mark.usefixtures("own_copy")
 def test_a_table_can_be_named_with_its_scale(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("Alt-text, ViT-T/12, MDC", "Shape")

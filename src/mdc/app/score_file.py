@@ -26,8 +26,9 @@ from mdc.app.resumable import computed, fill, kept, parts_beside, processes_of
 from mdc.app.scores import Scores
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.samples import texts_of
+from mdc.data.formats.table_rows import kind_of
 from mdc.data.sources.corpora.caption_table import image_name
-from mdc.data.sources.named_table import RIGHT, TAKEN, WRONG, NamedTable, kind_of
+from mdc.data.sources.named_table import RIGHT, TAKEN, WRONG, NamedTable
 from mdc.plan.records import UserError, atomic_path, sha256_file, sha256_json, write_text
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Items, resampled

@@ -65,6 +65,10 @@ def test_columns_are_known_by_usual_names_or_named(root: Path) -> None:
     assert [(one.image, one.options) for one in read(root, **named)] == wanted
     with pytest.raises(UserError, match="no column 'w'"):
         read(root, **{**named, "wrong_column": "w"})
+    write(root / "mine/items.csv", ROWS, ("image", "caption_1", "caption_2", "foil"))
+    with pytest.raises(UserError, match=r"\(caption_1, caption_2\); name one in source\.caption_column"):
+        read(root)
+    assert [one.options for one in read(root, caption_column="caption_2")] == [ROWS[0][2:]]
 
 
 def test_lists_of_wrong_captions_and_images_in_parquet(root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import tarfile
 import unicodedata
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bad_input import tar_of
-from data_samples import encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe
+from data_samples import encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe, write_texts
 from obtained_pairs import CHOSEN, SOURCE, downloaded
 from PIL import Image
 
@@ -22,7 +23,7 @@ from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.images import decode
 from mdc.data.formats.samples import Skipped, safe_key, texts_of
-from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.split_words import UNUSED, SplitWords
 from mdc.plan.records import UserError
 
 PARQUET: dict[str, Any] = {"kind": "parquet", "path": "p"}
@@ -100,6 +101,12 @@ def test_files_named_after_splits(name: str, split: str | None) -> None:
     assert SplitWords({"train": "train"}).of_name(Path(name)) == split
 
 
+def test_a_usual_word_among_several_keeps_its_split() -> None:
+    words = SplitWords({"train": ["train", "extra"], "val": "val", "test": "other"})
+    means = {"Train": "train", "extra": "train", "dev": "val", "test": UNUSED, "Extra": None}
+    assert {word: words.of(word) for word in means} == means
+
+
 def test_hugging_faces_validation_files_are_read_and_a_file_of_no_split_is_named(tmp_path: Path) -> None:
     source = {**PARQUET, "split_column": None}
     for name, caption in (("train-00000-of-00001", "one"), ("validation-00000-of-00001", "two")):
@@ -146,8 +153,19 @@ def test_column_types_of_polars_and_arrow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["nan", "NaN", "None", "null", "N/A", "<NA>", "\u200b", "\ufeff \u2060", "\u00ad"])
-def test_what_stands_for_no_caption_is_none(text: str) -> None:
+def test_what_stands_for_no_caption_is_none(tmp_path: Path, text: str) -> None:
     assert clean_captions([text, "a red star"]) == ("a red star",)
+    (tmp_path / "l.tsv").write_text(f"caption\n{text}\na red star\n", encoding="utf-8")
+    index = write_texts("l", {"path": "l.tsv"}, tmp_path / "out", tmp_path, 77)
+    assert index["captions"]["per_split"]["all"]["histogram"] == {"3": 1} and index["skipped"] == {"no caption": 1}
+
+
+def test_lists_of_captions_are_read_together_gzipped_or_not(tmp_path: Path) -> None:
+    (tmp_path / "l").mkdir()
+    (tmp_path / "l/a.tsv").write_text("caption\na star\n")
+    (tmp_path / "l/b.tsv.gz").write_bytes(gzip.compress(b"caption\na red star\n"))
+    index = write_texts("l", {"path": "l"}, tmp_path / "out", tmp_path, 77)
+    assert index["captions"]["per_split"]["all"]["histogram"] == {"2": 1, "3": 1}
 
 
 def test_what_nobody_sees_goes_and_joiners_stay() -> None:
@@ -212,14 +230,16 @@ def test_only_the_first_folder_of_a_tar_is_about_it(tmp_path: Path) -> None:
     assert _of_tar(tmp_path, _sample("__meta__/a", 0) | _sample("set/__x__/b", 1)) == ["caption 1"]
 
 
-def test_keys_that_begin_anew_in_each_shard(tmp_path: Path) -> None:
-    (tmp_path / "w").mkdir()
-    for shard in range(3):
+@pytest.mark.parametrize("names", [["00000", "00001", "00002"], ["a/00000", "b/00000", "b/00001"]])
+def test_keys_that_begin_anew_in_each_shard(tmp_path: Path, names: list[str]) -> None:
+    for shard, name in enumerate(names):
         files = _sample("000000", 2 * shard) | _sample("000001", 2 * shard + 1)
-        (tmp_path / f"w/{shard:05d}.tar").write_bytes(_tar(files))
+        (tmp_path / f"w/{name}.tar").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"w/{name}.tar").write_bytes(_tar(files))
     source = {"kind": "webdataset", "path": "w"}
-    index = write_corpus("c", source, tmp_path / "out", tmp_path)
-    assert index["splits"]["train"]["samples"] == 6
+    for given in (source, {**source, "path": ".", "splits": {"train": "w"}}):
+        index = write_corpus("c", given, tmp_path / "out", tmp_path)  # it refuses equal keys
+        assert index["splits"]["train"]["samples"] == 6
     assert 0 < len(_captions({**source, "val_fraction": 0.5}, "val", tmp_path)) < 6
 
 
@@ -298,9 +318,9 @@ def test_folders_of_classes_as_people_have_them(tmp_path: Path, name: str) -> No
     assert index.get("layout", "").startswith(said) and bool(said) == ("layout" in index)
 
 
-@pytest.mark.parametrize("above", ["", "train/"])
-def test_without_splits_a_hash_of_the_names_draws_one(tmp_path: Path, above: str) -> None:
-    _photos(tmp_path / "p", f"{above}a", f"{above}b", each=50)
+@pytest.mark.parametrize("above", [[""], ["train/"], ["train/", "training/"]], ids=["none", "one", "two"])
+def test_without_splits_a_hash_of_the_names_draws_one(tmp_path: Path, above: list[str]) -> None:
+    _photos(tmp_path / "p", *(f"{folder}{name}" for folder in above for name in "ab"), each=50 // len(above))
     source = {"kind": "class_folder", "path": "p"}
     index = write_probe("p", source, tmp_path / "out", tmp_path)
     train, test = (index["class_counts"][split] for split in ("train", "test"))
@@ -426,6 +446,12 @@ def test_numbers_and_nothing_in_a_split_column(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"split 0 \(1 rows\) is not known.*`val: \"0\"`"):
         _captions(source, "train", tmp_path)
     assert _captions({**source, "splits": {"train": "0", "val": "1"}}, "val", tmp_path) == ["two"]
+    for n in range(2):
+        (tmp_path / f"{n}.png").write_bytes(encoded(n))
+    lines = [{"image": f"{n}.png", "caption": word, "split": n} for n, word in enumerate(("one", "two"))]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    table = {"kind": "caption_table", "path": "t.jsonl", "split_column": "split", "splits": {"train": "1", "val": "0"}}
+    assert [_captions(table, split, tmp_path) for split in ("train", "val")] == [["two"], ["one"]]
     write_parquet(tmp_path / "p.parquet", _rows(caption=["one", "two"], split=["train", None]))
     with pytest.raises(UserError, match=r"no split is given \(1 rows\); fill the column in"):
         _captions(source, "train", tmp_path)
@@ -455,6 +481,9 @@ def test_folders_without_images_and_with_accents_of_two_systems(tmp_path: Path) 
         (tmp_path / f"p/{split}/c").mkdir()
     index = write_probe("p", {"kind": "class_folder", "path": "p"}, tmp_path / "out", tmp_path)
     assert index["classes"] == ["b", "é"] and index["layout"] == "no images, so no class: c"
+    _photos(tmp_path / "q", *(f"{name}/{split}" for name in ("b", *accents) for split in ("train", "test")))
+    index = write_probe("q", {"kind": "class_folder", "path": "q"}, tmp_path / "out", tmp_path)
+    assert index["classes"] == ["b", "é"] and index["class_counts"] == {"train": [2, 4], "test": [2, 4]}
 
 
 def test_a_transparent_colour_is_laid_over_white() -> None:

@@ -91,8 +91,10 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: di
 def test_files_that_are_named_after_their_split(tmp_path: Path, splits: dict[str, str]) -> None:
     hub_files(tmp_path / "p")
     config = source(split_column=None, splits=splits)
-    joined(config, tmp_path, tmp_path / "in", 2)
+    index = joined(config, tmp_path, tmp_path / "in", 2)
     same_as_whole(config, tmp_path)
+    shared = {"val": {"train": {"images": 4, "first": "00000000"}}}
+    assert index["repeated"] == read_index(tmp_path / "whole")["repeated"] == shared
 
 
 def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:

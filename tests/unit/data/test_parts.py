@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import tar_of
-from data_samples import write_corpus
+from data_samples import encoded, write_corpus
 from made_in_parts import HELD, SPLITS, group_of, hashes, join, samples_of
 from obtained_pairs import CHOSEN, PER_SHARD, downloaded, sample, take_account
 
@@ -44,6 +44,10 @@ def test_any_number_of_jobs_and_processes_makes_the_same_bytes(folder: Path) -> 
 
 def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
     """Its samples, and all that its index tells of them; only the cuts between shards are others."""
+    one = encoded(99, kind="JPEG")  # the image of four pairs, two of them in val
+    files = [(name, one if name.endswith("jpg") else content) for n in range(30, 34) for name, content in sample(n)]
+    (folder / "d/shards/00003.tar").write_bytes(tar_of(files))
+    take_account(folder, 3)
     join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
     write_corpus("c", HELD, folder / "whole", folder)
     whole, joined = (read_index(path, verify=True) for path in (folder / "whole", folder / "corpora/c"))
@@ -52,7 +56,7 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
     for index in (whole, joined):
         for split in index["splits"].values():
             del split["shards"], split["bytes"]
-    assert whole == joined
+    assert whole == joined and joined["repeated"] == {"val": {"train": {"images": 2, "first": "000032"}}}
 
 
 @pytest.mark.parametrize("pairs", [1, 10, 22, 30, 34, None])
@@ -159,6 +163,21 @@ def test_a_part_that_was_cut_stands_for_no_whole_one(folder: Path, monkeypatch: 
         read_index(folder / "corpora/grows", verify=True)
         before[pairs] = list(made)
     assert before == {15: [0], 25: [0, 1], 17: [0, 1], CHOSEN: [0, 1, 1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("other", "key", "made"),
+    [("train-1.tar", 1, [0, 1]), ("train-1.tar", 0, [0, 0, 1]), ("val-0.tar", 1, [0, 0, 1])],
+    ids=["other keys", "keys that restart", "a split's name"],
+)
+def test_a_shard_is_made_again_where_another_changes_its_keys_or_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str, key: int, made: list[int]
+) -> None:
+    source, found = webdatasets(tmp_path), made_from_here(monkeypatch)
+    for name, number in (("train-0.tar", 0), (other, key)):
+        (tmp_path / "w" / name).write_bytes(tar_of(sample(number)))
+        group_of(tmp_path, tmp_path, 0, 1, source=source)
+    assert found == made
 
 
 def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from data_samples import write_choices
 from read_table import read_table
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
@@ -15,14 +16,18 @@ from mdc.data.scenes.drawing import OWNED, bucket
 from mdc.data.scenes.language import kind_of_word, tags_of, text_of, words_of
 from mdc.data.scenes.world import Scene, SceneObject
 from mdc.data.scenes.wrong import QUESTIONS
+from mdc.data.shards.index import read_index
 from mdc.data.sources.choices.perturbations import published_form
 from mdc.data.sources.choices.scenes import _outcome
 from mdc.data.sources.source import open_choices
 
 
-def choices(question: str, items: int = 60, seed: int = 4) -> tuple[list[ChoiceSample], dict[str, Any]]:
-    source = {"kind": "scenes", "question": question, "items": items, "seed": seed, "pixels": 48, "max_words": 30}
-    opened = open_choices(source, Path())
+def source_of(question: str) -> dict[str, Any]:
+    return {"kind": "scenes", "question": question, "items": 60, "seed": 4, "pixels": 48, "max_words": 30}
+
+
+def choices(question: str) -> tuple[list[ChoiceSample], dict[str, Any]]:
+    opened = open_choices(source_of(question), Path())
     return list(opened.samples("test", Skipped())), opened.facts
 
 
@@ -56,9 +61,11 @@ def test_each_question_changes_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("question", ["dense_order", "alt_order"])
-def test_orders_are_aros_five_options_and_what_became_of_them_is_counted(question: str) -> None:
+def test_orders_are_aros_five_options_and_what_became_of_them_is_counted(question: str, tmp_path: Path) -> None:
     found, facts = choices(question)
     assert sum(facts["perturbed"].values()) == 4 * len(found)
+    write_choices("orders", source_of(question), tmp_path, tmp_path)  # its search for shortcuts adds nothing
+    assert read_index(tmp_path)["perturbed"] == facts["perturbed"]
     assert set(facts["perturbed"]) <= {"the same", "unreadable", "false", "still true"}
     for sample in found:
         assert sample.truth is not None

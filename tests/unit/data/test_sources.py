@@ -160,6 +160,15 @@ def test_integer_and_text_labels(tmp_path: Path) -> None:
         probe_of(source | {"class_name_column": "word"}, tmp_path)
 
 
+@pytest.mark.parametrize(("labels", "classes"), [([0, 1, -1], ["0", "1"]), (["cat", "dog", "eel"], ["cat", "dog"])])
+def test_labels_of_other_splits_are_no_classes(tmp_path: Path, labels: list, classes: list[str]) -> None:
+    columns = {"image": [encoded(i) for i in range(3)], "label": labels, "split": ["train", "test", "val"]}
+    write_parquet(tmp_path / "p.parquet", columns)
+    source = {"kind": "parquet", "path": "p.parquet"}
+    assert probe_of(source, tmp_path).classes == classes
+    assert [s.label for split in ("train", "test") for s in iter_probe(source, split, tmp_path)] == [0, 1]
+
+
 def test_hugging_face_class_names_are_read_from_the_schema(tmp_path: Path) -> None:
     features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
     table = pa.table({"image": [encoded(0)], "label": [1]})
@@ -200,6 +209,10 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
     assert probe_of(source, tmp_path).task == "multi"
     assert [s.labels for s in iter_probe(source, "train", tmp_path)] == [(0, 1, 0), (1, 0, 0)]
     assert [s.labels for s in iter_probe(source, "test", tmp_path)] == [(0, 0, 0), (0, 0, 0)]
+    # the split that the nouns are counted in may train, too, in any order of the keys
+    same = source | {"splits": {"test": "test", "train": "train", "vocabulary": "train"}}
+    assert probe_of(same, tmp_path).classes == ["boat", "dog", "house"]
+    assert [s.labels for s in iter_probe(same, "train", tmp_path)] == [(1, 1, 1)] * 12
 
 
 def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:

@@ -29,8 +29,8 @@ def add(verbs: Any) -> None:
         description="Called by dvc.yaml: make the stage's files by Snakemake, unless their records are up to date.",
     )
     sub.add_argument("name", metavar="STAGE", help=f"{', '.join(LAYERS)}, index, or a table or figure")
-    params(sub)
-    sub.set_defaults(run_verb=main_of("mdc.plan.stage"))
+    sub.add_argument("--scale", metavar="NAME", help="instead of that of params.yaml")
+    sub.set_defaults(run_verb=main_of("mdc.plan.stage"), params="params.yaml")  # which is the one that Snakemake reads
 
 
 def _index(args: argparse.Namespace) -> None:

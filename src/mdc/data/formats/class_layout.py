@@ -10,7 +10,7 @@ Folders within a class belong to it, as for torchvision's ImageFolder.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -81,14 +81,12 @@ def _detected(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
         places, note = _two_of(named)
         return _split_first(root, places, note)
     if all(paths and all(words.of(path.name) for path in paths) for paths in within.values()):
-        by_class = {
-            _class(path): _two_of({inner: words.of(inner.name) for inner in paths}) for path, paths in within.items()
-        }
-        folders = {split: {name: places[split] for name, (places, _) in by_class.items()} for split in SPLITS}
-        return ClassLayout(root, folders, note=next(iter(by_class.values()))[1])
+        found = [(path, *_two_of({inner: words.of(inner.name) for inner in paths})) for path, paths in within.items()]
+        folders = {split: _by_class((path, places[split]) for path, places, _ in found) for split in SPLITS}
+        return ClassLayout(root, folders, note=found[0][2])
     if set(named.values()) == {"train"}:  # without a test split
         within = {path: [] for folder in within for path in _folders(folder)}
-    classes = {_class(path): [path] for path in within}
+    classes = _by_class((path, [path]) for path in within)
     share = f"{100 * _TEST_SHARE:g} %"
     note = f"no splits: {share} of the images of each class test, by a hash of their names"
     return ClassLayout(root, dict.fromkeys(SPLITS, classes), drawn=True, note=note)
@@ -110,26 +108,26 @@ def _two_of(named: Mapping[Path, str | None]) -> tuple[dict[str, list[Path]], st
 def _split_first(root: Path, places: Mapping[str, Sequence[Path]], note: str) -> ClassLayout:
     classes: dict[str, dict[str, list[Path]]] = {}
     for split, folders in places.items():
-        of_split = classes.setdefault(split, {})
-        for folder in folders:
-            if not folder.is_dir():
-                raise UserError(f"{folder}: no such folder; source.splits names a folder for each split")
-            for path in _folders(folder):
-                of_split.setdefault(_class(path), []).append(path)
-        if not of_split:
+        if missing := next((folder for folder in folders if not folder.is_dir()), None):
+            raise UserError(f"{missing}: no such folder; source.splits names a folder for each split")
+        classes[split] = _by_class((path, [path]) for folder in folders for path in _folders(folder))
+        if not classes[split]:
             raise UserError(f"{folders[0]}: contains no folder; needed: one for each class, with its images")
-        classes[split] = dict(sorted(of_split.items()))
     for split, other in (SPLITS, SPLITS[::-1]):
-        if missing := sorted(set(classes[other]) - set(classes[split])):
+        if lacking := sorted(set(classes[other]) - set(classes[split])):
             raise UserError(
-                f"{places[split][0]}: {len(missing)} classes of the other split are missing: {', '.join(missing[:5])}"
+                f"{places[split][0]}: {len(lacking)} classes of the other split are missing: {', '.join(lacking[:5])}"
             )
     return ClassLayout(root, classes, note=note)
 
 
-def _class(folder: Path) -> str:
-    """The class of a folder; systems differ in how they encode accents."""
-    return unicodedata.normalize("NFC", folder.name)
+def _by_class(places: Iterable[tuple[Path, Sequence[Path]]]) -> dict[str, list[Path]]:
+    """{class: the folders of its images}, in the order of the names, from the folders that are named after classes. Systems
+    differ in how they encode accents."""
+    classes: dict[str, list[Path]] = {}
+    for named, folders in places:
+        classes.setdefault(unicodedata.normalize("NFC", named.name), []).extend(folders)
+    return dict(sorted(classes.items()))
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -24,9 +24,12 @@ class SplitWords:
     for which the source has another word is unused: ImageNet's test split, with ``test: validation``."""
 
     def __init__(self, splits: Mapping[str, str | Sequence[str]]) -> None:
-        self._named = {word: ours for ours, words in splits.items() for word in listed(words)}
+        # a split that is also the ``vocabulary``, which is read by its words, keeps its own name
+        self._named = {word: ours for ours in sorted(splits, reverse=True) for word in listed(splits[ours])}
         self._usual = {
-            word: name if splits.get(name, name) == name else UNUSED for name, words in USUAL.items() for word in words
+            word: name if name in listed(splits.get(name, name)) else UNUSED
+            for name, words in USUAL.items()
+            for word in words
         }
 
     def of(self, word: object) -> str | None:

@@ -29,6 +29,11 @@ def table_kind(path: Path) -> str | None:
     return ENDINGS.get(name.suffix.lower())
 
 
+def kind_of(path: Path) -> str | None:
+    """csv, tsv, jsonl or parquet by a file's extension; None for another."""
+    return "parquet" if path.suffix.lower() == ".parquet" else table_kind(path)
+
+
 def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
     """Rows of a JSON-lines file; empty lines are skipped. ``errors`` as in ``table_rows``."""
     for number, text in _lines(path, errors):

@@ -157,7 +157,7 @@ def _presence(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Pa
     if chosen == "urls":
         patterns.append("shards/*.tar")
     if chosen == "mirror" and own:
-        patterns.append("mirror/**/*.tar")
+        patterns += [f"mirror/**/{pattern}" for pattern in dataset["mirror"].get("patterns") or ["*"]]
     exists = [next(iter(place.glob(pattern)), None) is not None for pattern in patterns]
     return "yes" if exists and all(exists) else "partly" if any(exists) else "no"
 

@@ -18,7 +18,7 @@ from mdc.data.shards.index import INDEX, PARTS
 from mdc.data.shards.part import read_captions, write_part
 from mdc.data.shards.parts import read_parts
 from mdc.data.shards.set_job import note, sharding, source_of, splits_of
-from mdc.data.shards.writer import SKIPPED, begin, check_unique_keys, finish, split_of
+from mdc.data.shards.writer import SKIPPED, begin, check_unique_keys, finish, repeated_images, split_of
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.source import open_corpus
 from mdc.plan.data_folder import data_folder
@@ -61,7 +61,7 @@ def join_parts(
     older = begin(out_dir)
     entries = _entries(groups, out_dir)
     statistics = {split: CaptionStatistics(context_length) for split in splits}
-    keys = {split: array("Q") for split in splits}
+    keys, images = ({split: array("Q") for split in splits} for _ in range(2))
     shards: dict[str, list[dict[str, Any]]] = {split: [] for split in splits}
     with skipped_list(out_dir / SKIPPED) as skipped:
         for part in range(source.parts):
@@ -75,19 +75,22 @@ def join_parts(
                 raise UserError(f"{name}: part {part} was not written by any job; rerun")
             for split, shard in entry["splits"].items():
                 shards[split].append(_placed(shard, prefix))
-            read_captions(folder, entry, statistics, keys)
+            read_captions(folder, entry, statistics, keys, images)
             if "skipped_list" in entry:
                 with (folder / entry["skipped_list"]["file"]).open(encoding="utf-8") as lines:
                     skipped.join(lines)
     for pattern in ("captions-*.safetensors", "skipped-*.jsonl"):  # of a part written here; the index has their content
         for path in out_dir.glob(pattern):
             path.unlink()
+    repeated, before = dict[str, Any](), dict[str, Any]()
     for split, listed in shards.items():
         check_unique_keys(name, split, keys[split], out_dir, listed)
+        if found := repeated_images(name, split, images[split], before, out_dir, listed):
+            repeated[split] = found
     shard_index = finish(
         name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped, older
     )
-    index = corpus_index(name, source, shard_index, statistics)
+    index = corpus_index(name, source, shard_index | ({"repeated": repeated} if repeated else {}), statistics)
     write_json(out_dir / INDEX, index)
     return index
 

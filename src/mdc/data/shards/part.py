@@ -25,7 +25,7 @@ from mdc.data.shards.writer import file_entry
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import UserError, atomic_path, sha256_file
 
-_KEYS = "keys"  # array of a split's keys' hashes, beside those of its captions
+_HASHES = ("keys", "images")  # arrays of the hashes of a split's keys and images, beside those of its captions
 
 
 def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, context_length: int) -> dict[str, Any]:
@@ -92,7 +92,10 @@ def _write_captions(
         for split, counted in statistics.items()
         for name, values in {
             **counted.arrays(),
-            _KEYS: np.frombuffer(shards[split].keys if split in shards else array("Q"), dtype=np.uint64),
+            **{
+                name: np.frombuffer(getattr(shards[split], name) if split in shards else array("Q"), dtype=np.uint64)
+                for name in _HASHES
+            },
         }.items()
     }
     with atomic_path(path) as temporary:
@@ -101,9 +104,14 @@ def _write_captions(
 
 
 def read_captions(
-    folder: Path, entry: Mapping[str, Any], statistics: Mapping[str, CaptionStatistics], keys: Mapping[str, array[int]]
+    folder: Path,
+    entry: Mapping[str, Any],
+    statistics: Mapping[str, CaptionStatistics],
+    keys: Mapping[str, array[int]],
+    images: Mapping[str, array[int]],
 ) -> None:
-    """Append a part's captions and keys to those of the parts before. UserError if the file is not the part's."""
+    """Append a part's captions, and the hashes of its keys and images, to those of the parts before. UserError if the file is not
+    the part's."""
     from safetensors.numpy import load
 
     path = folder / entry["captions"]["file"]
@@ -112,5 +120,6 @@ def read_captions(
     arrays = load(path.read_bytes())
     for split, counted in statistics.items():
         of_split = {name.partition(".")[2]: values for name, values in arrays.items() if name.startswith(f"{split}.")}
-        keys[split].frombytes(of_split.pop(_KEYS).tobytes())
+        for name, hashes in zip(_HASHES, (keys, images), strict=True):
+            hashes[split].frombytes(of_split.pop(name).tobytes())
         counted.join(of_split)

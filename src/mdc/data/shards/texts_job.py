@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.captions import clean_caption, clean_captions
+from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.samples import Skipped, skipped_list
 from mdc.data.shards.caption_statistics import UNIT, CaptionLengths
 from mdc.data.shards.index import INDEX
@@ -59,12 +59,8 @@ def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skip
     mode, most = source.config["caption_mode"], source.config["max_pieces"]
     rows = progress(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows")
     for number, texts in enumerate(rows):
-        if mode == "each":  # as `clean_captions`, which would tokenise each caption once more
-            counts = [len(clip_pieces(clean_caption(text))) for text in texts]
-        else:
-            counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most)]
-        kept = [count for count in counts if count]
-        lengths.lengths.update(kept)
-        if not kept:
+        counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most)]
+        lengths.lengths.update(counts)
+        if not counts:
             skipped.add("no caption", f"row {number}", detail=repr(texts[0]) if texts else "")
     return lengths

@@ -62,18 +62,33 @@ def write_splits(
                 shards.append(shard.entry)
             written[split] = split_of(shards)
             check_unique_keys(name, split, keys, out_dir, shards)
-            hashes = np.array(images, dtype=np.uint64)
-            for earlier, earlier_hashes in before.items():
-                if len(places := np.flatnonzero(np.isin(hashes, earlier_hashes))):
-                    first = next(islice(_keys(out_dir, shards), int(places[0]), None))
-                    repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
-                    print(
-                        f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
-                        file=sys.stderr,
-                    )
-            before[split] = hashes
+            if found := repeated_images(name, split, images, before, out_dir, shards):
+                repeated[split] = found
     index = finish(name, out_dir, written, skipped, max_skipped, older)
     return index | ({"repeated": repeated} if repeated else {})
+
+
+def repeated_images(
+    name: str,
+    split: str,
+    images: array[int],
+    before: dict[str, np.ndarray],
+    folder: Path,
+    shards: Iterable[dict[str, Any]],
+) -> dict[str, Any]:
+    """The images of a split that are also in one of the splits ``before``, to which it is added: {split: how many, and the key of
+    the first}. ``images``: 64 bits of each image's hash; ``shards``: the split's, in ``folder``."""
+    hashes, found = np.array(images, dtype=np.uint64), dict[str, Any]()
+    for earlier, earlier_hashes in before.items():
+        if len(places := np.flatnonzero(np.isin(hashes, earlier_hashes))):
+            first = next(islice(_keys(folder, shards), int(places[0]), None))
+            found[earlier] = {"images": len(places), "first": first}
+            print(
+                f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
+                file=sys.stderr,
+            )
+    before[split] = hashes
+    return found
 
 
 def begin(out_dir: Path) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.parquet_file import is_text, open_parquet
-from mdc.data.formats.table_rows import table_kind, table_rows
+from mdc.data.formats.table_rows import kind_of, table_rows
 from mdc.data.sources.parquet import IMAGES, need_columns, stream
 from mdc.plan.records import UserError
 
@@ -20,11 +20,6 @@ _IMAGE = ("image", "image_id", "file_name", "filename", "image_path", "filepath"
 
 #: names → the chosen one, None if none is
 Choice = Callable[[Iterable[str]], str | None]
-
-
-def kind_of(path: Path) -> str | None:
-    """csv, tsv, jsonl or parquet by a file's extension; None for another."""
-    return "parquet" if path.suffix.lower() == ".parquet" else table_kind(path)
 
 
 def first_of(usual: Sequence[str]) -> Choice:

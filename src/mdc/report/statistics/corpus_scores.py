@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: of BLEU-1…4: the caption's length, that of the nearest reference, n-grams guessed (4) and right ones (4)
-BLEU_COUNTS = 10
 #: … of METEOR, as its program writes them: lengths and function words of caption and reference (4), matches of content and
 #: function words in both by four kinds (16), chunks, matched words of both
 METEOR_COUNTS = 23

@@ -4,9 +4,9 @@ Of a sample at time t, drawn uniformly from 1…T, each of the L places adds
 
     T · KL(q(x_{t−1} | x_t, x_0) ‖ p(x_{t−1} | x_t))  +  λT(2 − t/T) · (−log p(x_0 | x_t)),
 
-where at t = 1 the first term is −T · log p(x_0 | x_1), 0 at a visible token if none is ever replaced. The mean over t of the first,
-summed over places, is the bound on −log p(caption); it alone is measured on held-out pairs. The loss is the mean over all B·L
-places: a caption is filled up with EOT to L places, which are learnt like any other.
+where at t = 1 the first term is −T · log p(x_0 | x_1), 0 at a visible token if none is ever replaced. The mean over t of the
+first, summed over places, is the bound on −log p(caption); it alone is measured on held-out pairs. The loss is the mean over all
+B·L places: a caption is filled up with EOT to L places, which are learnt like any other.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from mdc.data.formats.folders import NamedImages, listed_name, needed
 from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, checked_image, texts_of
 from mdc.data.sources.cleaned import Choices
 from mdc.data.sources.named_table import RIGHT, WRONG, NamedTable
+from mdc.plan.records import UserError
 
 
 class ChoiceTable(Choices):
@@ -22,7 +23,12 @@ class ChoiceTable(Choices):
         path = needed(data_dir / source["path"], "file")
         self._table = table = NamedTable(path)
         self._image = table.image_column(source["image_column"])
-        (self._right,) = table.columns("the right captions", RIGHT, source["caption_column"])
+        self._right, *others = table.columns("the right captions", RIGHT, source["caption_column"])
+        if others:
+            raise UserError(
+                f"{path}: several columns are called as the right captions are ({', '.join([self._right, *others])}); "
+                "name one in source.caption_column"
+            )
         self._wrong = table.columns("wrong captions", WRONG, source["wrong_column"])
         self._root = None
         if not table.holds_bytes(self._image):

@@ -44,7 +44,6 @@ class SceneChoices(Source[ChoiceSample]):
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        self._outcomes.clear()
         for number, (index, scene, options, group) in enumerate(self._posed()):
             yield ChoiceSample(
                 f"{number:08d}",
@@ -64,6 +63,7 @@ class SceneChoices(Source[ChoiceSample]):
     def _posed(self) -> Iterator[tuple[int, Scene, tuple[str, ...], str]]:
         """(scene's index in its stream, scene, options, group) of each item."""
         source = self.config
+        self._outcomes.clear()
         options_of = self._order if source["question"] in _ORDERS else self._pair
         scenes = ((index, draw_scene("choices", "test", source["seed"], index)) for index in itertools.count())
         posed = ((index, scene, *item) for index, scene in scenes if (item := options_of(scene, index)) is not None)

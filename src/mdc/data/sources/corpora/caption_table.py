@@ -98,7 +98,7 @@ class CaptionTable(CaptionedImages):
                 yield _Row(number, line, None, "", complaint, "")
             elif not isinstance(name, str) or not name.strip():
                 yield _Row(number, line, None, "", "row names no image", "" if name is None else repr(name)[:100])
-            elif split_column is not None and not word:
+            elif split_column is not None and word in (None, ""):
                 yield _Row(number, line, None, "", "row names no split", "")
             else:
                 name = image_name(name)

@@ -36,10 +36,13 @@ class Webdataset(InParts):
         root = data_dir / path
         if splits is None:
             self._shards = _named_after_splits(root, _shards(root), bool(source["val_fraction"]))
+            self._names = [_name_below(root, shard) for _, shard in self._shards]
         else:
-            self._shards = [(split, shard) for split, name in splits.items() for shard in _shards(root / name)]
+            found = [(split, root / name, shard) for split, name in splits.items() for shard in _shards(root / name)]
+            self._shards = [(split, shard) for split, _, shard in found]
+            self._names = [_name_below(folder, shard) for _, folder, shard in found]
         firsts = [first_key(shard) for _, shard in self._shards]
-        # keys may be unique only within a shard: then the shard's name is put before them
+        # keys may be unique only within a shard: then the shard's path is put before them
         self._restart = len({key for key in firsts if key is not None}) < len(firsts) - firsts.count(None)
 
     @property
@@ -52,7 +55,8 @@ class Webdataset(InParts):
         return list(self._shards)
 
     def seal(self, part: int) -> Any:
-        return size_and_time(self._shards[part][1])
+        named, shard = self._shards[part]
+        return [size_and_time(shard), named, self._restart]
 
     def tar(self, part: int) -> Path:
         return self._shards[part][1]
@@ -66,13 +70,18 @@ class Webdataset(InParts):
         for sample in tar_samples(shard):
             count += 1
             _check_consecutive(shard, sample.key, seen)
-            key = f"{shard.stem}/{sample.key}" if self._restart else sample.key
+            key = f"{self._names[part]}/{sample.key}" if self._restart else sample.key
             split = named or ("val" if held_out(key, share) else "train")
             if split not in splits:
                 continue
             read, place = _image(sample)
             yield SourceItem(safe_key(key), shard.name, read, captions_of(sample, field), split, place=place)
         _check_count(shard, count)
+
+
+def _name_below(root: Path, shard: Path) -> str:
+    """A shard's path below ``root``, which may be the shard itself, without its ending."""
+    return shard.relative_to(shard.parent if shard == root else root).with_suffix("").as_posix()
 
 
 def _shards(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 from mdc.data.formats.parquet_file import is_text, open_parquet, readable
 from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut
+from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import LabelledImages
 from mdc.data.sources.parquet import need_columns, rows, split_counts, split_files
 from mdc.plan.records import UserError
@@ -42,12 +43,13 @@ open_source = ParquetProbe  # see mdc.data.sources.source
 
 
 def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:
-    """Class names, and the number of each label value; over all rows, so that it is the same for every split.
+    """Class names, and the number of each label value; over the rows of both splits, so that it is the same for each.
 
     Integer labels are their own number; their names come from ``class_name_column``, from Hugging Face's schema
     metadata, or are the numbers. Text labels are numbered alphabetically.
     """
-    column, name_column = source["label_column"], source["class_name_column"]
+    column, name_column, split_column = source["label_column"], source["class_name_column"], source["split_column"]
+    words = SplitWords(source["splits"])
     names_of: dict[Any, set[str]] = {}
     listed: list[str] = []
     # only the probed splits: an unlabelled test split on the hub has -1
@@ -58,7 +60,10 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
             need_columns(path, schema.names, column, name_column)
             _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
-            for row in _distinct(path, file, [column] if name_column is None else [column, name_column]):
+            columns = sorted({column, name_column, split_column} - {None})
+            for row in _distinct(path, file, columns):
+                if split_column is not None and words.of(row[split_column]) not in ("train", "test"):
+                    continue
                 names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
     values = [value for value in names_of if value is not None]
     if len({type(value) for value in values}) > 1:

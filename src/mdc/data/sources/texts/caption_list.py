@@ -14,12 +14,12 @@ from typing import Any
 from mdc.data.formats.folders import needed
 from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import Skipped, texts_of
-from mdc.data.formats.table_rows import ENDINGS, Column, table_rows
+from mdc.data.formats.table_rows import ENDINGS, Column, kind_of, table_rows
 from mdc.data.sources.parquet import captions_of_file
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError
 
-_FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": "coco_json"}
+_ENDINGS = (*ENDINGS, ".parquet", ".json")
 
 
 class CaptionList(Source[list[str]]):
@@ -61,7 +61,7 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
         files = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
         files = [(file, kind) for file, kind in files if wanted in (None, kind)]
         if not files:
-            raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(_FORMATS)}")
+            raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(_ENDINGS)}")
         if len({kind for _, kind in files}) > 1:
             names = ", ".join(file.name for file, _ in files)[:200]
             raise UserError(f"{folder}: contains lists of several formats ({names}); set source.format or source.file")
@@ -69,15 +69,14 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
     kind = source["format"] or _format_of(path)
     if kind is None:
         raise UserError(
-            f"{path}: unknown file extension; set source.format to one of {', '.join({*_FORMATS.values()})}"
+            f"{path}: unknown file extension; set source.format to one of tsv, csv, jsonl, parquet, coco_json"
         )
     return [(path, kind)]
 
 
 def _format_of(path: Path) -> str | None:
     """The format by a file's extension, or None."""
-    name = path.name.lower()
-    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
+    return "coco_json" if path.name.lower().endswith((".json", ".json.gz")) else kind_of(path)
 
 
 def _table(source: Mapping[str, Any], path: Path, kind: str, skipped: Skipped) -> Iterator[list[str]]:
