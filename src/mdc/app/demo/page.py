@@ -18,7 +18,6 @@ from mdc.app.answers import Caption, left_out
 from mdc.app.caption_options import unknown_in
 from mdc.app.demo.answers import Demo, read
 from mdc.app.demo.examples import Examples, examples
-from mdc.app.find_run import run_folder
 from mdc.app.model import load_from_args
 from mdc.app.scores import ranked
 from mdc.data.formats.tar import MAX_FILE
@@ -52,7 +51,6 @@ def main(args: argparse.Namespace) -> None:
     """``args``: run, weights, port, open, params, scale. Serves until it is interrupted."""
     if not 0 <= args.port <= 65535:
         raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any free port")
-    args.run = str(run_folder(args.run, args.params, args.scale))  # fetched, if need be, before the hub is switched off
     gradio = _gradio()
     model = load_from_args(args)
     demo = Demo(model)

@@ -6,11 +6,14 @@ import argparse
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.folders import files_below
 from mdc.data.formats.sizes import size
 from mdc.data.obtain.checks import Finding, checks_of, require, run_checks
+from mdc.data.obtain.hub import mirror_of
 from mdc.data.obtain.job import chosen_parts, own_copy, way
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError
@@ -156,9 +159,11 @@ def _presence(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Pa
     patterns = [check.path for check in checks]
     if chosen == "urls":
         patterns.append("shards/*.tar")
-    if chosen == "mirror" and own:
-        patterns += [f"mirror/**/{pattern}" for pattern in dataset["mirror"].get("patterns") or ["*"]]
     exists = [next(iter(place.glob(pattern)), None) is not None for pattern in patterns]
+    if chosen == "mirror" and own:
+        wanted, root = mirror_of({"name": place.name, "dataset": dataset}, entry).patterns, place / "mirror"
+        names = (path.relative_to(root).as_posix() for path in files_below(root)) if root.is_dir() else iter(())
+        exists.append(any(fnmatch(name, pattern) for name in names for pattern in wanted))
     return "yes" if exists and all(exists) else "partly" if any(exists) else "no"
 
 

@@ -66,7 +66,7 @@ def files_of_user(job: Job, data: Path) -> list[Path]:
     path = getattr(named, key, None)
     if path is None or getattr(named, "dataset", None) is not None:
         return []
-    place, images = data / path, getattr(named, "images", None)
+    place, images = data / path / (getattr(named, "file", None) or ""), getattr(named, "images", None)
     beside = [data / images] if isinstance(images, str) and (data / images).is_file() else []
     if place.is_file():
         return [place, *beside]

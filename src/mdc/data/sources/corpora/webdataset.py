@@ -56,7 +56,7 @@ class Webdataset(InParts):
 
     def seal(self, part: int) -> Any:
         named, shard = self._shards[part]
-        return [size_and_time(shard), named, self._restart]
+        return [size_and_time(shard), named, self._names[part] if self._restart else None]
 
     def tar(self, part: int) -> Path:
         return self._shards[part][1]

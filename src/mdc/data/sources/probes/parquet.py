@@ -65,6 +65,8 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
                 if split_column is not None and words.of(row[split_column]) not in ("train", "test"):
                     continue
                 names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
+    if not names_of and split_column is not None:
+        raise UserError(f"{source['path']}: no row is of train or test by column {split_column!r}; see source.splits")
     values = [value for value in names_of if value is not None]
     if len({type(value) for value in values}) > 1:
         raise UserError(f"{source['path']}: column {column!r} holds numbers in one file and texts in another")

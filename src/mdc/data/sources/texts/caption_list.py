@@ -62,6 +62,9 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
         files = [(file, kind) for file, kind in files if wanted in (None, kind)]
         if not files:
             raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(_ENDINGS)}")
+        names_here = {file.name for file, _ in files}
+        if twice := sorted(name for name in names_here if name.endswith(".gz") and name[:-3] in names_here):
+            raise UserError(f"{folder}: contains {twice[0]} unpacked too; remove one of them, or set source.file")
         if len({kind for _, kind in files}) > 1:
             names = ", ".join(file.name for file, _ in files)[:200]
             raise UserError(f"{folder}: contains lists of several formats ({names}); set source.format or source.file")
