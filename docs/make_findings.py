@@ -160,7 +160,8 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
     if not rows:
         parts.append("**No verdict yet:** nothing has been run under the [present rules](README.md#earlier-results).")
     elif not any(row["scope"] == "methods" for row in rows):
-        parts.append("**No verdict on this page is about methods:** none rests on three seeds.")
+        scopes = " and ".join(sorted({row["scope"] for row in rows}))
+        parts.append(f"**No verdict on this page is about methods:** all are about {scopes}.")
     for one in shown:
         parts.append(f"> {escape_markdown(one.says)} ({one.source})")
         if one.rows:
