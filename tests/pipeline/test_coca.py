@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,20 @@ def test_a_killed_job_goes_on(r: Path, python: Path) -> None:
     Path("killed").unlink()
     do_jobs(_plan(), JOBS[:1])
     assert len(kept.read_text().splitlines()) == 8
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_weights_of_a_file_that_changed_write_anew(r: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDC_DATA", "mine")
+    Path("mine").mkdir()
+    for content in ("first", "second"):
+        Path("mine/w.pt").write_text(content)
+        do_jobs(_plan(weights="w.pt"), JOBS[:1])
+        shutil.rmtree(r / JOBS[0])
+    first, second = Path("asked").read_text().splitlines()
+    assert first == second and "--weights mine/w.pt" in first
+    whole = [len(kept.read_text().splitlines()) for kept in Path(".state/features").glob("coca-*.jsonl")]
+    assert whole == [8, 8], "neither read the captions of the other"
 
 
 @pytest.mark.usefixtures("own_copy")

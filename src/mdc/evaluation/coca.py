@@ -12,9 +12,10 @@ from typing import Any
 
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.others import coca as script
+from mdc.plan.data_folder import data_folder, weights_files
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionsJob, CocaModel
-from mdc.plan.records import UserError, sha256_json
+from mdc.plan.records import UserError, sha256_file, sha256_json
 from mdc.training.device import choose_device
 
 #: the environment's folder, unless MDC_COCA names another
@@ -38,13 +39,16 @@ def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, A
             f"{python}: no such Python; `make .coca/.ready` makes the environment in which CoCa writes captions"
         )
     device = choose_device(job.captioning.device)
+    files = weights_files(model.model, model.weights, data_folder())
     identity = {"model": model.model_dump(mode="json"), "shards": images.shards, "code": job.fingerprint}
+    identity |= {"files": {file.name: sha256_file(file) for file in files}} if files else {}
     call.cache.mkdir(parents=True, exist_ok=True)
     out = call.cache / f"coca-{sha256_json(identity)}.jsonl"
     with tempfile.TemporaryDirectory(prefix="mdc-coca-") as folder:
         listed = Path(folder) / "images.json"
         listed.write_text(json.dumps(_files(images, Path(folder))))
-        words = ["--model", model.model, *(["--weights", model.weights] if model.weights is not None else [])]
+        weights = [] if model.weights is None else ["--weights", str(files[0]) if files else model.weights]
+        words = ["--model", model.model, *weights]
         words += [
             "--beams",
             str(model.num_beams),

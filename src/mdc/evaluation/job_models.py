@@ -12,6 +12,7 @@ from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.caption import Captioning
 from mdc.plan.config.score import Scoring
+from mdc.plan.data_folder import data_folder, weights_files
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
@@ -93,6 +94,7 @@ def clip_scorer(run: RunModel, captioning: Captioning, device: torch.device) -> 
 def open_clip_scorer(model: str, weights: str | None, precision: str, device: torch.device) -> tuple[Any, Any]:
     """The scorer of an open_clip model, and what identifies its weights: hashes of local files, else its names."""
     module = load(ABILITIES, "score_open_clip")
-    files = module.weights_files(model, weights)
+    files = weights_files(model, weights, data_folder())
     identity: Any = {path.name: sha256_file(path) for path in files} or [model, weights]
-    return module.OpenClipScorer(model, weights, precision, device), identity
+    named = weights if weights is None or not files else str(files[0])
+    return module.OpenClipScorer(model, named, precision, device), identity

@@ -135,3 +135,32 @@ def test_a_list_of_urls_is_watched(tmp_path: Path) -> None:
     jobs = plan(data=data).jobs
     for name, watched in (("plans/own", 1), ("obtained/own", 1), ("downloads/own/0-of-2", 0)):  # which reads the plan
         assert files_of_user(jobs[f"data/{name}"], tmp_path) == [tmp_path / "lists/1.csv"] * watched
+
+
+def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
+    for file in ("w.pt", "m/open_clip_config.json", "m/open_clip_model.safetensors", "m/README.md"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    shape = {"image_size": 64, "tokens": 4, "width": 8}
+    jobs = plan(
+        encoders={
+            "file": {
+                "label": "A",
+                "kind": "torchvision",
+                "model": "resnet18",
+                "weights": "w.pt",
+                "layer": "x",
+                **shape,
+            },
+            "folder": {"label": "B", "kind": "timm", "model": f"local-dir:{tmp_path}/m", **shape},
+            "known": {"label": "C", "kind": "open_clip", "model": "ViT-B-32", "weights": "openai", **shape},
+        },
+        tables={
+            "table1": {"encoders": ["file", "folder", "known"]},
+            "table2": {"open_clip": {"own": {"label": "D", "model": "ViT-B-32", "weights": "w.pt"}}},
+        },
+    ).jobs
+    folder = [tmp_path / "m/open_clip_config.json", tmp_path / "m/open_clip_model.safetensors"]
+    watched = {name: files_of_user(jobs[f"encoders/{name}"], tmp_path) for name in ("file", "folder", "known")}
+    assert watched == {"file": [tmp_path / "w.pt"], "folder": folder, "known": []}
+    assert files_of_user(jobs["scores/open_clip/own"], tmp_path) == [tmp_path / "w.pt"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -95,11 +94,3 @@ class OpenClipScorer:
             with autocast(self.device, self.precision):
                 parts.append(torch.nn.functional.normalize(self.model.encode_text(tokens).float(), dim=-1))
         return torch.cat(parts)
-
-
-def weights_files(model: str, weights: str | None) -> list[Path]:
-    """The files of a local model, whose hashes its record names; none for one that open_clip finds by itself."""
-    if model.startswith("local-dir:"):
-        folder = Path(model.removeprefix("local-dir:"))
-        return sorted(path for path in folder.glob("open_clip_*") if path.is_file())
-    return [Path(weights)] if weights is not None and Path(weights).is_file() else []

@@ -28,8 +28,8 @@ class Scoring(Strict):
 
 
 class OpenClipModel(Strict):
-    """A CLIP that open_clip loads: ``model`` is one of its names, with ``weights`` by name or as a file; or ``local-dir:FOLDER``
-    or ``hf-hub:NAME``, without ``weights``."""
+    """A CLIP that open_clip loads: ``model`` is one of its names, with ``weights`` by name or as a file under MDC_DATA; or
+    ``local-dir:FOLDER`` or ``hf-hub:NAME``, without ``weights``."""
 
     label: str
     model: str

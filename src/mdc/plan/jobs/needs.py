@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mdc.plan.data_folder import weights_files
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.verbs import VERBS, verb_of
@@ -61,6 +62,16 @@ def files_of_user(job: Job, data: Path) -> list[Path]:
     its images, and the folder of a class represents its own: its time changes when an image is added or removed. A dataset's own
     files are covered by its obtained.json.
     """
+    return [*_weights(job, data), *_watched(job, data)]
+
+
+def _weights(job: Job, data: Path) -> list[Path]:
+    """Files of models of open_clip, timm or torchvision that are the user's own."""
+    models = [(getattr(part, "model", None), getattr(part, "weights", None)) for part in vars(job).values()]
+    return [file for model, weights in models if isinstance(model, str) for file in weights_files(model, weights, data)]
+
+
+def _watched(job: Job, data: Path) -> list[Path]:
     within, _, key = VERBS[job.verb].watches.rpartition(".")
     named: Any = value_at(job, within) if within else job
     path = getattr(named, key, None)
