@@ -198,7 +198,7 @@ def test_covers_no_other_objective_kind_ability_or_artefact(plan: Plan, job: str
 
 
 def test_what_is_left_out_computes_nothing() -> None:
-    """No module that is left out imports one that is covered, but for records, the data folder, estimators and the hashing of code."""
+    """No module that is left out imports one that is covered, but for records, data_folder, estimators and hashes of code."""
     names = [".".join(["mdc", *path.relative_to(fp.ROOT).with_suffix("").parts]) for path in fp.ROOT.rglob("*.py")]
     left_out = [name.removesuffix(".__init__") for name in names if fp.left_out(name.removesuffix(".__init__"))]
     assert len(left_out) > 10
