@@ -92,6 +92,8 @@ def _model(args: argparse.Namespace) -> OpenClip | None:
     )
     model = f"local-dir:{name}" if Path(name, "open_clip_config.json").is_file() else name
     label = f"{name} ({weights})" if weights is not None else name
+    if weights is not None and Path(weights).is_file():
+        weights = str(Path(weights).absolute())  # named from here, not from the data folder
     try:
         return OpenClip(kind="open_clip", label=label, model=model, weights=weights)
     except ValidationError as error:

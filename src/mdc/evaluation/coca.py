@@ -12,7 +12,7 @@ from typing import Any
 
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.others import coca as script
-from mdc.plan.data_folder import data_folder, weights_files
+from mdc.plan.data_folder import data_folder, weights_files, weights_path
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionsJob, CocaModel
 from mdc.plan.records import UserError, sha256_file, sha256_json
@@ -47,8 +47,8 @@ def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, A
     with tempfile.TemporaryDirectory(prefix="mdc-coca-") as folder:
         listed = Path(folder) / "images.json"
         listed.write_text(json.dumps(_files(images, Path(folder))))
-        weights = [] if model.weights is None else ["--weights", str(files[0]) if files else model.weights]
-        words = ["--model", model.model, *weights]
+        weights = weights_path(model.weights, data_folder())
+        words = ["--model", model.model, *(["--weights", weights] if weights is not None else [])]
         words += [
             "--beams",
             str(model.num_beams),

@@ -12,7 +12,7 @@ from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.caption import Captioning
 from mdc.plan.config.score import Scoring
-from mdc.plan.data_folder import data_folder, weights_files
+from mdc.plan.data_folder import data_folder, weights_files, weights_path
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
@@ -96,5 +96,4 @@ def open_clip_scorer(model: str, weights: str | None, precision: str, device: to
     module = load(ABILITIES, "score_open_clip")
     files = weights_files(model, weights, data_folder())
     identity: Any = {path.name: sha256_file(path) for path in files} or [model, weights]
-    named = weights if weights is None or not files else str(files[0])
-    return module.OpenClipScorer(model, named, precision, device), identity
+    return module.OpenClipScorer(model, weights_path(weights, data_folder()), precision, device), identity

@@ -11,6 +11,7 @@ import small_project
 from mdc.data.formats.reading import MOST_THREADS
 from mdc.plan.config.layers import overlaid
 from mdc.plan.config.read import validate
+from mdc.plan.data_folder import weights_path
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
 from mdc.plan.jobs.plan import Plan
@@ -138,7 +139,7 @@ def test_a_list_of_urls_is_watched(tmp_path: Path) -> None:
 
 
 def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
-    for file in ("w.pt", "m/open_clip_config.json", "m/open_clip_model.safetensors", "m/README.md"):
+    for file in ("w.pt", "m/open_clip_config.json", "m/open_clip_model.safetensors", "m/README.md", "m/.gitattributes"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
     shape = {"image_size": 64, "tokens": 4, "width": 8}
@@ -160,6 +161,7 @@ def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
             "table2": {"open_clip": {"own": {"label": "D", "model": "ViT-B-32", "weights": "w.pt"}}},
         },
     ).jobs
+    assert weights_path("w.pt", tmp_path) == str(tmp_path / "w.pt") and weights_path("openai", tmp_path) == "openai"
     folder = [tmp_path / "m/open_clip_config.json", tmp_path / "m/open_clip_model.safetensors"]
     watched = {name: files_of_user(jobs[f"encoders/{name}"], tmp_path) for name in ("file", "folder", "known")}
     assert watched == {"file": [tmp_path / "w.pt"], "folder": folder, "known": []}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mdc.models.encoders.tower import Tower, places
 from mdc.plan.config.encoders import OpenClipTower
-from mdc.plan.data_folder import weights_files
+from mdc.plan.data_folder import weights_path
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.records import UserError
 
@@ -80,9 +80,7 @@ def created(name: str, named: str | None, root: Path | None) -> Any:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import open_clip
 
-    weights = named if load else None
-    if root is not None and weights is not None and (files := weights_files(name, weights, root)):
-        weights = str(files[0])
+    weights = None if root is None else weights_path(named, root)
     try:
         with warnings.catch_warnings(), nullcontext() if load else _unsaid():
             # a tower with another activation than its weights were trained with runs, and sees little
