@@ -166,6 +166,5 @@ def benchmark_model(
             row[: len(ids)] = torch.tensor(ids)
         return tokens
 
-    # the pooling is the probe's choice, so a run's configuration has the default: CLIP is probed at [CLS]
-    pooling = "cls" if job.method.objective == "contrastive" else "patch_mean"
-    return BenchmarkModel(model.to(device).eval(), pooling, vocabulary.eot, features), transform, tokenizer
+    benchmarked = BenchmarkModel(model.to(device).eval(), job.method.usual_pooling, vocabulary.eot, features)
+    return benchmarked, transform, tokenizer

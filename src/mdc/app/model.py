@@ -83,7 +83,7 @@ class Model:
     @property
     def probed(self) -> str:
         """Which feature linear probes see: "cls" of a CLIP, else "patch_mean"."""
-        return "cls" if self.job.method.objective == "contrastive" else "patch_mean"
+        return self.job.method.usual_pooling
 
     @property
     def own_backbone(self) -> Backbone:

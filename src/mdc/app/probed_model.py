@@ -149,7 +149,7 @@ def _run(name: str, folder: Path, image_size: int | None) -> Probed:
         "backbone_name": job.backbone_name,
         "backbone": backbone,
         "seed": job.seed,
-        "pooling": "cls" if job.method.objective == "contrastive" else "patch_mean",
+        "pooling": job.method.usual_pooling,
         "run": f"runs/{ENCODER_NAME}",
         "run_config_sha256": manifest["config_sha256"],
     }

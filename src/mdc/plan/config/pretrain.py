@@ -136,6 +136,11 @@ class Method(Strict):
         """The mask ratio, if it is the same for all captions; otherwise None."""
         return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
 
+    @property
+    def usual_pooling(self) -> Literal["patch_mean", "cls"]:
+        """The feature that probes see unless ``pooling`` says otherwise: a run's own configuration has no pooling."""
+        return "cls" if self.objective == "contrastive" else "patch_mean"
+
 
 class Average(Strict):
     """Exponential moving average of the weights, updated every ``every`` steps with ``decay``, less at the beginning
