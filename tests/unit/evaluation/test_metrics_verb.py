@@ -70,7 +70,7 @@ def test_it_measures_files_as_coco_has_them(tmp_path: Path, capsys: pytest.Captu
 def test_bad_files_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, theirs = _files(tmp_path)
     for text, said in (
-        ("{", "is no JSON"),
+        ("{", "not valid JSON"),
         ("3", 'must be a list of {"image_id": …, "caption": …}'),
         ("[]", "holds no caption"),
         ('[{"image_id": 7}]', 'entry 0 must have an "image_id" and a "caption"'),

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from mdc.data.formats.folders import existing_file
 from mdc.data.formats.gzipped import read_json_value, unzipped
+from mdc.plan.config.problems import first_problem, short
 from mdc.plan.records import UserError
 
 Form = TypeVar("Form")
@@ -18,7 +19,7 @@ Form = TypeVar("Form")
 
 def _number(value: Any) -> Any:
     if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:  # NaN, infinity, integers beyond both
-        raise ValueError("needed: a number")
+        raise ValueError(f"must be a number, not {short(value)}")
     return value
 
 
@@ -42,27 +43,7 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
     try:
         return TypeAdapter(form).validate_python(value)
     except ValidationError as error:
-        raise UserError(f"{path}: {_first(error)}; is it the published file?") from None
-
-
-def _first(error: ValidationError) -> str:
-    """The first error: place, value, expected type."""
-    problem = error.errors(include_url=False)[0]
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"]).lstrip(".")
-    if problem["type"] == "missing":
-        return f"{place} is missing"
-    needed = {
-        "dataclass_type": "needed: an object",
-        "value_error": problem["msg"].removeprefix("Value error, "),
-    }.get(problem["type"], problem["msg"].replace("Input should be", "needed:"))
-    return f"{place or 'the file'} is {_shown(problem['input'])}; {needed}"
-
-
-def _shown(value: Any) -> str:
-    try:
-        return f"{value!r:.60}"
-    except ValueError:  # an integer of thousands of digits
-        return f"a {type(value).__name__} too large to show"
+        raise UserError(f"{path}: {first_problem(error, value)}; is it the published file?") from None
 
 
 def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:

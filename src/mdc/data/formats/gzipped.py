@@ -45,4 +45,4 @@ def read_json_value(path: Path, hook: Callable[[list[tuple[str, Any]]], Any] | N
     try:
         return json.loads(data, object_pairs_hook=hook)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); download the file again") from None
+        raise UserError(f"{path}: not valid JSON ({str(error)[:200]})") from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name
+from mdc.data.formats.gzipped import read_json_value
 from mdc.data.formats.samples import texts_of
 from mdc.data.sources.named_table import NamedTable, kind_of
 from mdc.plan.records import UserError
@@ -33,7 +32,7 @@ def read_ids(path: Path) -> dict[str, int | str]:
 
 
 def _results(path: Path) -> Any:
-    values = _read(path)
+    values = read_json_value(path)
     return values["images"] if isinstance(values, dict) and "metrics" in values and "images" in values else values
 
 
@@ -43,7 +42,7 @@ def read_references(path: Path) -> dict[str, list[str]]:
     are those of files or ``image_id``."""
     if kind_of(path) is not None:
         return _table_references(path)
-    values = _read(path)
+    values = read_json_value(path)
     if isinstance(values, dict) and "annotations" not in values:
         for image, captions in values.items():
             if not (isinstance(captions, list) and all(isinstance(text, str) for text in captions)):
@@ -72,7 +71,7 @@ def _table_references(path: Path) -> dict[str, list[str]]:
 def read_file_names(path: Path) -> dict[str, str]:
     """The file name of each image in COCO's annotations (``{"images": [{"id": …, "file_name": …}, …]}``); {} for other
     references."""
-    values = _read(path) if kind_of(path) is None else None
+    values = read_json_value(path) if kind_of(path) is None else None
     images = values.get("images") if isinstance(values, dict) and "annotations" in values else None
     listed = [entry for entry in images if isinstance(entry, dict)] if isinstance(images, list) else []
     return {
@@ -95,16 +94,6 @@ def image_ids(paths: Sequence[Path]) -> list[int | str]:
 def _image_id(path: Path) -> int | str:
     number = re.fullmatch(r"(?:COCO_\w+?_(?=\d{12}$))?(\d+)", path.stem, re.ASCII)
     return int(number[1]) if number else path.name
-
-
-def _read(path: Path) -> Any:
-    try:
-        data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError, RecursionError) as error:
-        raise UserError(f"{path}: is no JSON ({str(error)[:100]})") from None
 
 
 def _entries(path: Path, entries: Any) -> Sequence[tuple[str, str]]:

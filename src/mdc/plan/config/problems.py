@@ -49,12 +49,12 @@ def _line(problem: Any, values: Any) -> str:
         key = re.match(r"([A-Za-z_][\w-]*)([.\[]\S*)?(?=: | = )", message)
         joins = key is not None and isinstance(value, Mapping) and key[1] in value
         return f"{where}{'.' if joins else ': '}{message}" if where else message
-    if kind in ("model_type", "dict_type"):
-        return f"{where} = {short(value)}: must be a mapping"
+    if kind in ("model_type", "dict_type", "dataclass_type"):
+        return f"{where or 'the value'} = {short(value)}: must be a mapping"
     if kind == "union_tag_invalid":
         allowed = problem["ctx"]["expected_tags"].replace("'", "")
         return f"{where}.kind = {short(value.get('kind'))}: no such kind; allowed: {allowed}"
-    return f"{where} = {short(value)}: {message[0].lower()}{message[1:]}"
+    return f"{where or 'the value'} = {short(value)}: {message[0].lower()}{message[1:]}"
 
 
 def _path(steps: tuple[str | int, ...], values: Any, end: Any) -> list[str]:
