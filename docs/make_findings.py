@@ -92,7 +92,7 @@ def _made(scale: Path, commit: str) -> Iterator[tuple[str, list[dict[str, str]]]
 
 
 def _seeds(rows: Sequence[Row]) -> int:
-    return min(int(row["seeds"] or 0) for row in rows)
+    return min((int(row["seeds"]) for row in rows if row["seeds"]), default=0)
 
 
 def _read(path: Path) -> list[Row]:
@@ -113,10 +113,11 @@ def pages(source: Path, out: Path) -> list[Path]:
     written, overview = [], []
     for page, asked in questions.items():
         shown = [_shown(one, evidence) for one in asked["claims"]]
-        if rows := list({id(row): row for one in shown for row, _ in one.rows}.values()):
-            draw(rows, out / f"{page}.png")
+        rows = list({id(row): row for one in shown for row, _ in one.rows}.values())
+        if drawn := [row for row in rows if row["value"]]:
+            draw(drawn, out / f"{page}.png")
             written.append(out / f"{page}.png")
-        text = _between(source / f"{page}.md", f"# {asked['question']}\n", _part(page, shown, rows))
+        text = _between(source / f"{page}.md", f"# {asked['question']}\n", _part(page, shown, rows, drawn))
         write_text(out / f"{page}.md", text)
         written.append(out / f"{page}.md")
         overview += [line for one in shown for line in _overview(one, page, asked["question"])]
@@ -154,13 +155,13 @@ def _between(page: Path, title: str, made: str) -> str:
     return f"{before}{BEGIN}\n\n{made}\n{END}{after}"
 
 
-def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
+def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row], drawn: Sequence[Row]) -> str:
     """What is made of a page: its scope, each claim with its verdicts, the picture."""
     parts = []
     if not rows:
         parts.append("**No verdict yet:** nothing has been run under the [present rules](README.md#earlier-results).")
     elif not any(row["scope"] == "methods" for row in rows):
-        scopes = " and ".join(sorted({row["scope"] for row in rows}))
+        scopes = " and ".join(sorted({row["scope"] for row in rows if row["scope"]}) or ["–"])
         parts.append(f"**No verdict on this page is about methods:** all are about {scopes}.")
     for one in shown:
         parts.append(f"> {escape_markdown(one.says)} ({one.source})")
@@ -180,8 +181,8 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row]) -> str:
             parts.append(f"Left out: {'; '.join(one.left_out)}.")
         if one.untested:
             parts.append(f"Not tested: {one.untested}.")
-    if rows:
-        about = [scope for scope in LOOKS if scope in {row["scope"] for row in rows}]
+    if drawn:
+        about = [scope for scope in LOOKS if scope in {row["scope"] for row in drawn}]
         colours = f". {'; '.join(f'{LOOKS[scope][2]}: about {scope}' for scope in about)}" if len(about) > 1 else ""
         parts.append(f"![Differences with 95 % intervals{colours}]({page}.png)")
     return "\n\n".join(parts) + "\n"
@@ -219,7 +220,7 @@ def _verdict(row: Row) -> str:
 
 
 def _scope(row: Row) -> str:
-    return f"{row['scope']} ({_counted_seeds(row)})"
+    return f"{row['scope']} ({_counted_seeds(row)})" if row["scope"] else "–"
 
 
 def _counted_seeds(row: Row) -> str:

@@ -108,6 +108,7 @@ def best_alpha(
 
     def recall_at_1(alpha: float) -> float:
         taken = scores - alpha * mismatched
-        return float(recall(taken if tokens is None else taken / tokens, right, 1).mean())
+        # ties count as fractions, whose sum depends on their order in the last bit
+        return round(float(recall(taken if tokens is None else taken / tokens, right, 1).mean()), 12)
 
     return min((-recall_at_1(alpha), alpha) for alpha in alphas)[1]

@@ -44,6 +44,10 @@ class OverDatasets:
                 f"{job.artefact}: over: splits must have equal shares of images to test on; they have {text}"
             )
         self.share = next(iter(shares.values()))
+        found = [
+            results.differences[_on(d, pair), m] for d in over.datasets for pair in self.pairs for m in results.measures
+        ]
+        self.seeds = min((difference.seeds for difference in found), default=1)
         self.claimed, statistics = job.primary_metric, job.statistics
         self.lost = self.claimed in results.missing
         claims = [Claim(NOT_COMPARED) if self.lost else self._claim(pair, self.claimed) for pair in self.pairs]
@@ -57,7 +61,7 @@ class OverDatasets:
 
     def mean(self, values: Floats) -> Estimate:
         """Over the splits."""
-        return over_splits(values, self.share, self.statistics.level)
+        return over_splits(values, self.share, self.statistics.level, self.seeds)
 
     def _claim(self, pair: tuple[str, str], measure: str) -> Claim:
         """Its margin: a tenth of how much the second side is above its control over the splits, if that is above 0."""

@@ -150,7 +150,10 @@ def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
 def correction(count: int, order: str) -> str:
     """The correction for several claims, in words."""
     if order != "holm":
-        return "Claims are tested in this order, without correction, until the first that is not supported."
+        return (
+            "Claims are tested in this order, without correction, until the first that is not supported; a size is decided only "
+            "if all earlier sizes are."
+        )
     if count == 0:
         return "No claim has a p."
     return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."

@@ -46,5 +46,5 @@ def test_mistakes() -> None:
 
 def test_a_table_over_splits_takes_the_level_that_is_asked_for() -> None:
     one: Any = object.__new__(OverDatasets)
-    one.statistics, one.share, values = SimpleNamespace(level=0.8), 0.25, np.array([1.0, 2.0, 4.0])
-    assert one.mean(values) == over_splits(values, 0.25, 0.8) != over_splits(values, 0.25)
+    one.statistics, one.share, one.seeds, values = SimpleNamespace(level=0.8), 0.25, 3, np.array([1.0, 2.0, 4.0])
+    assert one.mean(values) == over_splits(values, 0.25, 0.8, 3) != over_splits(values, 0.25)

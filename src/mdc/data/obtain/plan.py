@@ -7,18 +7,16 @@ The order is by rank (mdc.data.obtain.subset), so that a larger subset begins wi
 Exact duplicates (same url and caption) are left out after the first.
 
 ``plan/list/`` has the hash of each file of the list (mdc.data.obtain.seals), and stays. ``plan/reading/`` has the rows read so
-far, and is removed when the plan is complete; a killed planning reads the list again. Parts that are right are not rewritten. A
-plan by an earlier version, in another order, stays as it is.
+far, and is removed when the plan is complete; a killed planning reads the list again. Parts that are right are not rewritten.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +47,7 @@ def read_part(folder: Path, shard: int, part: Mapping[str, Any] | None = None) -
     """The rows of one shard as a pyarrow table. UserError if they are corrupt, or not those of the plan's ``part``."""
     path = part_file(folder, shard)
     table = read_parquet(path)
-    if part is not None and not is_part(table, part["sha256"]):
+    if part is not None and rows_digest(table) != part["sha256"]:
         raise UserError(f"{path}: corrupt; delete {folder / 'plan'} and rerun")
     return table
 
@@ -64,32 +62,23 @@ def make_plan(
     """
     place = folder / "plan"
     existing = read_json(place / PLAN) if (place / PLAN).exists() else None
-    if existing is not None and "hash" not in existing["asked"]["columns"]:
-        columns = replace(columns, hash=None)  # planned by a version that did not read hashes
     seals = seal_files(place / "list", files)
     wanted = {
         "list": [
             {"file": file.name, "bytes": seal["bytes"], "sha256": seal["sha256"]}
             for file, seal in zip(files, seals, strict=True)
         ],
-        "columns": columns.described(),
+        "columns": asdict(columns),
         "subset": dict(subset) if subset else None,
         "rank": RANK,
         "shape": {name: download[name] for name in SHAPING},
     }
     if existing is not None:
-        if old := "rank" not in existing["asked"]:
-            del wanted["rank"]
         _same_pairs(folder, existing, wanted)
         whole = (_size(part_file(folder, shard)) == part["bytes"] for shard, part in enumerate(existing["parts"]))
         if existing["asked"] == wanted and all(whole):
             shutil.rmtree(place / "reading", ignore_errors=True)  # of a run that was killed right before
             return existing
-        if old:
-            raise UserError(
-                f"{folder}: was planned by an earlier version, in another order: it cannot grow or be repaired; keep its subset "
-                "as it was, use a different path for this dataset or delete the folder"
-            )
     clear_leftovers(place)
     counts: Counter[str] = Counter()
     tables = ranked_rows(place / "reading", files, seals, columns, subset, counts)
@@ -186,11 +175,3 @@ def rows_digest(table: Any) -> str:
         else:
             digest.update(column.to_numpy().astype("<i8").tobytes())
     return digest.hexdigest()
-
-
-def is_part(table: Any, sha256: str) -> bool:
-    """Whether the rows have this hash, or the one that an earlier version took."""
-    if rows_digest(table) == sha256:
-        return True
-    lines = (json.dumps(list(row.values())) + "\n" for row in table.to_pylist())
-    return hashlib.sha256("".join(lines).encode()).hexdigest() == sha256

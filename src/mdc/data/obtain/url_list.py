@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,6 @@ class Columns:
     format: str | None = None
     header: bool = True
     hash: Column | None = None
-
-    def described(self) -> dict[str, Any]:
-        """For a plan's record; without ``hash`` if there is none, as in older plans."""
-        return {key: value for key, value in asdict(self).items() if key != "hash" or value is not None}
 
     def names(self) -> dict[str, Column]:
         """The columns that are read, by their role."""

@@ -121,9 +121,5 @@ def read_captions(
     for split, counted in statistics.items():
         of_split = {name.partition(".")[2]: values for name, values in arrays.items() if name.startswith(f"{split}.")}
         for name, hashes in zip(_HASHES, (keys, images), strict=True):
-            if name not in of_split:
-                raise UserError(
-                    f"{path}: lacks the hashes of {name}, as earlier versions wrote it; rebuild the corpus's parts"
-                )
             hashes[split].frombytes(of_split.pop(name).tobytes())
         counted.join(of_split)

@@ -74,7 +74,9 @@ def decide(
 
     Direction and size are two families, each at 1 - ``level``. Holm's correction, over the claims that have a p; or,
     with ``order`` "fixed", each claim is tested without correction, until the first that is not supported, and later
-    ones are not tested. *Supported*: p is below 1 - ``level`` and the difference above 0; *reversed*: the same below 0;
+    ones are not tested; a size is decided only if all earlier sizes are.
+
+    *Supported*: p is below 1 - ``level`` and the difference above 0; *reversed*: the same below 0;
     else *inconclusive*. *Equivalent*: the difference is less than the margin (two one-sided tests, each at 1 -
     ``level``); *larger*: it is more (two-sided); else *undecided*."""
     alpha = round(1 - level, 12)  # 1 - 0.95 is a little above 0.05

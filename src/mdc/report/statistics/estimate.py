@@ -184,19 +184,20 @@ def over_seeds(
     return bounded(result, contrast)
 
 
-def over_splits(differences: ArrayLike, test_over_train: float, level: float = LEVEL) -> Estimate:
+def over_splits(differences: ArrayLike, test_over_train: float, level: float = LEVEL, seeds: int = 1) -> Estimate:
     """The mean of one difference per random split of the same items, ``differences`` (k,), k ≥ 2, with Student's t of k − 1
     degrees of freedom, as Nadeau and Bengio correct it (Inference for the Generalization Error, 2003).
 
     Splits share most of their training items, so their differences are not independent, and their variance over k splits,
     divided by k, is too small: it is multiplied by 1/k + n_test/n_train in place of 1/k. ``test_over_train``: n_test/n_train of
-    each split; 0 gives the t interval for independent splits. ``p``: two-sided, of the mean being 0. UserError for fewer than
+    each split; 0 gives the t interval for independent splits. ``seeds``: trainings of a side on each split, whose mean is the
+    split's difference. ``p``: two-sided, of the mean being 0. UserError for fewer than
     two, or for values that are not finite.
     """
     values = _finite(differences, "splits: differences")
     k, mean = len(values), float(values.mean())
     part = Component((1 / k + test_over_train) * _variance(values, mean), k - 1)
-    return bounded(Estimate(mean, None, None, k, 1, "splits", of_items=part, level=level), contrast=True)
+    return bounded(Estimate(mean, None, None, k, seeds, "splits", of_items=part, level=level), contrast=True)
 
 
 def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:

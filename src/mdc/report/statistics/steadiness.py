@@ -201,7 +201,7 @@ def loss_variance(low: float, high: float, tokens: float, least_t: float) -> flo
     """Variance of the loss from the draw of t and masks alone, if each masked token cost one nat.
 
     The loss is Σ_b (1/t_b) K_b / ``tokens``, K_b ~ Bin(L_b, t_b) of the caption's L_b tokens and ``tokens`` their sum
-    over the batch. Manifests t its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
+    over the batch. Given t, its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
     (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and as captions get shorter. Its root is the
     coefficient of variation, whatever a token costs.
     """
