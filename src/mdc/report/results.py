@@ -18,7 +18,7 @@ from mdc.report.items import items_of
 from mdc.report.manifests import Manifests, path_of, read_table, record_of, title
 from mdc.report.statistics.claims import Decision, claim, decide
 from mdc.report.statistics.estimate import Estimate, estimate
-from mdc.report.statistics.replicates import Items, Replicates, as_records, mean, resampled
+from mdc.report.statistics.replicates import Items, Replicates, mean, resampled
 
 #: two systems' keys, the first minus the second
 Pair = tuple[str, str]
@@ -71,11 +71,12 @@ class Results:
         except UserError as error:
             raise UserError(f"{self.title}: {error}; make it again") from None
         self.replicates: dict[tuple[str, str], Replicates] = {}
-        for key in self.systems:
-            of_system = as_records([replicates[key, column].times(100) for column in self.columns])
-            self.replicates |= {
-                (key, column): of_column for column, of_column in zip(self.columns, of_system, strict=True)
-            }
+        for key, system in self.systems.items():
+            # a model without seeds, and a rule that reads the captions alone, are one result however often they are read
+            once = len(set(system.records)) == 1 or system.shown == "shorter"
+            for column in self.columns:
+                found = replicates[key, column].times(100)
+                self.replicates[key, column] = replace(found, values=found.values[:1]) if once else found
         self.levels = {
             (key, measure): estimate(self.whole(key, measure), job.statistics.level)
             for key in self.systems

@@ -13,7 +13,7 @@ from mdc.plan.records import UserError
 from mdc.report.statistics import replicates
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.metrics import mean_average_precision
-from mdc.report.statistics.replicates import Items, Replicates, as_records, counted, mean, resampled
+from mdc.report.statistics.replicates import Items, counted, mean, resampled
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -143,24 +143,6 @@ def test_only_what_is_biased_is_shifted_to_its_value() -> None:
     assert inside >= 33, f"{inside} of 40 intervals hold the true value; a 95 % interval rarely holds fewer than 33"
     (row,) = rows(replace(one, biased=False), draws=300)
     assert row.mean() > one.value + 0.1 * spread
-
-
-def test_trainings_that_are_equal_in_all_columns_are_one_record() -> None:
-    x, y = rng(1).normal(size=(3, 60)), rng(2).normal(size=60)
-    made = resampled(
-        {"trained": [items(row) for row in x], "frozen": [items(y)] * 3, "constant": [items(y.copy()) for _ in "abc"]},
-        50,
-    )
-    trained, frozen, constant = (as_records([made[key]])[0] for key in ("trained", "frozen", "constant"))
-    assert (trained.seeds, frozen.seeds, constant.seeds) == (3, 1, 1)
-    assert as_records([made["trained"], made["frozen"]])[1].seeds == 3, "equal in one column alone"
-    rounded = replace(made["frozen"], values=made["frozen"].values * (1 + 1e-15 * np.arange(3)[:, None]))
-    assert not np.array_equal(rounded.values[0], rounded.values[2]) and as_records([rounded])[0].seeds == 1
-    # a difference to it counts the other side's seeds
-    assert (trained - frozen).seeds == (frozen - trained).seeds == 3
-    assert np.allclose((trained - frozen).values[:, 0], x.mean(axis=1) - y.mean())
-    with pytest.raises(UserError, match="as many seeds"):
-        trained - Replicates(trained.values[:2], 60, 60)
 
 
 def test_what_cannot_be_resampled_is_refused_by_its_name() -> None:

@@ -315,6 +315,13 @@ def test_more_seeds_change_the_interval(tmp_path: Path, seeds: int, kind: str, s
     assert said in (out / "table1.md").read_text(encoding="utf-8")
 
 
+def test_trainings_with_equal_results_are_trainings_and_one_record_for_all_seeds_is_one(tmp_path: Path) -> None:
+    made = ProbingWorld({"dense": ["mdc"]}, lambda *_: 2.0, seeds=range(3), backbones=ONE)  # every answer is right
+    made.add("external", None, "external", runs=["external"] * 3, reference=True)
+    seeds = {line["system"]: line["seeds"] for line in read_rows(made.make(tmp_path) / "table1_long.csv")}
+    assert seeds.pop("external") == "1" and set(seeds.values()) == {"3"}
+
+
 def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
     made = world(backbones=ONE)
     name = "probe/dense/B/mdc/s0"

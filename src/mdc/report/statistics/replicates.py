@@ -161,13 +161,6 @@ def _whole(trainings: Sequence[Items], rows: Sequence[Floats]) -> Replicates:
     return Replicates(np.stack(rows), first.n, groups, right, None if first.kind == "number" else 1.0)
 
 
-def as_records(columns: Sequence[Replicates]) -> list[Replicates]:
-    """The columns of one system: trainings that are equal in all columns are one record, as of a frozen encoder or a constant
-    caption. Equal up to rounding: the rounding of a matrix product depends on a row's place and on the number of threads."""
-    same = all(np.allclose(row, c.values[0], 1e-9, 1e-9, equal_nan=True) for c in columns for row in c.values[1:])
-    return [replace(c, values=c.values[:1]) for c in columns] if same else list(columns)
-
-
 def _label(name: Hashable) -> str:
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
