@@ -160,9 +160,8 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row], drawn: Sequenc
     parts = []
     if not rows:
         parts.append("**No verdict yet:** nothing has been run under the [present rules](README.md#earlier-results).")
-    elif not any(row["scope"] == "methods" for row in rows):
-        scopes = " and ".join(sorted({row["scope"] for row in rows if row["scope"]}) or ["–"])
-        parts.append(f"**No verdict on this page is about methods:** all are about {scopes}.")
+    elif (scopes := {row["scope"] for row in drawn}) and "methods" not in scopes:
+        parts.append(f"**No verdict on this page is about methods:** all are about {' and '.join(sorted(scopes))}.")
     for one in shown:
         parts.append(f"> {escape_markdown(one.says)} ({one.source})")
         if one.rows:
