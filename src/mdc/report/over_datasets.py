@@ -109,7 +109,8 @@ class OverDatasets:
         how = (
             f"Intervals: {words.percent(self.statistics.level)}, Student's t over splits, corrected for that they share most of "
             "the images they train on (Nadeau and Bengio, 2003: the variance times "
-            f"1/{len(self.over.datasets)} + {self.share:.3f}, the images tested on over those trained on)."
+            f"1/{len(self.over.datasets)} + {self.share:.3f}, the images tested on over those trained on). "
+            "All splits have the same seeds, so the interval does not show how seeds differ."
             f"{f' Not among them: {beside}.' * bool(beside)}"
         )
         labels = {system.method.key: system.method.label for system in self.results.job.systems}
