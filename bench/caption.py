@@ -7,8 +7,6 @@ towers have 12 + 12 text layers, twice our depth, so it also runs with 6 + 6. Ea
 turn; ratios are within a repeat, and the median is shown. Times include encoding the images.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

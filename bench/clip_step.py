@@ -8,8 +8,6 @@ main.py.
     python bench/clip_step.py --captions data/coco_captions_val2017.json.gz
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Reads a line of JSON a question, {"layers": [text, multimodal], "beams": n, "ima
 {"seconds": s}. Weights are untrained, which takes as long.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

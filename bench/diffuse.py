@@ -11,8 +11,6 @@ And of training: a step of the same network by our objective, whose bound and gr
 against the plain formula of the bound, differentiated by autograd.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ caption and URL without a header, as CC3M's) with every URL rewritten to that se
     python bench/download.py --list cc3m_validation.tsv --rounds 1
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

@@ -6,8 +6,6 @@ machine left before go when their bench begins; those of other machines stay.
     python bench/every.py [--quick] [BENCH ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -7,8 +7,6 @@ ends no other, and its rows so far are kept. The most informative come first; se
     python bench/first_hour.py --out first-hour [--minutes 60] [--only tests,kernel] [--quick]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Trainings as bench/first_hour.py makes them: of noise, and step by step as `mdc pretrain` would."""
 
-from __future__ import annotations
-
 import gc
 import json
 import sys

@@ -1,7 +1,5 @@
 """What bench/first_hour.py measures: a function for each section, which yields its rows."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

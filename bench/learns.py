@@ -6,8 +6,6 @@ top-1 accuracy over the system's control, with a paired interval (see docs/stati
     snakemake probe_all --cores all && python bench/learns.py
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import defaultdict
 from pathlib import Path

@@ -10,8 +10,6 @@ and resizer.
     python bench/loader.py --photos data/flickr8k.parquet
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

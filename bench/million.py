@@ -8,8 +8,6 @@ pays.
     python bench/million.py --rows 1000000 --pairs 300000
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

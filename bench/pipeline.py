@@ -9,8 +9,6 @@ the machine down slows both; what is compared is processor time, of Snakemake an
     python bench/pipeline.py --target results/table1.csv --cores 2 --against bcb5b49
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

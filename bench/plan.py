@@ -7,8 +7,6 @@ three cases: from nothing; again, when the plan is there; grown by a tenth. With
     python bench/plan.py --rows 1000000 --pairs 300000 --against bcb5b49
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -8,8 +8,6 @@ Two sizes, if none is given: a small one, where the loop's own costs count, and 
 matrices do, for one epoch, since every epoch costs the same. ``--profile`` says what each part of a step takes by itself.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -9,8 +9,6 @@ by the clock, starting the workers included; of ours and of webdataset's the sam
     python bench/reading.py --photos data/flickr8k.parquet
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

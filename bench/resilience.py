@@ -7,8 +7,6 @@ the run from its last state. One process, threads as the recipe says; medians of
     python bench/resilience.py --repeats 3
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import statistics

@@ -4,8 +4,6 @@ Each bench hands its rows to ``write``, which keeps them in ``results/bench/rows
 in one table. A row is measured, or says why it is not and which command would measure it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

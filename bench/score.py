@@ -10,8 +10,6 @@ Both compute the same model (ViT-B/32 with a decoder of 12 layers; --small: a ti
 This bench measures seconds per pass; bench/score_variance.py measures variances, on a trained run.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -17,8 +17,6 @@ samples were needed, how many items no look decided, and how many decisions anot
 scores are from these bounds, in their own standard errors.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math

@@ -10,8 +10,6 @@ not counted.
     python bench/shards.py --parts 8 --rows 1000 --against 754eb10
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

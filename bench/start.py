@@ -11,8 +11,6 @@ limit of open files allows. The two take turns, round by round, and the ratio is
     python bench/start.py --shards 3000 --walk 100000
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -7,8 +7,6 @@ Their first losses must agree, or the bench fails. By default ViT-B/32 at 224 px
     python bench/step.py --captions data/coco_captions_val2017.json.gz
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 python bench/table.py
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence

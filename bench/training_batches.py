@@ -1,7 +1,5 @@
 """Batches of captions to train on: COCO's, or, without its file, random pieces in captions that are as long as COCO's."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

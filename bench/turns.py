@@ -1,7 +1,5 @@
 """Time candidates in turns in one process, so that a slowdown of the machine affects all of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

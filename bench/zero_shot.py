@@ -7,8 +7,6 @@ image once (its encoder, and the keys and values of every layer's cross-attentio
 Both compute the same model (ViT-B/32 with a decoder of 12 layers; --small: a tiny one), in fp32, on the same threads.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import rows

@@ -6,8 +6,6 @@ the picture of each page, from ``questions.yaml`` and these csv files alone. Evi
 of fewer.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import subprocess

@@ -5,8 +5,6 @@ DVC restores contents, not times, and Snakemake's metadata stays on the machine 
 stages of dvc.lock, otherwise for those named and their dependencies.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ model = mdc.load("dense/ViT-T-12/mdc/s0")
 model.caption("photo.jpg").text
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results and options of the Python API (docs/api.md)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

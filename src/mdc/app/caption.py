@@ -1,7 +1,5 @@
 """The verb ``mdc caption``: a run's captions of images, as text or as a COCO results file."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

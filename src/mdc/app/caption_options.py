@@ -1,7 +1,5 @@
 """A run's decoding policy from the user's options (docs/captioning.md)."""
 
-from __future__ import annotations
-
 from typing import Any, TypedDict
 
 from pydantic import ValidationError

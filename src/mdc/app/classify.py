@@ -4,8 +4,6 @@ The same computation as the job ``mdc score-classes`` (:mod:`mdc.evaluation.zero
 tokenised once, and an image is encoded once for all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

@@ -5,8 +5,6 @@ one line; 3 a link in the chain behind a number does not hold (``verify``, ``why
 130 interrupted; 128 + n a process of the run was ended by signal n.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

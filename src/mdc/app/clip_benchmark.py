@@ -5,8 +5,6 @@ probes see the features that a method is probed with (the mean of patches, or [C
 embeddings, and a captioner, which has none, is refused there.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

@@ -1,7 +1,5 @@
 """Find a run's folder by its id, folder or name on the hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mdc.plan.records import UserError

@@ -3,8 +3,6 @@
 ``python -m mdc.app.lm_eval_model`` is the harness's own command line, which knows ``--model mdc`` then.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from itertools import groupby

@@ -3,8 +3,6 @@
 Unsupported operations raise :class:`mdc.UserError` with the reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence
@@ -69,7 +67,7 @@ class Model:
         self.device = choose_device(device)
 
     @classmethod
-    def of_run(cls, folder: Path, weights: str | None = None, device: str = "auto") -> Model:
+    def of_run(cls, folder: Path, weights: str | None = None, device: str = "auto") -> "Model":
         """The run in ``folder``."""
         weights = weights or weights_of(folder)
         run, manifest = open_run(folder, weights)

@@ -3,8 +3,6 @@
 Their outputs are removed; features stay in the cache of the scale's jobs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

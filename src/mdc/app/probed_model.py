@@ -3,8 +3,6 @@
 UserError for an unknown one, with what is allowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ On a CPU several processes compute with one thread each, so results do not depen
 one computes.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized

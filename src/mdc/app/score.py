@@ -1,7 +1,5 @@
 """The verb ``mdc score``: a run's scores of captions for an image, or of a whole table of them."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

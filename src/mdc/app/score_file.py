@@ -3,8 +3,6 @@
 An interrupted call resumes (:mod:`mdc.app.resumable`). An image is read and encoded once for all its captions.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

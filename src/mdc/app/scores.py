@@ -1,7 +1,5 @@
 """A run's scores of a user's captions, for several images at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Images from users: files, PIL images, arrays and tensors."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Run one job: devices, processes, its verb's module, and timing."""
 
-from __future__ import annotations
-
 import importlib
 import time
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The verb ``mdc zero-shot``: classify images by a user's classes with a run."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

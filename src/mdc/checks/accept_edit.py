@@ -4,8 +4,6 @@ For every job whose record differs from its current configuration by the code fi
 are written to ``accepted_edits.json`` (see :mod:`mdc.plan.jobs.accepted`), with the reason and the date.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

@@ -1,7 +1,5 @@
 """Find the line and the column of a csv file from a row name and a column name."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import itertools

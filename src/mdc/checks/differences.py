@@ -1,7 +1,5 @@
 """How the configuration in a job's record differs from its current one, in words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

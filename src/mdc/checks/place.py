@@ -1,7 +1,5 @@
 """The folders of a scale's jobs, their current configurations, and the commands that repair them."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Rebuild tables and figures from their records, several at a time, and compare the bytes."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import tempfile

@@ -1,7 +1,5 @@
 """The provenance of a job as text: record, command, run time, log, configuration, library versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

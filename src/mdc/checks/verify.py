@@ -1,7 +1,5 @@
 """The verb ``mdc verify``: walk the records from the tables down and name the first broken link."""
 
-from __future__ import annotations
-
 import argparse
 from contextlib import closing
 from pathlib import Path

@@ -7,8 +7,6 @@ configuration is the current one, and each input and each file has the named has
 reported at the job that wrote the file.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The verb ``mdc why``: the provenance of one number of a table, in words."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing

@@ -7,8 +7,6 @@ with ``length_penalty`` 0, the per-token mean with 1.
 The caller supplies the log probabilities of the next token. Images are searched together and do not influence each other.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

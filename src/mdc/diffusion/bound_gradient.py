@@ -20,8 +20,6 @@ above and X = Σ_k A_k h_k, the gradient of a place's part in logit k is
 since h_k = ∂b_k/∂log u_k, and scaling all parts of a sum alike leaves the shares unchanged.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The forward process: which tokens of a caption are masked (paper, section 3.2 and Algorithm 1)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

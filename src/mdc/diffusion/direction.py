@@ -1,7 +1,5 @@
 """The order in which an autoregressive model reads a caption."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ towards what the condition adds. ``as_printed``, for its mask strategy, puts s o
 from the condition: it is ``cfg`` with 1 − s.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from torch import Tensor

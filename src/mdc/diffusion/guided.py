@@ -8,8 +8,6 @@ proposals and similarities. It tests a blog post's claim (docs/findings/guidance
 N captions of L places, C candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

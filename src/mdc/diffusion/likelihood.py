@@ -10,8 +10,6 @@ probabilities. G groups of m samples each are shifted independently, so the spre
 although samples are stratified within a group (docs/scoring.md).
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

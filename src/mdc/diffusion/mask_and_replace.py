@@ -10,8 +10,6 @@ By Bayes' rule p(x_s | x_t) = Σ_k q(x_s | x_t, x_0 = k) p_k, with p_k = p(x_0 =
 (γ/γ̄_t)(ᾱ_s p_k + β̄_s), [MASK] has γ̄_s/γ̄_t. For x_t = j it is no [MASK], and with w_k = p_k / (ᾱ_t[k = j] + β̄_t) a class k
 has (α[k = j] + β)(ᾱ_s w_k + β̄_s Σw). Without replacement a visible token stays."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -129,11 +127,11 @@ class BoundWeights(NamedTuple):
     inverse_j: Tensor
     inverse: Tensor
 
-    def of(self, where: slice) -> BoundWeights:
+    def of(self, where: slice) -> "BoundWeights":
         """Those of some rows."""
         return BoundWeights._make(value[where] for value in self)
 
-    def flat(self) -> BoundWeights:
+    def flat(self) -> "BoundWeights":
         """As (B·L,)."""
         return BoundWeights._make(value.flatten() for value in self)
 

@@ -6,8 +6,6 @@ their likelihood would change the distribution. The paper's policy accepts the s
 steps. MDLM's ancestral sampler unmasks each place at a random step (:func:`ancestral_turns`). The caller supplies proposals.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 is therefore masked with probability t, and the weight of the loss is −α'_t / (1 − α_t) = 1/t (equation 5).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

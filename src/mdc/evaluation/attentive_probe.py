@@ -10,8 +10,6 @@ token, not of every token. A bias of the keys shifts all scores of a head alike,
 see the same batches and are trained together, along a leading dimension F.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

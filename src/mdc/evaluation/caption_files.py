@@ -1,8 +1,6 @@
 """The verb ``mdc metrics``: captions against references, as in the COCO caption challenge, and against their images, by any
 CLIP of open_clip."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Mapping, Sequence

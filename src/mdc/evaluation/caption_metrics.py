@@ -4,8 +4,6 @@ Writes ``metrics.parquet``, a row per system and image, and last ``metrics.json`
 why a metric is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -151,12 +149,11 @@ def _of_all(measured: Mapping[str, Measured], split: Tokenized | None, system: s
 
 
 def _columns() -> Columns:
-    kinds = {"int": "int32", "float": "float64", "bool": "bool"}
-    each = {name: metric.__annotations__["return"].removesuffix(" | None") for name, metric in EACH.items()}
+    kinds = {int: "int32", int | None: "int32", float: "float64", bool: "bool"}
     return {
         **{"system": "word", "image": "string"},
         **dict.fromkeys((*METRICS, "CLIPScore", "RefCLIPScore"), "float64"),
         **{"bleu_counts": ["float64"], "meteor_counts": ["float64"]},
-        **{name: kinds[returned] for name, returned in each.items()},
+        **{name: kinds[metric.__annotations__["return"]] for name, metric in EACH.items()},
         **{"objects": ["int32"], "truth": ["int32"], "unreadable": "int32", "true_words": ["int32"]},
     }

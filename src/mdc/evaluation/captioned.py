@@ -1,7 +1,5 @@
 """Images to be captioned, with their references and, for rendered scenes, the truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ class Captioned:
     shards: list[str]  # their hashes
 
     @classmethod
-    def open(cls, path: Path, split: str, count: int) -> Captioned:
+    def open(cls, path: Path, split: str, count: int) -> "Captioned":
         """UserError if the corpus lacks the split or has fewer than two images in it."""
         index = read_index(path, verify="auto", kind="corpus")
         if split not in index["splits"]:

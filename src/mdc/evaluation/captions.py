@@ -4,8 +4,6 @@ Writes ``captions.parquet``, a row per system and image: the caption, its tokens
 decoded it), the number of model calls, and for each token its step and confidence; and last ``captions.json``.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ and with an image of the mean colour, each with its standard error; the errors o
 covariance of the main one with the score (:mod:`mdc.evaluation.predictors.mismatched`); and last ``scores.json``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """CLIPScore and RefCLIPScore of captions (Hessel et al., 2021), by any CLIP that can embed images and captions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Captions by open_clip's CoCa, which runs in an environment of its own (:mod:`mdc.evaluation.others.coca`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 A distortion is a pure function of the image, its key and the seed: the same noise for every captioner, on any machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 

@@ -3,8 +3,6 @@
 The cache key is a hash of everything the features depend on, so a changed checkpoint never meets stale features.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

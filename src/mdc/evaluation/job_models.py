@@ -1,7 +1,5 @@
 """The models that a job needs: runs of ours, checked against the job's configuration, and models of open_clip."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

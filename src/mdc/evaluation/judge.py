@@ -4,8 +4,6 @@ Writes ``judged.parquet``, a row per contest and image: the letters of the syste
 and last ``judged.json`` with counts of statuses and of chosen letters.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 As DINO's evaluation has it (Caron et al., 2021: k = 20, temperature 0.07), on the feature that the linear probe reads.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -20,8 +20,6 @@ import ``torch._dynamo``, four seconds). With ``fused`` one kernel updates a par
 faster, but rounds differently: weights differ from CLIP-benchmark's by some 1e-6. So it is a choice, not the default.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Objects in the images of a captioning set, from MSCOCO's instances file and the references (for CHAIR)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Equal options of an item are scored once. Mismatched images are the same for all
 depend only on the set, the item and the seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +57,7 @@ class Questions:
     pairs: Sequence[str] | None = None
 
     @classmethod
-    def open(cls, name: str, path: Path, **values: Any) -> Questions:
+    def open(cls, name: str, path: Path, **values: Any) -> "Questions":
         """The set whose index is ``path``."""
         reader = ShardReader(path, SPLIT)
         records = [reader.read(number)[2] for number in range(len(reader))]

@@ -4,8 +4,6 @@ A part's file is named by a hash of all inputs, so a killed job resumes with the
 another model, other data or other code.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

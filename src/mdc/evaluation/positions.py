@@ -6,8 +6,6 @@ model's own contexts (:func:`token_values`) and in those of a left-to-right mode
 ``positions.json``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice

@@ -5,8 +5,6 @@ the test split. A head has ``TOKENS``, whether it reads tokens instead of the po
 ``items.parquet``, the result of each test item, for paired comparisons of methods, and last ``probe.json``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from pathlib import Path

@@ -6,8 +6,6 @@ directions, and the best weight of the mismatched-image control (see :mod:`mdc.r
 ``retrieval.json``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +93,7 @@ class HeldOut:
     too_long: int = 0
 
     @classmethod
-    def of(cls, path: Path, count: int, context_length: int) -> HeldOut:
+    def of(cls, path: Path, count: int, context_length: int) -> "HeldOut":
         """UserError if the corpus has no held-out split or fewer than two such pairs."""
         reader, pairs = ShardReader(path, SPLIT), cls([], [], [])
         for number in range(len(reader)):

@@ -1,7 +1,5 @@
 """Output files of evaluations: rows in parquet files with typed columns, and a record."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

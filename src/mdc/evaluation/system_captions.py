@@ -1,7 +1,5 @@
 """Captions read back from the files of their jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ The paper's abstract says that in autoregressive captioning the visual signal we
 masked diffusion captioning it does not. This module has the two measurements, of one model on held-out captions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -8,8 +8,6 @@ A caption's *debiased* score is its score minus the log of its mean probability 
 the set. Writes ``items.parquet``, a row per image and estimator, and last ``zero_shot.json``.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -117,7 +115,7 @@ class Captions:
     tokens: list[list[int]]
 
     @classmethod
-    def of(cls, name: str, index: Mapping[str, Any], class_captions: ClassCaptions, scorer: Scorer) -> Captions:
+    def of(cls, name: str, index: Mapping[str, Any], class_captions: ClassCaptions, scorer: Scorer) -> "Captions":
         """The captions of the probe ``name``. UserError for a multi-label probe, a class outside the model's vocabulary, and two
         classes with the same caption."""
         if index["task"] != "single":

@@ -5,8 +5,6 @@ t is any number in [0, 1], embedded by sinusoids; mask-and-replace diffusion has
 conditioned decoder equals an unconditioned one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

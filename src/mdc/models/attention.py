@@ -1,7 +1,5 @@
 """Multi-head attention for the text transformer."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Captioner in both directions (Desai and Johnson, 2021, VirTex): a decoder from left to right, and one from right to left."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from mdc.diffusion.direction import right_to_left

@@ -1,7 +1,5 @@
 """A method's model with its initial weights, by the module of its objective."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ One class serves every captioning method with one transformer: autoregressive (c
 trained with it, or frozen (:class:`mdc.models.token_encoder.TokenEncoder`).
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from mdc.models.cross_entropy import weighted_cross_entropy_sum

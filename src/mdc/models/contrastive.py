@@ -1,7 +1,5 @@
 """CLIP: the same image encoder, with the decoder's blocks without cross-attention as text encoder (paper, section 4.1)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

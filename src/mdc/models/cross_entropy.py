@@ -1,7 +1,5 @@
 """Weighted cross-entropy against a large vocabulary, one chunk of logits at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.util import find_spec
 

@@ -7,8 +7,6 @@ step (paper, section 3.2: time-independent parameterisation), unless it is ``tim
 Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their width, V tokens that can be predicted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

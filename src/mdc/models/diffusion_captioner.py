@@ -3,8 +3,6 @@
 The classes are a vocabulary's BPE tokens and EOT; SOT is none. They have the vocabulary's numbers, except that EOT takes SOT's,
 so [MASK] is class K."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

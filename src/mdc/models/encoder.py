@@ -1,7 +1,5 @@
 """Vision encoder: OpenCLIP's vision transformer, as a sequence of visual tokens (paper, section 3.2)."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from mdc.models.initial import seeded

@@ -10,8 +10,6 @@ and by default drops small gradients.
 This file imports Triton, so it must not be imported on a CPU-only machine.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 

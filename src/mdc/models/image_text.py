@@ -1,7 +1,5 @@
 """The parts of a model that every objective has, and those that all captioners have."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from mdc.models.encoder import build_encoder

@@ -4,8 +4,6 @@ So the towers that two methods share (encoder, text blocks) start with the same 
 adding a module changes no other module's weights.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager

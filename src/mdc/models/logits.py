@@ -1,7 +1,5 @@
 """Sums over rows of logits of a large vocabulary, one chunk of them at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

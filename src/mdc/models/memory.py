@@ -1,7 +1,5 @@
 """The keys and values of a decoder's cross-attention, computed once per image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,12 +20,12 @@ class Memory:
     def device(self) -> torch.device:
         return self.layers[0][0].device
 
-    def of(self, images: Tensor | Sequence[int]) -> Memory:
+    def of(self, images: Tensor | Sequence[int]) -> "Memory":
         """Those of the ``images`` (C,), by number; an image may come several times."""
         chosen = torch.as_tensor(images, device=self.device)
         return Memory(tuple((key[chosen], value[chosen]) for key, value in self.layers))
 
-    def beside(self, other: Memory) -> Memory:
+    def beside(self, other: "Memory") -> "Memory":
         """These images followed by those of ``other``."""
         pairs = zip(self.layers, other.layers, strict=True)
         return Memory(tuple((torch.cat([a, c]), torch.cat([b, d])) for (a, b), (c, d) in pairs))

@@ -1,7 +1,5 @@
 """Pixels as an encoder takes them, normalised as OpenCLIP does (OpenCLIP ``transform.py``)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

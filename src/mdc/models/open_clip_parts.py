@@ -9,8 +9,6 @@ One module is replaced there: ``utils``, of which the tower uses a single small 
 and with it torch's compiler, four seconds more.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -3,8 +3,6 @@
 Linear maps, norms and MLPs see N real tokens; only attention, which mixes the tokens of a caption, is laid out as (B, T).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

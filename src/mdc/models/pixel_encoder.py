@@ -1,7 +1,5 @@
 """Pixel normalisation, common to all encoders that are trained here."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """The precision in which a model computes."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 
 import torch

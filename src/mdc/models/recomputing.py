@@ -1,7 +1,5 @@
 """Per-layer activation checkpointing and compilation of a model's towers."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

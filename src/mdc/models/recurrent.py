@@ -13,8 +13,6 @@ and h_0, c_0 are two linear layers of the mean annotation. The paper's dropout i
 Shapes: B captions, T tokens, M visual tokens of width E, W the decoder's width (of words, states and f_att alike), V words.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -3,8 +3,6 @@
 The detector makes no errors here, so results of region captioners do not depend on a detector.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import ndimage
 

@@ -4,8 +4,6 @@ It has group norm (Wu and He, 2018) instead of batch norm: an image's features d
 accumulation nor the number of processes changes a loss, as with the vision transformer.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torchvision.models import resnet
 

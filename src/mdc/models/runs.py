@@ -1,7 +1,5 @@
 """A trained run as predictors load it: its manifest, checked against its checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

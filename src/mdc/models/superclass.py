@@ -1,7 +1,5 @@
 """SuperClass: an encoder that predicts which tokens occur in a caption, without a decoder (Huang et al., 2024)."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from mdc.models.build import ModelSetup

@@ -4,8 +4,6 @@ A sequence is always ``[SOT, pieces…, EOT]`` with an explicit length. CLIP's o
 Nothing here pads, therefore, and ``ids != 0`` must not be used to find padding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -97,17 +95,17 @@ class Vocabulary:
             raise ValueError(f"kind is {self.kind!r}, allowed: 'full', 'corpus'")
 
     @classmethod
-    def full(cls) -> Vocabulary:
+    def full(cls) -> "Vocabulary":
         """CLIP's whole vocabulary."""
         return cls("full")
 
     @classmethod
-    def corpus(cls, *pieces: Iterable[int]) -> Vocabulary:
+    def corpus(cls, *pieces: Iterable[int]) -> "Vocabulary":
         """The union of several corpora's CLIP ids (``index.json`` lists them under "pieces")."""
         return cls("corpus", tuple(sorted(set().union(*pieces))))
 
     @classmethod
-    def from_json(cls, obj: dict[str, Any]) -> Vocabulary:
+    def from_json(cls, obj: dict[str, Any]) -> "Vocabulary":
         """Inverse of ``to_json``; UserError if ``obj`` describes no vocabulary."""
         try:
             pieces = obj.get("pieces")
@@ -118,7 +116,7 @@ class Vocabulary:
             ) from None
 
     @classmethod
-    def read(cls, path: str | Path) -> Vocabulary:
+    def read(cls, path: str | Path) -> "Vocabulary":
         """``from_json`` of a file; UserError names it."""
         try:
             return cls.from_json(read_json(path))

@@ -7,8 +7,6 @@ MC-Diffusion's 122 million trainable parameters; each norm has a time embedding 
 Shapes: B captions, L places, W the decoder's width, M vectors of the condition, K classes, T diffusion steps.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -1,7 +1,5 @@
 """Tokens of a frozen encoder, projected to the decoder's width."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A frozen encoder, fetched by its job or read back: the architecture from its kind, the weights from safetensors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

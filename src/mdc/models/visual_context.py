@@ -3,8 +3,6 @@
 B images, M = s² patch tokens row by row, D the tower's width.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

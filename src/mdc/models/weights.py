@@ -1,7 +1,5 @@
 """Final weights as safetensors: loading them never executes anything."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Pretrained embeddings of BPE tokens for a decoder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

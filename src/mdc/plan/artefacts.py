@@ -4,8 +4,6 @@ The literals are parsed without importing the modules, whose imports would slow 
 covers them; the job's configuration holds their values.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

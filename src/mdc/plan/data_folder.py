@@ -1,7 +1,5 @@
 """The folder of the user's own data."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

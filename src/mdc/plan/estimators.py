@@ -3,8 +3,6 @@
 :mod:`mdc.evaluation.predictors.score` implements them; this module imports nothing, so that validation and planning stay fast.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ It differs between machines and calls, so it is not part of the record. No job r
 manifest by sha256.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shlex

@@ -4,8 +4,6 @@ A module named here is imported only by the jobs that use it (``importlib.import
 only the parts that it runs (see :mod:`mdc.plan.fingerprint`). A new part needs a file and a line here.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import Any

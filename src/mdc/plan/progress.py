@@ -1,7 +1,5 @@
 """The progress of a long job: a bar on a terminal; in a file, such as a job's log, one line per minute."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -10,7 +8,7 @@ from tqdm import tqdm
 EVERY = 60.0  # seconds between two lines, and before the first
 
 
-def progress(*args: Any, **options: Any) -> tqdm[Any]:
+def progress(*args: Any, **options: Any) -> "tqdm[Any]":
     """tqdm's bar with tqdm's arguments; if stderr is a file, whole lines."""
     return tqdm(*args, **options) if sys.stderr.isatty() else _Lines(*args, **options)
 

@@ -1,7 +1,5 @@
 """Atomic files with deterministic bytes, and their sha256."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

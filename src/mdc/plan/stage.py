@@ -1,7 +1,5 @@
 """``mdc stage NAME``: bring a stage of DVC up to date; Snakemake is only started if a record is missing or stale."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

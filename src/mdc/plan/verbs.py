@@ -4,8 +4,6 @@ The command line, the workflow's rules, `mdc verify` and `mdc why`, and the test
 imports nothing of the package, so that Snakemake starts fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The numbers of Table 3: captioners by metrics, estimated from per-image results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The claims of a table or figure, read from its csv files."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

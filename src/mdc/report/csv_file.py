@@ -1,7 +1,5 @@
 """Results as csv files, in one format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

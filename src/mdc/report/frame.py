@@ -3,8 +3,6 @@
 A level (:class:`Number`) is the result of one system on one column. A difference (:class:`Contrast`) is 0 where its two sides are
 equal. Both hold an :class:`Estimate`, whose cells have the same names everywhere."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping, Sequence
@@ -143,7 +141,7 @@ class Side:
     method: str
 
     @classmethod
-    def of(cls, system: System) -> Side:
+    def of(cls, system: System) -> "Side":
         return cls(system.key, dataset(system), system.backbone.label, system.method.label)
 
 

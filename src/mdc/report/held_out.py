@@ -1,7 +1,5 @@
 """Scores of held-out pairs, each image with each caption: retrieval, and the weight α of the language prior to subtract."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

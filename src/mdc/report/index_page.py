@@ -7,8 +7,6 @@ It lists what is missing. Links are relative and lead into the scale's own folde
 from elsewhere. It reads records and small files only; nothing is recomputed.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Per-item results of linear probes, for intervals and paired comparisons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

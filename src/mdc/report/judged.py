@@ -1,7 +1,5 @@
 """A judge's choices for Table 3: how often each system is chosen, and a test whether the letter of an option matters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from string import ascii_uppercase

@@ -4,8 +4,6 @@ Its module (see :mod:`mdc.plan.artefacts`) writes its files. Then its record is 
 record by sha256.
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

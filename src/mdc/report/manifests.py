@@ -3,8 +3,6 @@
 A manifest that is missing, of another job, of another scale or stale is a UserError here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

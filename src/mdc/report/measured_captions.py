@@ -1,7 +1,5 @@
 """The measured captions of Table 3: per-image results of each system, as arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Differences over datasets that are random splits of the same images: does one order of systems hold on all of them?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

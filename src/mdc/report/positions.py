@@ -16,8 +16,6 @@ The *strength* of a kind of word is the mean gradient norm of its tokens at the 
 all BPE tokens of the same model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -3,8 +3,6 @@
 Published values are shown only at scale ``paper``: other scales are not comparable.
 """
 
-from __future__ import annotations
-
 #: (dataset, backbone, method) → the numbers of a row
 Rows = dict[tuple[str, str, str], tuple[float, ...]]
 

@@ -1,7 +1,5 @@
 """A table's or figure's systems by columns: items → replicates → estimates → claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial

@@ -1,7 +1,5 @@
 """The scores of choice sets as arrays: one row for each item, one column for each option."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """The numbers of Table 2 and the retrieval table, estimated from per-item results."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -31,7 +29,7 @@ class Choices(Results):
     job: ChoiceTableJob
 
     def __init__(
-        self, job: ChoiceTableJob, manifests: Manifests, kept: str = "all", store: Store | None = None
+        self, job: ChoiceTableJob, manifests: Manifests, kept: str = "all", store: "Store | None" = None
     ) -> None:
         self.kept, self.store = kept, store or Store(job, manifests)
         super().__init__(job, manifests)

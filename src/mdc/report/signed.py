@@ -1,7 +1,5 @@
 """A difference as text."""
 
-from __future__ import annotations
-
 
 def signed(value: float, decimals: int = 1) -> str:
     """``value`` with its sign, and a typographic minus; a zero has no sign."""

@@ -1,7 +1,5 @@
 """The sentences that tables and figures share: scales, intervals, p-values, verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from mdc.plan.artefacts import declared

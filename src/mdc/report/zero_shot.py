@@ -1,7 +1,5 @@
 """The numbers of zero-shot classification by the score of each class's caption, from per-item results."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An exponential moving average of a model's weights, which some recipes validate and keep instead of the last weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The data of a run: training and validation batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

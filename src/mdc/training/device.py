@@ -1,7 +1,5 @@
 """The device that a job computes on."""
 
-from __future__ import annotations
-
 import torch
 
 from mdc.plan.records import UserError

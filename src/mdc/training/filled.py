@@ -1,7 +1,5 @@
 """Captions padded to one fixed length, for mask-and-replace diffusion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 #: the share of training captions that fit

@@ -4,8 +4,6 @@ They are written beside the resumable state during the run, named by step. The b
 resume.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ line for the user and one exit code for the workflow. Whatever ends this process
 imported only if workers are started.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import logging

@@ -1,7 +1,5 @@
 """A run's log: JSON lines, TensorBoard, and a progress bar."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

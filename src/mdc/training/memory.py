@@ -4,8 +4,6 @@ A whole step of the run's objective runs on PyTorch's fake tensors. Their bytes 
 FlopCounterMode counts the operations of matrix products.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Metrics of training steps, read some steps later, so that no step waits for the device."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """AdamW and the learning-rate schedule (paper, tables 6-8; OpenCLIP where the paper is silent)."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

@@ -1,7 +1,5 @@
 """Forward and backward passes with gradients summed over processes, by PyTorch's DistributedDataParallel."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext

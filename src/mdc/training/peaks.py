@@ -1,7 +1,5 @@
 """Peak floating-point operations per second of devices, for model FLOPs utilisation."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Prefetching: batches are prepared on the host and copied to the device during earlier steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A profile of a few steps of a run: a trace for Chrome's or Perfetto's viewer, and a table."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -36,7 +34,7 @@ class StepProfile(AbstractContextManager["StepProfile"]):
         planned = schedule(skip_first=WARM - 1, wait=0, warmup=1, active=steps, repeat=1)
         self._profiler = profile(activities=activities, schedule=planned, on_trace_ready=self._write)
 
-    def __enter__(self) -> StepProfile:
+    def __enter__(self) -> "StepProfile":
         self._profiler.start()
         return self
 

@@ -1,7 +1,5 @@
 """The outputs of a run: final weights, log, and last ``run.json``, the manifest that names the weights by hash."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

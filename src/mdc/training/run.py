@@ -5,8 +5,6 @@ loss, where there are held-out pairs), the recipe's snapshots, ``log.jsonl``, ``
 manifest. run.json is the same for the same inputs, seed and machine; speeds are returned, for ``host.json``.
 """
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from dataclasses import replace

@@ -3,8 +3,6 @@
 When a state is due depends on time only, so no scale has to configure it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

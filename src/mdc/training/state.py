@@ -5,8 +5,6 @@ always a good one. The folder's name is a hash of everything that decides the ru
 processes, threads or devices, and never reads another run's state.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -67,7 +65,7 @@ class Position:
     segments: list[Segment] = field(default_factory=list)
     seconds: float = 0.0
 
-    def moved_to(self, step: int, computed_with: dict[str, Any], seconds: float = 0.0) -> Position:
+    def moved_to(self, step: int, computed_with: dict[str, Any], seconds: float = 0.0) -> "Position":
         """After ``step``, and so many more ``seconds``: in a new segment, unless the last has the same setting."""
         segments = list(self.segments)
         if step > self.step:
@@ -84,7 +82,7 @@ class States:
         self.folder, self._owner = folder, dict(owner)
 
     @classmethod
-    def among(cls, folder: Path, config: Mapping[str, Any], inputs: Mapping[str, str]) -> States:
+    def among(cls, folder: Path, config: Mapping[str, Any], inputs: Mapping[str, str]) -> "States":
         """The states of the run with this ``config`` and inputs' sha256, in a subfolder of ``folder``."""
         owner = {"config": config, "inputs": inputs}
         return cls(folder / sha256_json(owner)[:16], owner)

@@ -5,8 +5,6 @@ Writes ``tokenizer.safetensors``, after training ``reconstructions.png`` (held-o
 dead codes replaced.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

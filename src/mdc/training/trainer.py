@@ -1,7 +1,5 @@
 """The training loop of every method and scale, in fp32 or bf16, resumable at any step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

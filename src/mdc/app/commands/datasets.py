@@ -1,7 +1,5 @@
 """The verb `mdc data`: the registry of datasets, checks of their files, and shortcuts of rendered sets."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

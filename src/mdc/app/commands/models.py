@@ -1,7 +1,5 @@
 """Verbs for trained models and their captions."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options and helpers that verbs share."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Callable

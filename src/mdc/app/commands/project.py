@@ -1,7 +1,5 @@
 """Verbs for a project's results."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The model side of the page."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

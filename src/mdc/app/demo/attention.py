@@ -1,7 +1,5 @@
 """Attention of each token of a caption at its decoding step: cross-attention, or an LSTM's α."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

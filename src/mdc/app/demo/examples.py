@@ -1,7 +1,5 @@
 """Example images: held-out ones of a run's corpus that it captions correctly."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The page itself, made with Gradio. It is served to this machine alone; nothing is counted, shared or loaded from elsewhere."""
 
-from __future__ import annotations
-
 import argparse
 import html
 import os

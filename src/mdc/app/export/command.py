@@ -4,8 +4,6 @@ Face hub.
 Weights are safetensors. A folder is built beside its place and moved there when complete.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

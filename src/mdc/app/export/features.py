@@ -3,8 +3,6 @@
 An interrupted call resumes (:mod:`mdc.app.resumable`).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

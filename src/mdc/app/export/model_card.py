@@ -1,7 +1,5 @@
 """The README of a model on the Hugging Face hub, made from a run's record and from the tables that show it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

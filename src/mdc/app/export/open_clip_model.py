@@ -6,8 +6,6 @@ the image tower with the probed feature (paper, section 4.2: the mean of the pat
 text tower, so a small one of zeros is added: it gives all texts the same embedding.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

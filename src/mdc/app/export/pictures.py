@@ -3,8 +3,6 @@
 A piece is encoded at a time, and kept if the work is interrupted. Pieces depend on the files alone. Hidden files are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

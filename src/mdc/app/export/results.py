@@ -1,7 +1,5 @@
 """What a scale's tables say of one run, if they are up to date."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

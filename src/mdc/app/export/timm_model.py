@@ -4,8 +4,6 @@ Our tower is open_clip's, and timm's vision transformers with ``clip`` in their 
 one that is probed: [CLS] of a CLIP, else the mean of the patch tokens, both after the final norm.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

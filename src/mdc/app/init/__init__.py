@@ -1,7 +1,5 @@
 """``mdc init``: a scale for somebody's own images, captions and classes, as a file of its own."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

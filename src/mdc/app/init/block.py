@@ -1,7 +1,5 @@
 """The text of a new scale's file, with comments."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import PurePosixPath

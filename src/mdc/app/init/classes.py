@@ -1,7 +1,5 @@
 """Classes of a folder and their numbers of images. No image is opened."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Estimated training time of a new scale, from a few steps of each method on a synthetic batch."""
 
-from __future__ import annotations
-
 import time
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """Recognise the kind of source of a user's paths."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field

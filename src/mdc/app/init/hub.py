@@ -1,7 +1,5 @@
 """Survey of a dataset on the Hugging Face hub without downloading it: commit, files, parquet footers."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

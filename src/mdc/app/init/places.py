@@ -1,7 +1,5 @@
 """Paths of the user's files relative to MDC_DATA, which params.yaml needs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Survey of a source: counts, captions and image sizes, from a sample."""
 
-from __future__ import annotations
-
 import io
 import time
 import unicodedata

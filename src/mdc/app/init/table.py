@@ -1,7 +1,5 @@
 """Detect a caption table's format, delimiter and columns. No image is opened."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping, Sequence

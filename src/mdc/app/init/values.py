@@ -1,7 +1,5 @@
 """Values for a first run on a user's own data, chosen by the number of pairs (the table is in docs/own-data.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Published annotation files, JSON and plain text, with errors of one line."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path

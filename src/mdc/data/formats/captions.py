@@ -1,7 +1,5 @@
 """Cleaning of a source's captions on their way into the shards."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterable
 

@@ -7,8 +7,6 @@
 Folders within a class belong to it, as for torchvision's ImageFolder.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

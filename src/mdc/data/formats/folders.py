@@ -1,7 +1,5 @@
 """A dataset's own folder, and the images that its lists name, which must be inside it."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 import re

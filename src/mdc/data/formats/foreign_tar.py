@@ -3,8 +3,6 @@
 Our own tars have offsets beside them, and are not scanned (:mod:`mdc.data.formats.tar`).
 """
 
-from __future__ import annotations
-
 import os
 import tarfile
 from collections.abc import Iterator

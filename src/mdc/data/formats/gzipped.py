@@ -1,7 +1,5 @@
 """Text files that may be gzipped: lists of captions or URLs, and JSON such as MSCOCO's annotations."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -3,8 +3,6 @@
 Nothing here needs torch, which is slow to import (:mod:`mdc.data.formats.pixels` does).
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Git LFS pointers: small text files in a checkout whose large files were not fetched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _START = b"version https://git-lfs.github.com/spec/"

@@ -1,7 +1,5 @@
 """Parquet files from any writer; corrupt bytes give an error of one line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pixels as tensors, and OpenCLIP's random crops for training (OpenCLIP ``transform.py``)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

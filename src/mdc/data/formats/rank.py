@@ -1,7 +1,5 @@
 """Hashes that identify, hold out and rank samples: each depends only on its own sample."""
 
-from __future__ import annotations
-
 import hashlib
 
 

@@ -3,8 +3,6 @@
 The results, and the list of images left out, are the same as with one thread.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

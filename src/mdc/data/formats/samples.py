@@ -1,7 +1,5 @@
 """One sample on its way from a source into a shard, and the list of those left out."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

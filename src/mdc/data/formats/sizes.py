@@ -1,7 +1,5 @@
 """Sizes in bytes, for people."""
 
-from __future__ import annotations
-
 
 def size(bytes_: int | None) -> str:
     """A readable size: three digits and a decimal unit; empty if it is unknown."""

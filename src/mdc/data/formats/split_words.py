@@ -1,7 +1,5 @@
 """Which split a word means in a column, or in the name of a file or folder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A malformed file (not UTF-8, an unknown column, a broken quotation) raises a Use
 yielded with a complaint, so that the reader can count it.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Tar shards: webdataset samples (consecutive files ``<key>.<extension>``) with the same bytes for the same content."""
 
-from __future__ import annotations
-
 from typing import BinaryIO
 
 BLOCK = 512

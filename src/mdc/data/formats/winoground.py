@@ -1,7 +1,5 @@
 """Winoground's scores of items of two images and two captions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The loader's batches: images with captions, and images with labels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 

@@ -5,8 +5,6 @@ of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-t
 Philox stream, keyed by (seed, epoch, sample).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -169,7 +167,7 @@ def validation_batches(
 
 def _held_out(
     reader: ShardReader,
-    texts: _Texts,
+    texts: "_Texts",
     image_size: int,
     tokens: PrecomputedTokens | None,
     more: MoreDraws | FewMasks | None,

@@ -6,8 +6,6 @@ samples before, a window of ``buffer`` places depends only on the seed, the epoc
 place by place, on any rank and after any resume.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Images of a split in order, each resized and centre-cropped as in CLIP's evaluation, without randomness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 Every sample occurs once per epoch, so any choice is equally good: the first ones are kept.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

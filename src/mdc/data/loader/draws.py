@@ -1,7 +1,5 @@
 """Random streams of samples: one per sample and epoch for the draws of all objectives, and others for some objectives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Its central crops are decoded once for all encoders of one image size. They are 
 images. The job that first decodes a piece writes it, and the jobs of other encoders read it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ There is one array for each shard, in the shards' order: tokens (N, M, E) float1
 shards' hashes.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate

@@ -4,8 +4,6 @@ A Feistel network permutes the numbers below a power of two, for any round funct
 until the number is inside the range (cycle walking: Black and Rogaway, 2002), which gives a permutation of the range.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mdc.data.loader.draws import ORDER, sample_rng

@@ -1,7 +1,5 @@
 """A function of many items, computed ahead by worker processes, with results in the order of the items."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

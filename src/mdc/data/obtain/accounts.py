@@ -4,8 +4,6 @@ img2dataset exits with 0 whatever failed, so only a checked shard counts. Its ac
 valid while the shard's files keep the recorded size and time, or the tar its hash.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -6,8 +6,6 @@ a temporary folder in the target. Once it is complete, its files move to their p
 sha256 and every file's size.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

@@ -1,7 +1,5 @@
 """The registry's checks of a dataset's files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

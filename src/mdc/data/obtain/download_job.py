@@ -4,8 +4,6 @@ A part is one of the plan of a list of URLs, or a file of a mirror. Writes ``dow
 set's folder, which all groups fill. When all groups are done, ``mdc obtain`` finds everything there and summarises it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mdc.data.obtain.job import head, way, with_runtime

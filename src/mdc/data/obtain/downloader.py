@@ -4,8 +4,6 @@ It is pickled to where it runs, and called with an :class:`Order`, as img2datase
 account into the data set's folder, which all machines must share.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

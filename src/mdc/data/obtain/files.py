@@ -1,7 +1,5 @@
 """The published files of a dataset: fetched, verified, unpacked; nothing twice."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from pathlib import Path

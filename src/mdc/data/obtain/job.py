@@ -4,8 +4,6 @@ Writes ``obtained.json`` (what was obtained, and the results of its checks) and 
 versions). Equal files give equal bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests to the workers that download shards, and their answers; imports nothing slow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

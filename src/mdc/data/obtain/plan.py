@@ -10,8 +10,6 @@ Exact duplicates (same url and caption) are left out after the first.
 far, and is removed when the plan is complete; a killed planning reads the list again. Parts that are right are not rewritten.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections import Counter

@@ -3,8 +3,6 @@
 Writes ``planned.json``, which has the plan's hash; the plan itself is in the data set's folder (:mod:`mdc.data.obtain.plan`).
 """
 
-from __future__ import annotations
-
 from mdc.data.obtain.job import head, with_list
 from mdc.data.obtain.plan import PLAN
 from mdc.data.obtain.urls import plan_download

@@ -1,7 +1,5 @@
 """Why a row of a list gave no pair: the reasons, and the outcome of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 OBTAINED, DEAD, TIMED_OUT, CORRUPT = "obtained", "dead", "timed_out", "corrupt"

@@ -4,8 +4,6 @@ An image is decoded once, in full, by :mod:`mdc.data.formats.images`, so that ev
 enough upright RGB JPEG keeps its bytes; everything else becomes an RGB JPEG whose shorter side is ``image_size`` at most.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

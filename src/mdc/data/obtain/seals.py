@@ -4,8 +4,6 @@ A folder has one file for each seal, written as soon as the hash is known, so th
 Four files are hashed at a time, since one core hashes more slowly than most disks read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """``mdc data list`` and ``mdc data check NAME``: the registry in readable form."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import textwrap

@@ -10,8 +10,6 @@ the bound, the list is read again for those above it. Memory: the rows of two ra
 kept; disk: a quarter more rows than are chosen.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections import Counter

@@ -5,8 +5,6 @@ that it refuses, or that need normalisation, go through Python one by one, where
 malformed file is a UserError with its line.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -5,8 +5,6 @@ with a parquet file and stats beside each), ``accounts/`` (the outcomes of each 
 complete shard is kept.
 """
 
-from __future__ import annotations
-
 import fcntl
 import fnmatch
 import shutil

@@ -1,7 +1,5 @@
 """Downloads shards by processes of this machine, or by workers of Spark or Ray through img2dataset's distributors."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

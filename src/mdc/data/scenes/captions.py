@@ -1,7 +1,5 @@
 """Captions of a scene in three styles: like web alt-text, like dense machine-written descriptions, and brief."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

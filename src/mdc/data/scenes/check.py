@@ -3,8 +3,6 @@
 It shares the lexicon and the meaning of claims with the code that composes captions, but not the grammar: only the text is read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Shortcuts in choice sets of rendered scenes: the accuracy from the captions alone, or with little of the scene's truth."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations

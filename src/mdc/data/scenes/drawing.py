@@ -1,7 +1,5 @@
 """Draws the scene of a (task, split, seed, index), and says which split owns which scenes."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The lexicon of captions: the meaning of words and phrases, a caption's words, and the claims that it can make."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -15,8 +15,6 @@ between its kinds, those that the stated ones make.
 If a caption's grammar is unreliable, `true_words` counts single words, regardless of their context.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import astuple, dataclass, fields
 
@@ -38,7 +36,7 @@ class Tally:
     told: int = 0
     facts: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: "Tally") -> "Tally":
         return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 

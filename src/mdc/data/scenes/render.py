@@ -1,7 +1,5 @@
 """A scene's image: polygons on a low-contrast background, supersampled and averaged."""
 
-from __future__ import annotations
-
 import io
 from functools import lru_cache
 

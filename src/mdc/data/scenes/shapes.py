@@ -1,7 +1,5 @@
 """The shapes' outlines."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

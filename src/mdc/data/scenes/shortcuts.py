@@ -1,8 +1,6 @@
 """Shortcuts in the built-in world's probes: the accuracy of predicting labels from a part of each scene's truth, by the most
 frequent label of that part in other scenes. A higher accuracy of an encoder needs more than that part."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence

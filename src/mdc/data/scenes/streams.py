@@ -1,7 +1,5 @@
 """Random streams: one per sample, so that a sample can be drawn without those before it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ right, y downwards; an object's ``size`` is the longer side of its upright bound
 image depends, so it is the complete ground truth.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -67,7 +65,7 @@ class SceneObject:
         return "large" if self.size >= LARGE_FROM else "small"
 
     @property
-    def kind(self) -> Description:
+    def kind(self) -> "Description":
         """Its attributes that a caption can mention."""
         return Description(self.size_word, self.colour, self.shape)
 
@@ -79,12 +77,12 @@ class Description(NamedTuple):
     colour: str | None = None
     shape: str | None = None
 
-    def fits(self, kind: Description) -> bool:
+    def fits(self, kind: "Description") -> bool:
         """Whether ``kind`` has every attribute that is named."""
         size, colour, shape = self
         return size in (None, kind.size) and colour in (None, kind.colour) and shape in (None, kind.shape)
 
-    def among(self, scene: Scene) -> tuple[SceneObject, ...]:
+    def among(self, scene: "Scene") -> tuple[SceneObject, ...]:
         """The scene's objects that fit the description."""
         return tuple(thing for thing in scene.objects if self.fits(thing.kind))
 
@@ -130,7 +128,7 @@ class Scene:
         return {"background": self.background, "ground": list(self.ground), "phase": self.phase, "objects": objects}
 
     @classmethod
-    def from_json(cls, truth: dict[str, Any]) -> Scene:
+    def from_json(cls, truth: dict[str, Any]) -> "Scene":
         """The inverse of `to_json`; further keys are ignored."""
         return cls(
             background=truth["background"],

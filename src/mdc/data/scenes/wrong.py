@@ -4,8 +4,6 @@
 false claim. A scene without the question gives None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Statistics of a set's captions: lengths in CLIP tokens, the tokens that occur, and duplicates in batches."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The job ``mdc choice-set``: images with one right caption and wrong ones as webdataset shards with an ``index.json``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

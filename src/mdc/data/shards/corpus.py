@@ -1,7 +1,5 @@
 """Corpora on disk: captioned images as shards with an ``index.json`` that has statistics of their captions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

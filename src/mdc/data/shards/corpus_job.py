@@ -4,8 +4,6 @@ If other jobs have written the corpus's parts, it writes only the index, which r
 their parts. A part of which a corpus takes only the beginning is written by the corpus's own job.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from pathlib import Path

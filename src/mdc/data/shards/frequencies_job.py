@@ -4,8 +4,6 @@ Writes ``frequencies.json``: ``captions``, their number, and ``pieces`` {CLIP to
 Captions are read one by one, so a corpus may be larger than memory.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

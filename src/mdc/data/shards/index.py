@@ -3,8 +3,6 @@
 :mod:`mdc.data.shards.writer` writes them. Reading does not depend on the sources, so a new source retrains nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ the images too. Each further line is a sample: its key, its image's offset and s
 offsets beside it are those of the lines.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import posixpath

@@ -6,8 +6,6 @@ byte at which each sample begins (its first header, or its line), and the byte a
 needs no memory of the process, and a file that is truncated meanwhile is an error, not a SIGBUS.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Sequence

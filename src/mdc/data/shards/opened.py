@@ -4,8 +4,6 @@ A shard takes two file descriptors, or three if its images are in another tar. A
 hard one.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -5,8 +5,6 @@ Part NNNNN becomes ``<split>-NNNNN.jsonl`` for each split, if its images are in 
 bytes do not depend on the other parts, nor on the number of processes and jobs, so corpora with the same parts share them.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -107,8 +105,8 @@ def read_captions(
     folder: Path,
     entry: Mapping[str, Any],
     statistics: Mapping[str, CaptionStatistics],
-    keys: Mapping[str, array[int]],
-    images: Mapping[str, array[int]],
+    keys: "Mapping[str, array[int]]",
+    images: "Mapping[str, array[int]]",
 ) -> None:
     """Append a part's captions, and the hashes of its keys and images, to those of the parts before. UserError if the file is not
     the part's."""

@@ -5,8 +5,6 @@ these have the same size and time. So an interrupted job loses at most the parts
 the new parts.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed

@@ -3,8 +3,6 @@
 The shards are in the folder above the job's own, which all groups fill; see :mod:`mdc.data.shards.parts`.
 """
 
-from __future__ import annotations
-
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.parts import Group, write_parts
 from mdc.data.shards.set_job import note, source_of, splits_of

@@ -1,7 +1,5 @@
 """The job ``mdc probe-set``: labelled images as webdataset shards with an ``index.json`` that names and counts the classes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

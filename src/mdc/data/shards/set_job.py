@@ -1,7 +1,5 @@
 """Shared by the jobs that write a set of shards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes one shard of any set: its tar or its lines, its offsets, and its entry in an index."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

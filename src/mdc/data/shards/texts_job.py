@@ -4,8 +4,6 @@ The captions are cleaned as for a corpus, so that a list and the corpus made of 
 out are in ``skipped.jsonl``, one per line.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The job ``mdc vocabulary``: the BPE tokens that models read and predict."""
 
-from __future__ import annotations
-
 from mdc.data.shards.index import read_index
 from mdc.models.text import Vocabulary
 from mdc.plan.jobs.call import Call, write_made

@@ -3,8 +3,6 @@
 The same source gives the same bytes, file by file. The index is written last, so it never describes missing shards.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from array import array
@@ -71,7 +69,7 @@ def write_splits(
 def repeated_images(
     name: str,
     split: str,
-    images: array[int],
+    images: "array[int]",
     before: dict[str, np.ndarray],
     folder: Path,
     shards: Iterable[dict[str, Any]],
@@ -158,7 +156,7 @@ def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def check_unique_keys(
-    name: str, split: str, hashes: array[int], folder: Path, shards: Iterable[dict[str, Any]]
+    name: str, split: str, hashes: "array[int]", folder: Path, shards: Iterable[dict[str, Any]]
 ) -> None:
     """UserError if a key repeats; ``hashes``: 64 bits of each key's hash; ``shards``: the split's, in ``folder``."""
     unique, counts = np.unique(np.array(hashes, dtype=np.uint64), return_counts=True)

@@ -1,7 +1,5 @@
 """Base classes of image sources: with captions, which are cleaned (:mod:`mdc.data.formats.captions`), or with labels."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A user's own table with named columns: csv, tsv, JSON lines (gzipped or not) or parquet."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice

@@ -3,8 +3,6 @@
 ``path`` is a file or a folder of them; the columns' names come from the source's mapping (mdc.plan.config.sources).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ complete mapping, and reads at once what all splits need (tables, lists, class n
 its reason; a bad file is a UserError.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path

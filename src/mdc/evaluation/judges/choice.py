@@ -1,7 +1,5 @@
 """Parsing of a judge's answer: the letter of a structured answer, or of free text if it is unambiguous."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

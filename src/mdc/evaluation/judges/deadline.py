@@ -1,7 +1,5 @@
 """An HTTP client with a deadline for the whole answer: httpx's time-out restarts with every byte."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A vision-language model behind an endpoint with OpenAI's protocol; kinds of failure are distinguished and counted."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """The question to a judge about one image, and how its vote is shared (paper, section 4.2)."""
 
-from __future__ import annotations
-
 import hashlib
 import string
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Objects are MSCOCO's 80 categories. An image has those of its instances file and
 are ours, so values are close to those of the authors' list, but not equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

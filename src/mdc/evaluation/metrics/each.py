@@ -4,8 +4,6 @@ Intervals and differences are computed from the numbers of single captions. ``SH
 (:mod:`mdc.plan.artefacts`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Files of the COCO caption challenge: results with a caption per image, and references with several, as JSON or a table."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

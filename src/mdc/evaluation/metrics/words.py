@@ -3,8 +3,6 @@
 All take captions as tokens separated by spaces, as :func:`mdc.evaluation.metrics.metrics.tokenized` makes them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ LIST: a JSON file {image's name: its file}. OUT: a line {"image_id": name, "capt
 that are in it already are skipped, so a killed call resumes. Imports nothing of ours.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

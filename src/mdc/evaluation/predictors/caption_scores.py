@@ -5,8 +5,6 @@ sampling have no standard error. Pairs of an image and a caption are scored in b
 images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

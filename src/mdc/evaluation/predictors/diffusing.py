@@ -5,8 +5,6 @@ computed once, those of the null condition once in all. With guidance the whole 
 one batch, and are combined before the linear output layer, so the vocabulary is traversed once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +37,7 @@ class Conditions:
     def __len__(self) -> int:
         return len(self.memory)
 
-    def of(self, images: Sequence[int]) -> Conditions:
+    def of(self, images: Sequence[int]) -> "Conditions":
         """Those of the ``images``, by number."""
         return Conditions(self.vectors[list(images)], self.memory.of(images))
 
@@ -115,7 +113,7 @@ class DiffusionWriter:
             result = self._best_first(predict, len(keys), moments)
         return [self._cut(*row, calls) for row in zip(result.tokens, result.step, result.confidence, strict=True)]
 
-    def _best_first(self, predict: _Predict, count: int, moments: Sequence[int]) -> Unmasked:
+    def _best_first(self, predict: "_Predict", count: int, moments: Sequence[int]) -> Unmasked:
         """From masks alone; each stride reveals the most confident places, equally many per stride. A revealed token is never
         replaced."""
         tokens = torch.full((count, self.length), self.schedule.mask_id, device=self.device)
@@ -143,7 +141,12 @@ class _Predict:
     """log p(x_0 | x_t) of one batch, with optional guidance."""
 
     def __init__(
-        self, writer: DiffusionWriter, conditions: Conditions, policy: Diffusing, moments: Sequence[int], noise: _Noise
+        self,
+        writer: DiffusionWriter,
+        conditions: Conditions,
+        policy: Diffusing,
+        moments: Sequence[int],
+        noise: "_Noise",
     ) -> None:
         self.writer, self.conditions, self.policy, self.noise = writer, conditions, policy, noise
         self.scale = as_cfg(policy.guidance, policy.orientation)

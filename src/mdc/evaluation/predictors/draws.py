@@ -5,8 +5,6 @@ the share l/L of masked tokens and the order of the places, in which EOT has a k
 alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The ability ``encode``: images to the features that a method is probed with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -8,8 +8,6 @@ time.
 C captions with n versions each, T tokens (SOT included), W the decoder's width, M visual tokens, E their width, H heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The ability ``generate``: captions of images by every decoding policy of a method (paper, sections 3.2 and 4.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

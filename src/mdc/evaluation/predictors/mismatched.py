@@ -5,8 +5,6 @@ image. Scores are therefore combined within each of the 16 groups of masks, and 
 the combination (docs/scoring.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The ability ``score`` of any CLIP that open_clip can load: by name and weights, or from a local folder."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence

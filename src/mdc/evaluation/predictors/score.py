@@ -3,8 +3,6 @@
 Evaluations use only the interface :class:`Scorer`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Protocol

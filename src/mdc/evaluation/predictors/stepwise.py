@@ -3,8 +3,6 @@
 Beams of an image share the keys and values of its visual tokens. Results equal those of the decoder on the whole prefix.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

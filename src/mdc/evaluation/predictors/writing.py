@@ -5,8 +5,6 @@ A model that has learnt where captions end (finetuned with a canvas) starts from
 ends at the first. Images are encoded once, and an image's caption does not depend on its batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -179,7 +177,7 @@ class Writer:
             return hidden_states(self.model, framed[:, None], part)[:, 0, 1 : 1 + tokens.shape[1]][where]
 
     @torch.no_grad()
-    def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
+    def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: "_Noise") -> Unmasked:
         """tokens (C, N') of pieces and masks, for the C images of ``memory``."""
         vocabulary = self.vocabulary
         # a model that predicts EOT may do so anywhere but at the first place

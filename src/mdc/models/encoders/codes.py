@@ -1,7 +1,5 @@
 """A tokenizer of the scale as a frozen encoder: its tokens are vectors of codes, or those that it looks codes up for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

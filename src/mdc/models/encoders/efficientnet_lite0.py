@@ -1,7 +1,5 @@
 """EfficientNet-Lite0, ImageNet-trained, from two packages of the index: no network is needed to have it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The image tower of an open_clip model."""
 
-from __future__ import annotations
-
 import logging
 import os
 import warnings

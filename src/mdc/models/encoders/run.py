@@ -1,7 +1,5 @@
 """The encoder of a run of ours, frozen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """An image encoder of timm."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An image encoder of torchvision, whose tokens are what one of its layers gives."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

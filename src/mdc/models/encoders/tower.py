@@ -1,7 +1,5 @@
 """Interface of frozen encoders: an image to one feature and a sequence of tokens."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Names of layers are those of its checkpoint, so its weights load as they are. It
 code is the most likely one. B images of S×S pixels, h = S / 8.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ Quantisation and the codebook's training are in :mod:`mdc.training.tokenizer`. B
 a grid of h×h = (S / factor)² vectors of E numbers.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Backbones: an image encoder, trained or frozen, and the decoder that goes with it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator

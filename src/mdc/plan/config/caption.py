@@ -1,7 +1,5 @@
 """Captioning: finetuning, decoding, and caption lengths."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator

@@ -1,7 +1,5 @@
 """Checks of captioning across sections: each system against its method, finetuning and vocabulary."""
 
-from __future__ import annotations
-
 from mdc.plan.config.caption import DECODING_OF, Diffusing, Unmasking, longest
 from mdc.plan.config.caption_table import (
     CaptionedImages,

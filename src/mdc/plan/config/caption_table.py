@@ -1,7 +1,5 @@
 """Table 3 and Figure 6: systems, captioned datasets, and claims."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -95,7 +93,7 @@ class RunClip(Strict):
     backbone: BackboneName | None = None
     seed: NonNegative | None = None
 
-    def on(self, table: CaptionTable) -> str:
+    def on(self, table: "CaptionTable") -> str:
         """Its backbone in a table."""
         return self.backbone or table.backbones[0]
 
@@ -220,7 +218,7 @@ class CaptionTable(WithClaims):
         own = self.systems[system].backbone if system is not None else None
         return own or self.datasets[dataset].backbone or self.backbones[0]
 
-    def view(self, shown: CaptionView) -> CaptionTable:
+    def view(self, shown: "CaptionView") -> "CaptionTable":
         """The part of this table that the view ``shown`` contains."""
         datasets = {name: dataset for name, dataset in self.datasets.items() if name in shown.datasets}
         pairs = {

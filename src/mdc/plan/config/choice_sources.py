@@ -1,7 +1,5 @@
 """Sources of choice sets: a class for each kind, with its keys."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The data of a scale: its datasets, and the sets that are built from them as shards."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
@@ -151,7 +149,7 @@ class Download(Strict):
     max_aspect: Annotated[float, Field(ge=1, le=200)]  # … and this one
     quality: Annotated[int, Field(ge=1, le=100)]
     respect_robots: bool  # leave out images whose X-Robots-Tag forbids their use
-    runtime: DownloadRuntime
+    runtime: "DownloadRuntime"
 
 
 class DataRuntime(Strict):

@@ -1,7 +1,5 @@
 """Distortions of the images that captioners are tested on, in five strengths (docs/findings/noise.md)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -28,7 +26,7 @@ class Distortion(Strict):
     kind: Kind
     strength: Annotated[int, Field(ge=1, le=STRENGTHS)]
 
-    def at_level(self) -> AtLevel:
+    def at_level(self) -> "AtLevel":
         """As a job has it: with its level in :data:`LEVELS`."""
         return AtLevel(kind=self.kind, strength=self.strength, level=LEVELS[self.kind][self.strength - 1])
 

@@ -1,7 +1,5 @@
 """Checks of frozen encoders: those that backbones, tables and entries name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from mdc.plan.config.backbones import FrozenBackbone

@@ -1,7 +1,5 @@
 """Frozen encoders: the source of their weights, and the shape of their tokens."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """All parameters of a scale with every default, and where each value is set (``mdc config --expanded``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

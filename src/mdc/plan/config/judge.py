@@ -1,7 +1,5 @@
 """The judge of captions: a vision-language model or CLIPScore chooses the best of several captions of an image."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 

@@ -5,8 +5,6 @@ blocks. ``scales/<name>.yaml`` holds a scale. Its values override the shared blo
 table applies only if the scale names that table. In a mapping an entry ``_`` holds its siblings' common values.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All parameters of one scale: the protocol, methods, and the scale with its tables."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self

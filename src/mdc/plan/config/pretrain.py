@@ -1,7 +1,5 @@
 """Pretraining: methods, the recipe, and overrides for some runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self

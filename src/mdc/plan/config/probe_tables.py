@@ -1,7 +1,5 @@
 """The parameters of tables and figures of linear probes and other heads: runs, probes and comparisons."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator

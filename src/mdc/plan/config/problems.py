@@ -1,7 +1,5 @@
 """Error messages of one line: key, value, what is allowed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar

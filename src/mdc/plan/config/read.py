@@ -1,7 +1,5 @@
 """Read and validate parameter files; errors have one line for each problem."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

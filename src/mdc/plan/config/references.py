@@ -3,8 +3,6 @@
 corpus: Annotated[Name, Ref("data.corpora", "corpus")]
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass

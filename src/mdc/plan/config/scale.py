@@ -1,7 +1,5 @@
 """A scale: its data, encoders, pretraining, evaluations, tables and figures."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

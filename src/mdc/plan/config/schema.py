@@ -3,8 +3,6 @@
 They are generated from the classes. A file is a layer, so no key is required, and every mapping may have an entry ``_``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """How captions are scored, and the external models in Table 2."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

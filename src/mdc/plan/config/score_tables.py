@@ -1,7 +1,5 @@
 """The parameters of tables and figures that are made from scores of captions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """Sources of samples: a class for each ``kind``, with all its keys (see mdc.data.sources.source)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

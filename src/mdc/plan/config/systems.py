@@ -1,7 +1,5 @@
 """Captioning systems of a scale, and their expansion: sweeps, distorted images, mismatched-image controls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 

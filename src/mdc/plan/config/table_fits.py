@@ -1,7 +1,5 @@
 """Checks of tables and figures across sections: each run against its corpus and method, each comparison against its scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from mdc.plan.config.backbones import Backbone

@@ -1,7 +1,5 @@
 """The parameters of a scale's tables and figures, a class for each kind. Those that a scale does not name are not made."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Image tokenizers: an image becomes a grid of codes, each the index of a codebook vector."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """The types of values in params.yaml (names, counts, shares, paths), and shared checks."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache

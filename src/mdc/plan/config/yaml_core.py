@@ -6,8 +6,6 @@
 and editors know them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar

@@ -5,8 +5,6 @@ configuration of a job that runs the new code has the old fingerprint, so existi
 file is under version control, with the reasons.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

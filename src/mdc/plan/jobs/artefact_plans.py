@@ -1,7 +1,5 @@
 """The jobs of tables and figures, and the plans of those that show probes, logs of runs, or only parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

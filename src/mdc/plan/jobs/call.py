@@ -1,7 +1,5 @@
 """One call of a verb: its job, the manifests that it reads, the folder that it writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

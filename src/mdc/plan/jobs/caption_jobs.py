@@ -1,7 +1,5 @@
 """The jobs of captioning: the captions of each run, their metrics, and the judge's choices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

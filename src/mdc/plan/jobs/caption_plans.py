@@ -1,7 +1,5 @@
 """The plans of Table 3, Figure 6 and other tables and figures of captions: their inputs and rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mdc.plan import parts

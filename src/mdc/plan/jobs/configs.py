@@ -5,8 +5,6 @@ workflow. A file's time decides whether its job must run: it is older than the j
 newer otherwise. So switching to other values and back works with and without Snakemake's own metadata.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The base class of a plan, with what all its parts need: the parameters, the construction of a job, and jobs that are inputs."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import wraps

@@ -4,8 +4,6 @@
 i + 2n, …
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mdc.plan import parts

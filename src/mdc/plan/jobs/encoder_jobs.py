@@ -1,7 +1,5 @@
 """The jobs of tokenizers and frozen encoders: training or importing them, and encoding corpora."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The typed jobs of tokenizers, embeddings, frozen encoders and encoded corpora."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from mdc.plan.config.backbones import TrainedBackbone

@@ -1,7 +1,5 @@
 """The paths of a scale's jobs: everything is under ``results/<scale>/``, one folder per job."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The names of encoders. An id is a path: ``runs/<id>`` and ``probe/<id>`` are its jobs, and ``probe/<id>/<head>`` for a head
 that is not linear."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 
@@ -18,7 +16,7 @@ class Run:
     finetune: str = ""
 
     @property
-    def pretrained(self) -> Run:
+    def pretrained(self) -> "Run":
         """The run that a finetuned one starts from; any other itself."""
         return replace(self, finetune="")
 

@@ -4,8 +4,6 @@ A job's values are exactly what decides its result; runtime settings are not par
 because configurations are compared by value, so nothing here may compute a result.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Annotated, Any
 

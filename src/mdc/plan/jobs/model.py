@@ -1,7 +1,5 @@
 """The typed jobs of data, runs and evaluations, one class per verb."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Further needs of a job: cores, files of other jobs, files of the user."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ code that it runs. The workflow writes each to ``results/<scale>/configs/<job>.<
 input, so editing a value reruns exactly the jobs whose configuration changes.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from functools import cached_property

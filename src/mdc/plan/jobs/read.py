@@ -3,8 +3,6 @@
 A file that was edited, truncated or written by another version gives a UserError of one line.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib import import_module

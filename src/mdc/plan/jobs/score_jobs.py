@@ -1,7 +1,5 @@
 """The jobs of scores: of choice sets, held-out pairs, classes, and by position; one per run and its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, get_args
 

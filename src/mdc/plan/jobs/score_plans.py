@@ -1,7 +1,5 @@
 """The plans of tables and figures that are made from scores: their inputs and rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from itertools import product

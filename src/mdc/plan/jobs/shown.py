@@ -1,7 +1,5 @@
 """The typed jobs of `mdc make`, one class for each plan of a table or figure, with their rows and runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 

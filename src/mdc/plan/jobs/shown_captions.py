@@ -1,7 +1,5 @@
 """The typed jobs of `mdc make` for captions: Table 3, tables and figures of a part of other captions, and examples."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

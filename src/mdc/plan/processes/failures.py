@@ -3,8 +3,6 @@
 Snakemake's own ``--show-failed-logs`` prints whole logs, at every try, and above the output of jobs that still run.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ ends with the process. This module does not import PyTorch: CUDA reads CUDA_VISI
 first.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

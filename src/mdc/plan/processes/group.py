@@ -4,8 +4,6 @@ Every process holds the whole model and its part of each global batch. Losses di
 gradients of the parts sum to that of the whole. All ranks get the same bits from a sum.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 from collections.abc import Callable, Iterator
@@ -28,10 +26,10 @@ T = TypeVar("T")
 class _Nothing:
     """Accepts every call and does nothing; false, and an empty context."""
 
-    def __getattr__(self, _: str) -> Callable[..., _Nothing]:
+    def __getattr__(self, _: str) -> "Callable[..., _Nothing]":
         return lambda *_, **__: self
 
-    def __enter__(self) -> _Nothing:
+    def __enter__(self) -> "_Nothing":
         return self
 
     def __exit__(self, *_: object) -> None:

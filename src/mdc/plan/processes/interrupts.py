@@ -1,7 +1,5 @@
 """Deferred SIGINT and SIGTERM, so that a training saves its state before it ends."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -23,7 +21,7 @@ class Interrupted(Exception):
         self.number = number
 
     @classmethod
-    def saved(cls, number: int, step: int, steps: int) -> Interrupted:
+    def saved(cls, number: int, step: int, steps: int) -> "Interrupted":
         """For a training whose state after ``step`` of ``steps`` steps is saved."""
         name = signal.Signals(number).name
         return cls(f"ended by {name}; saved at step {step} of {steps}; rerun to resume", number)
@@ -40,7 +38,7 @@ class Interrupts(AbstractContextManager["Interrupts"]):
 
     number = 0
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> "Interrupts":
         here = threading.current_thread() is threading.main_thread()
         self._before: dict[signal.Signals, Any] = {n: signal.signal(n, self._take) for n in _SIGNALS} if here else {}
         return self

@@ -1,7 +1,5 @@
 """A lock on a folder: only one process at a time trains a run or fills a folder."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

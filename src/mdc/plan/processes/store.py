@@ -4,8 +4,6 @@ A file's name is a hash of everything that its content depends on; a removed fil
 removed first, but none that was used since the oldest running job began.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

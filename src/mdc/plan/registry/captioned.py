@@ -1,7 +1,5 @@
 """Sets of images with several captions each, for captioning and finetuning."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile

@@ -1,7 +1,5 @@
 """Choice sets: images, each with a right caption among wrong ones."""
 
-from __future__ import annotations
-
 from mdc.plan.registry.entry import Check, Mirror, RegistryEntry, RemoteFile
 
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="

@@ -1,7 +1,5 @@
 """The registry: every dataset by its name."""
 
-from __future__ import annotations
-
 from mdc.plan.records import UserError
 from mdc.plan.registry import captioned, choices, embedded, pretraining, probes, tokenizers
 from mdc.plan.registry.entry import RegistryEntry

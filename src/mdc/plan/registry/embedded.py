@@ -1,7 +1,5 @@
 """Datasets that this project renders itself or reads from an installed package; there is nothing to obtain."""
 
-from __future__ import annotations
-
 from mdc.plan.registry.entry import RegistryEntry
 
 ENTRIES = (

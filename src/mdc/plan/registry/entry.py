@@ -1,7 +1,5 @@
 """The registry's entry for one dataset."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

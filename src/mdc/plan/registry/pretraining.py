@@ -1,7 +1,5 @@
 """Image–text pairs to pretrain on."""
 
-from __future__ import annotations
-
 from mdc.plan.registry.entry import Check, ListColumns, Mirror, RegistryEntry, RemoteFile
 
 _GOOGLE = (

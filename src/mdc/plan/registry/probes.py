@@ -1,7 +1,5 @@
 """Labelled image sets for linear probes. Archives are unpacked to the folders that torchvision's classes expect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile

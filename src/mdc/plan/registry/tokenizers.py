@@ -1,7 +1,5 @@
 """Pretrained image tokenizers."""
 
-from __future__ import annotations
-
 from mdc.plan.registry.entry import Check, RegistryEntry
 
 ENTRIES = (

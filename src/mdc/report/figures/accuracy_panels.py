@@ -1,7 +1,5 @@
 """What figures of probe accuracies share: the vertical axis, points with intervals, the untrained encoder's level, counts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The paper says that parallel decoding converges slowly. A snapshot's learning ra
 ended its schedule: its accuracy is below that of such a run. Methods are comparable at equal shares only.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Lengths are in tokens as a model reads them: BPE tokens, SOT and EOT.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +65,7 @@ class Lengths:
     captions: NDArray[np.int64]
 
     @classmethod
-    def of(cls, shown: CaptionSet, index: dict[str, Any], path: Path) -> Lengths:
+    def of(cls, shown: CaptionSet, index: dict[str, Any], path: Path) -> "Lengths":
         """From the histogram {BPE tokens without SOT and EOT: captions} in the ``index`` at ``path``; UserError if it counts no
         caption."""
         try:

@@ -3,8 +3,6 @@
 A panel for each corpus and probe. The paper only draws its values, so none are shown beside ours.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

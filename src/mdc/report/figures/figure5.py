@@ -4,8 +4,6 @@ The corpora are nested samples of one source, with their actual numbers of pairs
 the pairs; the figure shows both. The paper only draws its values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

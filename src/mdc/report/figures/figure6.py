@@ -1,7 +1,5 @@
 """Figure 6: images drawn by seed, with the captions of all systems; its page shows the order in which tokens were decoded."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math

@@ -6,8 +6,6 @@ mask ratios; MDC is in each of the last three. Seeds become a mean and a band.
 A log contains times, so no record can name it by hash; ``figure_loss.csv`` has every loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

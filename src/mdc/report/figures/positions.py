@@ -1,7 +1,5 @@
 """The position figure: what the image adds to a token's log probability, and the token's gradient at the encoder, by position."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path

@@ -5,8 +5,6 @@ fresh: each pair is seen as often as in the shortest run. Both lines start at th
 at one number of samples; the figure's note gives their verdicts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ keeps at the strongest distortion. Quality is the score above the mismatched-ima
 none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle, product

@@ -1,7 +1,5 @@
 """Training stability of each noise schedule: every number, and its ratio to the reference schedule's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +51,7 @@ class Track:
     expected: float | None
 
     @classmethod
-    def of(cls, run: ShownRun, job: SchedulesJob, manifests: Manifests) -> Track:
+    def of(cls, run: ShownRun, job: SchedulesJob, manifests: Manifests) -> "Track":
         """From the run's log; UserError if a loss has no gradient norm."""
         path, logged = run_log(job, manifests, run.job)
         lines = [line for line in logged if "loss" in line]

@@ -6,8 +6,6 @@ The paper leaves out small t because "loss is very unstable when pretrained on C
 A log contains times, so no record can name it by hash; ``figure_schedules_curves.csv`` has every number read from the logs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The hues are Okabe and Ito's, which colour-blind readers can distinguish. The si
 one family, darker the more is masked. No two methods of a family share a marker, so colour is not needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

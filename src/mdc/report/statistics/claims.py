@@ -1,7 +1,5 @@
 """Estimates → claims: direction and size of differences that were named beforehand (docs/statistics.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

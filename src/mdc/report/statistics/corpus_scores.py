@@ -3,8 +3,6 @@
 Counts are additive, so a bootstrap over images computes the scores of each resample from sums.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 A curve's value at x is the highest y that it reaches at x or above, with linear interpolation: the best y with at least this x.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -29,8 +29,6 @@ checkpoints only.
 Differences are paired by seed and by item: y_si is then a difference of two systems.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -112,7 +110,7 @@ class Estimate:
         """Whether it has too few groups of items for a p."""
         return self.groups is not None and self.groups < (FEWEST_GROUPS_OF_SEEDS if self.seeds >= 3 else FEWEST_GROUPS)
 
-    def within(self, least: float, most: float = math.inf) -> Estimate:
+    def within(self, least: float, most: float = math.inf) -> "Estimate":
         """With the interval cut to ``least`` … ``most``."""
         if self.low is None or self.high is None:
             return self

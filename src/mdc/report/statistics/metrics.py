@@ -4,8 +4,6 @@ Functions with ``counts`` also score resamples: ``counts`` (R, N) says how often
 (see :mod:`mdc.report.statistics.replicates`), and the result is (R,).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

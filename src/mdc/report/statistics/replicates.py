@@ -10,8 +10,6 @@ The seed of a draw is a hash of its groups' names. So a number depends on others
 further ones.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +76,7 @@ class Items:
             return float(self.of.mean())
         return float(np.mean([self.of[rows].mean() for rows in rows_of(self.parts).values()]))
 
-    def same_items(self, other: Items) -> bool:
+    def same_items(self, other: "Items") -> bool:
         """Whether both are results of the same items, so that they can be compared item by item."""
         return (self.ids, self.groups, self.parts) == (other.ids, other.groups, other.parts)
 
@@ -101,7 +99,7 @@ class Replicates:
         """Trainings behind it: S."""
         return len(self.values)
 
-    def of(self, function: Callable[..., Any], *others: Replicates) -> Replicates:
+    def of(self, function: Callable[..., Any], *others: "Replicates") -> "Replicates":
         """``function`` of the values of this and the ``others``, training by training and resample by resample.
 
         One record is paired with every training of the other side. UserError if sides differ in how many they have.
@@ -115,10 +113,10 @@ class Replicates:
         values = np.asarray(function(*(side.values for side in every)), dtype=np.float64)
         return Replicates(values, self.n, min(side.groups for side in every))
 
-    def __sub__(self, other: Replicates) -> Replicates:
+    def __sub__(self, other: "Replicates") -> "Replicates":
         return self.of(np.subtract, other)
 
-    def __add__(self, other: Replicates) -> Replicates:
+    def __add__(self, other: "Replicates") -> "Replicates":
         return self.of(np.add, other)
 
     def times(self, factor: float) -> Self:

@@ -16,8 +16,6 @@ mean ratio. A comparison is a log ratio, which is 0 where both vary equally, as 
 it; :func:`factors` gives the ratio.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables of whole systems for Table 3 and similar tables: the variety of captions, and the model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from mdc.plan.jobs.shown import System

@@ -1,8 +1,6 @@
 """What tables of systems share: rows of levels, differences (primary comparisons with verdicts, the others with intervals only),
 and output files."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ every machine. Times are not: they are from host files, and no check rebuilds th
 A CPU time is processor time, which depends little on other load of the machine. A GPU time is wall time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

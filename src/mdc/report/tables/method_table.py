@@ -1,7 +1,5 @@
 """A table of methods by corpora, as Table 4: one row per method, the columns of each corpus side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mdc.plan.jobs.shown import ProbingJob, System

@@ -1,7 +1,5 @@
 """Probe results by head: one row per method, one column per head with its mean over probes; then a table for each head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ One column for each corpus. A row has the common value of the ranked methods. Me
 with ViT-L/14 on CC12M, which clips gradients (paper, Table 8). Methods that are shown but not ranked (CLIP-LB) are in a note.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

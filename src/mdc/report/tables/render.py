@@ -1,7 +1,5 @@
 """Tables as csv, and by templates as Markdown, HTML and LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache

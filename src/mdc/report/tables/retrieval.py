@@ -1,7 +1,5 @@
 """The retrieval table: recall of captions by image and of images by caption, among held-out pairs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mdc.plan.jobs.shown import RetrievalTableJob

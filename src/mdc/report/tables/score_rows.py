@@ -1,7 +1,5 @@
 """What Table 2, the retrieval table and the zero-shot table share: notes and output files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Table 1, linear probing: one row per system, one column per benchmark and their average, with the gain over the control."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Table 2, compositionality: how often a model's score prefers the right caption, with mismatched-image and no-image controls."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

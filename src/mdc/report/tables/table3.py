@@ -1,7 +1,5 @@
 """Table 3, captioning, and MC-Diffusion's tables: captions compared with references, images, and the truth where it is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Table 9: the licences of all datasets from the registry, beside those printed in the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of zero-shot classification: an image's class is the one whose caption scores highest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

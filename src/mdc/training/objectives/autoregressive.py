@@ -1,7 +1,5 @@
 """The objective ``autoregressive``: ARC predicts each token from the image and the tokens before it (CapPa)."""
 
-from __future__ import annotations
-
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner

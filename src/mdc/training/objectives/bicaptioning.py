@@ -4,8 +4,6 @@ Each has half the layers of ARC's; they share embeddings and output layer. The l
 decodes captions.
 """
 
-from __future__ import annotations
-
 from mdc.models.bicaptioner import BiCaptioner
 from mdc.models.build import ModelSetup
 from mdc.training.objectives.autoregressive import halved

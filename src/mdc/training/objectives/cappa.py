@@ -4,8 +4,6 @@ Each sample is trained by parallel decoding with probability 0.75 (big_vision's 
 attention is not causal, and place i predicts token i + 1. The others are trained as ARC.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from mdc.data.loader.batch import CaptionBatch

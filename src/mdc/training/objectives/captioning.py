@@ -4,8 +4,6 @@ All supervise exactly the same L tokens of a caption: its BPE tokens and EOT; SO
 B captions of T tokens (SOT, BPE tokens, EOT, padding); ``lengths`` count SOT…EOT.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ every step. Tokens are weighted as in MDC, by one over the version's share, and 
 of the loss of ``masked`` with ``t_range: [0, 1]``.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -1,7 +1,5 @@
 """The objective ``contrastive``: softmax over the batch, image to caption and caption to image (CLIP, OpenCLIP)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

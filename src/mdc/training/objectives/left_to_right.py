@@ -1,7 +1,5 @@
 """The supervision of autoregressive models, left to right or right to left."""
 
-from __future__ import annotations
-
 import torch
 
 from mdc.data.loader.batch import CaptionBatch

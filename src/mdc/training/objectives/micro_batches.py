@@ -1,7 +1,5 @@
 """Micro-batches, trimmed to their longest caption."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

@@ -4,8 +4,6 @@ The training loop knows nothing else about methods. A new method is an entry in 
 ``mdc.plan.parts.OBJECTIVES``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Interface
@@ -64,7 +62,7 @@ class Setup:
     group: Group = SINGLE_PROCESS
 
     @classmethod
-    def of(cls, job: PretrainJob, mask_id: int, **more: Any) -> Setup:
+    def of(cls, job: PretrainJob, mask_id: int, **more: Any) -> "Setup":
         """The setup of a run; ``more``: values from its data and processes."""
         recipe = job.recipe
         return cls(job.method, job.protocol.pretrain, mask_id, recipe.batch_size, recipe.precision, **more)

@@ -4,8 +4,6 @@ The loss of a caption is −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)² (their e
 image; the loss of a batch is the sum over captions, divided by tokens. λ is the method's ``doubly_stochastic``.
 """
 
-from __future__ import annotations
-
 from mdc.models.recurrent import RecurrentCaptioner
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise

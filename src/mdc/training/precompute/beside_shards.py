@@ -1,8 +1,6 @@
 """Precomputed arrays of a corpus's images, one for each shard, bound to it by hash. Finished arrays are kept, so a killed job
 resumes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -70,7 +68,7 @@ class BesideShards:
         return list(self.index["splits"].get(split, {}).get("shards", []))
 
     @torch.no_grad()
-    def _split(self, split: str, to_array: ToArray, done: _Done) -> list[dict[str, Any]]:
+    def _split(self, split: str, to_array: ToArray, done: "_Done") -> list[dict[str, Any]]:
         arrays_written = []
         start = 0
         shards = self._shards(split)

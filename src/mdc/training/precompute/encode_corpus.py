@@ -3,8 +3,6 @@
 Writes an array (N, M, E) float16 for each shard, and last ``encoded.json``, which binds each to its shard by hash.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

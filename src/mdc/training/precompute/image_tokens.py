@@ -4,8 +4,6 @@ Writes an array (N, M) uint16 for each shard, ``codebook.npy`` (K, E) float16, t
 ``image_tokens.json``, which binds each array to its shard by hash and says how often codes occur.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Writes ``encoder.safetensors`` and last ``encoder.json``. No later job needs the network or a package for these weights.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mdc.models.encoders.tower import shape_of

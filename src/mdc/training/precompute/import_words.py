@@ -3,8 +3,6 @@
 Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's BPE tokens, and last ``words.json``.
 """
 
-from __future__ import annotations
-
 from mdc.models.encoders.open_clip import created
 from mdc.models.text import CLIP_SIZE
 from mdc.models.weights import WEIGHTS_FORMAT, save_tensors

@@ -6,8 +6,6 @@ body and of the whole answer; one deadline for the transfer with its redirects; 
 patched: only users of an ``Opener`` are affected (img2dataset by ``urllib.request.install_opener``).
 """
 
-from __future__ import annotations
-
 import http.client
 import io
 import ipaddress

@@ -3,8 +3,6 @@
 Our own, because pooch, torchvision and torch.hub restart a broken transfer from the beginning.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Normalises the URLs of lists for a request, or refuses them."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import SplitResult, quote, urlsplit
 

@@ -6,8 +6,6 @@ is cropped to the box before it is scored. The published score averages over gro
 ("first_second") with 25 items or more. The evaluation decides which groups count; all items are here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ARO's COCO-Order and Flickr30k-Order: every caption of Karpathy's test split (see :mod:`mdc.data.sources.choices.orders`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

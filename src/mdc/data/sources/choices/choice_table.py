@@ -1,7 +1,5 @@
 """A user's own choice set: a table whose rows have an image, its right caption and one or more wrong ones."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ARO's caption order (:mod:`mdc.data.sources.choices.caption_order`) of MSCOCO's annotations and a parquet file of images."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ sets were drawn without a fixed seed, so they cannot be reproduced; here the dra
 As in the published sets, a comma or an 's is a word of its own in the perturbed captions, but not in the right one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any

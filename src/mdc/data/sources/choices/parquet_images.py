@@ -1,7 +1,5 @@
 """The images of a parquet file by name, for choice sets whose images are not a folder of files."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

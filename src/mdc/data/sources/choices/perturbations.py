@@ -4,8 +4,6 @@ Each takes the words of a caption, their Penn Treebank tags, and a generator, an
 uniform, so a caption can stay unchanged (for example, with one noun and one adjective); ARO keeps it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A wrong caption is checked to be false of the scene. The order sets use ARO's fo
 speech; a perturbed caption can be false, unreadable, or by chance still true, and the index counts each.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -7,8 +7,6 @@ Each caption is true of its own scene and false of the other, by :mod:`mdc.data.
 sets' share of all scenes, so neither was trained on.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace

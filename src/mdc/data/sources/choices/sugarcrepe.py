@@ -3,8 +3,6 @@
 Format: one JSON object per task, ``{"0": {"filename", "caption", "negative_caption"}, …}``; numbers may be missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """SugarCrepe's official files with the images of a parquet file: the items whose image is in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -8,8 +8,6 @@ ARO's trigrams are of NLTK's words (the extra ``order`` installs NLTK). The tagg
 The two tag some words differently, and so give different options: a set's index names the one used.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from importlib import metadata

@@ -4,8 +4,6 @@ Both have both captions, their own first, and the item's name as their ``group``
 are scored with the same masks and mismatched images, so that a caption's scores with both images can be compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Columns: ``id``, ``image_0``, ``image_1`` (structs with bytes), ``caption_0``, `
 item with a missing or unreadable image is left out and counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

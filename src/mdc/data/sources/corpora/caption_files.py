@@ -1,7 +1,5 @@
 """A folder of images, each with its captions in a text file beside it: 0001.jpg and 0001.txt, one caption per line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path

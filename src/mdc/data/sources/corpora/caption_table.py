@@ -5,8 +5,6 @@ temporary SQLite database (under TMPDIR), so that memory holds little of it. A m
 broken quotation) is a UserError with its line; an unusable row is left out and counted.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

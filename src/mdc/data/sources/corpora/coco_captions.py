@@ -4,8 +4,6 @@ Format (cocodataset.org, caption annotations): ``{"images": [{"id", "file_name",
 "caption", …}], …}``. The test images have no published captions, so there is no test split here (Karpathy's has one).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated

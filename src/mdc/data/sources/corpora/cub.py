@@ -5,8 +5,6 @@ training), CUB_200_2011/images/class/name.jpg, and text_c10/class/name.txt with 
 same archive, trainvalclasses.txt and testclasses.txt, with one class per line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

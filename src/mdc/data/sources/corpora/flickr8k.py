@@ -5,8 +5,6 @@ split's file has one image name per line. The token file also has captions of a 
 split: only the splits' images are taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Format (Karpathy and Li, 2015): ``{"dataset": …, "images": [{"filename", "spli
 COCO alone: "filepath" (train2014 or val2014), "cocoid"}, …]}``; splits are train, val, test and, for COCO, restval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path

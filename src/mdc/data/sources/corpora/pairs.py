@@ -6,8 +6,6 @@ held out by URL, so that the captions of one image stay together.
 From a mirror: ``<path>/mirror``, tars or parquet files, read as they are.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Image–caption pairs in a parquet file or a folder of them, read by one job or, file by file, by several."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Every sample depends only on (style, split, seed, index), to the byte. The split
 probes' by construction (see :mod:`mdc.data.scenes.drawing`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from mdc.data.formats.samples import RawSample, Skipped

@@ -3,8 +3,6 @@
 Failed downloads are in no tar (only in the parquet file beside it), so they are not counted here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial

@@ -5,8 +5,6 @@ Formats: CIFAR's "python version" (Krizhevsky, 2009), which torchvision reads; S
 2.6 GB of unlabelled images too, and reads everything at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -19,8 +19,6 @@ builder, with equal results: the CIFARs and STL-10 (:mod:`mdc.data.sources.probe
 million paths). torchvision reads Flowers102's two MATLAB files only with the published MD5: SciPy's reader can crash on others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path

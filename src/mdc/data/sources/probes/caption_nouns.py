@@ -1,7 +1,5 @@
 """A multi-label probe from captioned images: which of the ``count`` most frequent nouns occur in an image's captions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Labelled images in folders (:mod:`mdc.data.formats.class_layout`). Classes are numbered in the order of the folders' names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path

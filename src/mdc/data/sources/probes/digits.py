@@ -1,7 +1,5 @@
 """scikit-learn's handwritten digits (8 × 8), enlarged four times; ``seed`` draws the 1,200 / 597 split."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

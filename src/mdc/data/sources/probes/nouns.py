@@ -5,8 +5,6 @@ ends its noun phrase, so that a function word, an -ing form or punctuation follo
 verb neither. Both are counted over all occurrences of a form. The resulting list is in the probe's index.json.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

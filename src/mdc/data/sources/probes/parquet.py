@@ -1,7 +1,5 @@
 """Labelled images in a parquet file or a folder of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Every sample depends only on (task, split, seed, index), to the byte (see :mod:`mdc.data.sources.corpora.scenes`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

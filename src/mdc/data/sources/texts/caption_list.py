@@ -5,8 +5,6 @@ in the folder itself; ``file`` names one of them) and a ``format``: tsv, csv, js
 file, plain or gzipped). A bad row is counted by its reason; a bad file is a UserError.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
