@@ -163,7 +163,7 @@ def test_a_checkpoint_cut_short(run: Path, length: int) -> None:
 
 def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
     other = toy.BACKBONE.model_copy(update={"width": 64})
-    with pytest.raises(UserError, match="does not fit the backbone"):
+    with pytest.raises(UserError, match="does not fit the model"):
         trained_encoder(run / "checkpoint.safetensors", other)
     save_weights(run / "checkpoint.safetensors", toy.model("arc", 1), {"format": "mdc-weights-1"})
     with pytest.raises(UserError, match="not the checkpoint that"):

@@ -120,14 +120,12 @@ class BenchmarkModel(nn.Module):
         if self.features:
             cls, patches = self.model.encoder(images)
             return pool(cls, patches, self.pooling)
-        embedded: Tensor = self.model.embed_images(images)
-        return embedded
+        return self.model.embed_images(images)
 
     def encode_text(self, tokens: Tensor) -> Tensor:
         """tokens (B, T), padded with EOT → unit embeddings (B, E)."""
         lengths = (tokens == self.eot).int().argmax(dim=1) + 1
-        embedded: Tensor = self.model.embed_texts(tokens, lengths)
-        return embedded
+        return self.model.embed_texts(tokens, lengths)
 
 
 def benchmark_model(

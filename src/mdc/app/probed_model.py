@@ -119,7 +119,7 @@ def _with(params: Params, entry: EncoderEntry) -> Plan:
 def _measured(name: str, entry: EncoderEntry, params: Params, attentive: bool) -> EncoderEntry:
     """``entry`` with the number and width of its tokens."""
     size = entry.image_size
-    tower: Tower = load(TOWERS, entry.kind).build(encoder_jobs.encoder(_with(params, entry), ENCODER_NAME)).eval()
+    tower: Tower = load(TOWERS, entry.kind).tower(encoder_jobs.encoder(_with(params, entry), ENCODER_NAME)).eval()
     feature, count, width = shape_of(tower, size, name, "; choose with --image-size")
     if attentive and count < 2:
         raise UserError(f"{name}: gives no patch tokens of {size} × {size} pixels, which an attentive probe attends to")

@@ -16,11 +16,11 @@ from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.judges.endpoint import Answer, Endpoint
 from mdc.evaluation.judges.question import Question, question, votes
 from mdc.evaluation.row_files import Columns, Row, write_results
-from mdc.evaluation.system_captions import read_systems, recorded
+from mdc.evaluation.system_captions import read_systems
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import JudgeJob
-from mdc.plan.records import UserError, read_json, sha256_json, write_json
+from mdc.plan.records import UserError, read_json, recorded, sha256_json, write_json
 
 _COLUMNS: Columns = {
     **{"contest": "word", "image": "string", "systems": ["string"], "status": "word", "letter": "string"},

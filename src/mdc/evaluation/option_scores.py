@@ -20,7 +20,7 @@ from mdc.data.shards.index import ShardReader
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
 from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
-from mdc.evaluation.predictors.score import Scorer, TooLong
+from mdc.evaluation.predictors.score import RunScorer, TooLong
 from mdc.evaluation.row_files import Columns, Row
 from mdc.models.normalise import OPENAI_MEAN
 from mdc.models.text import clip_pieces
@@ -92,7 +92,7 @@ class Questions:
         return Draws(f"{self.name}/{self.of_pair(number)[0]}", self.seed, self.samples, self.context_length)
 
 
-def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Row], list[str]]:
+def score_items(scorer: RunScorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Row], list[str]]:
     """The rows of all options of the items ``numbers`` under all of the scorer's estimators, and the items left out as too
     long."""
     pictures = _Pictures(scorer, questions)
@@ -163,7 +163,7 @@ class _Pictures:
 
     mean_colour = 0  # its place
 
-    def __init__(self, scorer: Scorer, questions: Questions) -> None:
+    def __init__(self, scorer: RunScorer, questions: Questions) -> None:
         self.scorer, self.questions = scorer, questions
         colour = tuple(round(255 * share) for share in OPENAI_MEAN)
         self.pictures = [scorer.picture(Image.new("RGB", (64, 64), colour))]
@@ -179,7 +179,7 @@ class _Pictures:
         return self.places[same]
 
 
-def picture(scorer: Scorer, questions: Questions, number: int) -> torch.Tensor:
+def picture(scorer: RunScorer, questions: Questions, number: int) -> torch.Tensor:
     """The item's image, cropped to its box if it has one."""
     key, data, record = questions.reader.read(number)
     image = decode_named(data, f"choice set {questions.name}, item {key}: its image")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdc.evaluation.captioned import Captioned
 from mdc.plan.jobs.call import Call
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.records import UserError, recorded
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,6 @@ def read_systems(call: Call, jobs: Mapping[str, str], images: Captioned) -> dict
     for name, expected in jobs.items():
         systems |= _of_record(call.input(name), expected, call.job.job, images)
     return systems
-
-
-def recorded(path: Path, name: str, expected: str | None, job: str, verb: str) -> tuple[Path, dict[str, Any]]:
-    """The file ``name`` beside the record ``path``, and the record; UserError if one is stale, or the file is not the one of the
-    record."""
-    record = read_json(path)
-    if record.get("config_sha256") != expected:
-        raise UserError(f"{path}: made with another configuration than {job} expects; {verb} again")
-    file = path.parent / name
-    if sha256_file(file) != record["outputs"].get(name):
-        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); {verb} again")
-    return file, record
 
 
 def _of_record(path: Path, expected: str, job: str, images: Captioned) -> dict[str, SystemCaptions]:

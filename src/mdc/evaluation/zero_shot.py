@@ -28,7 +28,7 @@ from mdc.evaluation.job_models import scored_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import Draws
-from mdc.evaluation.predictors.score import Scorer
+from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.models.text import clip_pieces
 from mdc.plan.config.data import ClassCaptions
@@ -115,7 +115,7 @@ class Captions:
     tokens: list[list[int]]
 
     @classmethod
-    def of(cls, name: str, index: Mapping[str, Any], class_captions: ClassCaptions, scorer: Scorer) -> "Captions":
+    def of(cls, name: str, index: Mapping[str, Any], class_captions: ClassCaptions, scorer: RunScorer) -> "Captions":
         """The captions of the probe ``name``. UserError for a multi-label probe, a class outside the model's vocabulary, and two
         classes with the same caption."""
         if index["task"] != "single":

@@ -39,10 +39,8 @@ class TimeEmbedding(nn.Module):
         self.layers = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU())
 
     def forward(self, t: Tensor) -> Tensor:
-        """See the class."""
         first: nn.Linear = self.layers[0]  # type: ignore[assignment]
-        out: Tensor = self.layers(sinusoids(t, first.in_features).to(first.weight.dtype))
-        return out
+        return self.layers(sinusoids(t, first.in_features).to(first.weight.dtype))
 
 
 class Norm(nn.LayerNorm):
@@ -65,5 +63,4 @@ class AdaptiveNorm(nn.Module):
         """x (B, T, W), or (N, W) where ``time`` has rows → the same shape."""
         change = self.change(time.vectors)
         gain, shift = (change[:, None] if time.rows is None else change.index_select(0, time.rows)).chunk(2, dim=-1)
-        out: Tensor = self.norm(x) * (1 + gain) + shift
-        return out
+        return self.norm(x) * (1 + gain) + shift

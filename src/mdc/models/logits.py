@@ -43,8 +43,7 @@ def sum_over_logits(
     with torch.autocast(device, enabled=False):
         # a Function's forward does not see whether gradients are needed
         if torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad):
-            sums: tuple[Tensor, Tensor] = _SumOverLogits.apply(hidden, weight, options, compute)
-            return sums
+            return _SumOverLogits.apply(hidden, weight, options, compute)
         total, _, _ = _values_and_gradients(hidden.to(compute), weight, options, differentiate=False)
         return total[0], total[1:]
 

@@ -85,8 +85,7 @@ class SoftAttentionLstm(nn.Module):
 
     def read_out(self, words: Tensor, hidden: Tensor, context: Tensor) -> Tensor:
         """E y_{t−1}, h_t and ẑ_t (…, W or E) → what the output layer reads, (…, W)."""
-        out: Tensor = words + self.out_hidden(hidden) + self.out_context(context)
-        return out
+        return words + self.out_hidden(hidden) + self.out_context(context)
 
     def forward(self, tokens: Tensor, keys: Tensor, visual: Tensor) -> tuple[Tensor, Tensor]:
         """tokens (B, T) int64 and what is remembered of their images → (B, T, W), and α (B, T, M) float32. Later tokens do

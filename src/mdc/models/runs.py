@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.models.build import build_for
+from mdc.models.encoders.tower import fill
 from mdc.models.text import Vocabulary
 from mdc.models.towers import read_tower
 from mdc.models.weights import BEST, CHECKPOINT, load_weights
@@ -75,12 +76,7 @@ class RunModel:
         """The model with its weights, which can be shown images; UserError if the weights do not fit."""
         job = self.job
         model = build_for(job, self.vocabulary.size)
-        try:
-            model.load_state_dict(load_weights(self.checkpoint))
-        except RuntimeError as error:
-            raise UserError(
-                f"{self.checkpoint}: does not fit its configuration ({' '.join(str(error).split())[:200]})"
-            ) from None
+        fill(model, load_weights(self.checkpoint), self.checkpoint)
         if isinstance(job.backbone, FrozenEncoderBackbone):
             if self.tower is None:
                 raise UserError(

@@ -10,7 +10,7 @@ from mdc.plan.config.encoders import RANDOM
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import TOWERS, load
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.records import recorded
 
 TOWER = "encoder.safetensors"
 
@@ -23,9 +23,9 @@ def fetched(job: EncoderJob, root: Path, checkpoint: Path | None = None) -> Towe
     if getattr(job.entry, "weights", None) == RANDOM:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            tower = module.build(job)
+            tower = module.tower(job)
     else:
-        tower = module.fetched(job, root, checkpoint)
+        tower = module.tower(job, root, checkpoint)
     return tower.eval()
 
 
@@ -34,14 +34,9 @@ def read_tower(path: Path, expected: FrozenTokens) -> Tower:
 
     UserError if it is not ``expected``, or if its weights are not those of the manifest.
     """
-    manifest = read_json(path)
-    if manifest.get("config_sha256") != expected.config_sha256:
-        raise UserError(f"{path}: another encoder than {expected.job} was when this was made; make it again")
+    weights, manifest = recorded(path, TOWER, expected.config_sha256, expected.job, "import the encoder")
     job: EncoderJob = as_job(manifest["config"], "import-encoder", str(path))
-    weights = path.parent / TOWER
-    if sha256_file(weights) != manifest["outputs"].get(TOWER):
-        raise UserError(f"{weights}: not the weights that {path} names (its sha256 differs); import the encoder again")
-    tower: Tower = load(TOWERS, job.entry.kind).build(job)
+    tower: Tower = load(TOWERS, job.entry.kind).tower(job)
     fill(tower, weights_of_file(weights), weights)
     tower.mean, tower.std = tuple(manifest["mean"]), tuple(manifest["std"])
     return tower.eval().requires_grad_(False)

@@ -8,7 +8,7 @@ from torch import Tensor
 from mdc.models.text import CLIP_EOT, Vocabulary
 from mdc.models.weights import load_weights
 from mdc.plan.config.backbones import FrozenWords
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.records import recorded
 
 WORDS = "words.safetensors"
 
@@ -18,15 +18,6 @@ def read_words(manifest: Path, expected: FrozenWords, vocabulary: Vocabulary) ->
 
     UserError if they are not ``expected``.
     """
-    record = read_json(manifest)
-    weights = manifest.parent / WORDS
-    if record.get("config_sha256") != expected.config_sha256:
-        raise UserError(
-            f"{manifest}: made with another configuration than {expected.job} has now; bring the words again"
-        )
-    if sha256_file(weights) != record["outputs"].get(WORDS):
-        raise UserError(
-            f"{weights}: not the embeddings that {manifest} names (its sha256 differs); bring the words again"
-        )
+    weights, _ = recorded(manifest, WORDS, expected.config_sha256, expected.job, "bring the words")
     pieces = range(CLIP_EOT - 1) if vocabulary.pieces is None else vocabulary.pieces
     return load_weights(weights)["words"][torch.tensor([*pieces, CLIP_EOT])]

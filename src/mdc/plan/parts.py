@@ -64,7 +64,7 @@ PROBES = {
 #: kind of a choice set's source (images with one right caption among several) → its module
 CHOICES = {
     "scenes": "mdc.data.sources.choices.scenes",
-    "sugarcrepe_parquet": "mdc.data.sources.choices.sugarcrepe_parquet",
+    "sugarcrepe_parquet": "mdc.data.sources.choices.sugarcrepe",
     "order_parquet": "mdc.data.sources.choices.order_parquet",
     "sugarcrepe": "mdc.data.sources.choices.sugarcrepe",
     "aro": "mdc.data.sources.choices.aro",

@@ -25,7 +25,6 @@ def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequ
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """See :func:`write_csv`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

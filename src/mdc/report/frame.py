@@ -163,7 +163,6 @@ class Contrast:
 
     @property
     def name(self) -> str:
-        """See :func:`comparison_name`."""
         return comparison_name(self.cells())
 
     def cells(self) -> Cells:

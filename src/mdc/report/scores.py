@@ -35,7 +35,6 @@ class Choices(Results):
         super().__init__(job, manifests)
 
     def read(self) -> None:
-        """See :class:`Results`."""
         self.alpha = {system.key: self.store.alphas(system) for system in self.job.systems}
         for system in self.job.systems:
             for column in self.job.columns:
@@ -214,7 +213,6 @@ class Retrieval(Results):
     job: RetrievalTableJob
 
     def read(self) -> None:
-        """See :class:`Results`."""
         store = Store(self.job, self.manifests)
         self.alpha = {system.key: store.alphas(system) for system in self.job.systems}
         for system in self.job.systems:

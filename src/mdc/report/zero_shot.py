@@ -21,7 +21,6 @@ class ZeroShot(Results):
     shortcut_name = "most frequent class"
 
     def read(self) -> None:
-        """See :class:`Results`."""
         self._items_of = cache(self._classified)
         for system in self.job.systems:
             for column in self.columns:

@@ -19,7 +19,7 @@ from torch import Tensor
 from mdc.models import cross_entropy
 from mdc.models.build import build_for
 from mdc.models.recomputing import compile_layers, recompute_layers
-from mdc.models.runs import WEIGHTS, read_run
+from mdc.models.runs import WEIGHTS, expected_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights
 from mdc.models.words import read_words
@@ -128,11 +128,7 @@ def _made_of_corpus(call: Call, *layers: str) -> Path | None:
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
     """The initial weights of a finetuning; UserError if they are of another configuration than the job expects."""
-    path = call.input(start.run)
-    checkpoint, manifest = read_run(path, WEIGHTS[start.weights])
-    if manifest.get("config_sha256") != start.config_sha256:
-        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; retrain the run")
-    return load_weights(checkpoint)
+    return load_weights(expected_run(call, start.run, start.config_sha256, WEIGHTS[start.weights])[0])
 
 
 def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:

@@ -231,7 +231,6 @@ def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
         "mdc.data.sources.corpora.pairs": {f"mdc.data.sources.corpora.{name}" for name in ("webdataset", "parquet")},
         "mdc.data.sources.probes.builder": {"mdc.data.sources.probes.class_folder"},  # ImageNet
         "mdc.data.sources.choices.caption_order": {"mdc.data.sources.corpora.karpathy"},
-        "mdc.data.sources.choices.sugarcrepe_parquet": {"mdc.data.sources.choices.sugarcrepe"},
     }
     for module in kinds:
         assert callable(importlib.import_module(module).open_source)

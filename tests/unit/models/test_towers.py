@@ -92,7 +92,7 @@ def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(
         logits = peer.eval()((images.float() - 127) / 128)
     assert torch.allclose(feature @ weights["_fc.weight"].T + weights["_fc.bias"], logits, atol=1e-4)
     with pytest.raises(UserError, match="multiples of 32"):
-        load(TOWERS, "efficientnet_lite0").build(shaped("efficientnet_lite0", 100, 9, 1280))
+        load(TOWERS, "efficientnet_lite0").tower(shaped("efficientnet_lite0", 100, 9, 1280))
 
 
 def test_a_feature_map_becomes_tokens_row_by_row() -> None:
@@ -268,7 +268,7 @@ def test_an_encoder_is_kept_and_read_back_to_the_bit(tmp_path: Path, monkeypatch
         expected = peer.forward_features(tower.prepared(images)).flatten(2).transpose(1, 2)
     assert torch.equal(looked(tower, images)[1], expected)
 
-    with pytest.raises(UserError, match="another encoder than encoders/one was"):
+    with pytest.raises(UserError, match="another configuration than encoders/one needs"):
         read_tower(manifest, asked(one).model_copy(update={"config_sha256": "0" * 64}))
     weights = manifest.parent / "encoder.safetensors"
     whole = weights.read_bytes()

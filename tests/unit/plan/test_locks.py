@@ -13,7 +13,6 @@ import pytest
 from mdc.data.obtain.orders import worker_lock
 from mdc.plan.processes.gpus import claim_gpus
 from mdc.plan.processes.lock import locked
-from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError
 
 REAL = fcntl.flock
@@ -32,14 +31,6 @@ def _without(number: int) -> Any:
         raise OSError(number, os.strerror(number))
 
     return flock
-
-
-def _use(store: Store) -> None:
-    path = store.path("used")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"12345")
-    with store.in_use():
-        assert store.used(path)
 
 
 def _claim(folder: Path) -> None:
@@ -68,12 +59,6 @@ def test_every_lock_can_be_had_on_nfs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(fcntl, "flock", _nfs)
     for way in DECODINGS.values():
         way(tmp_path)
-    store = Store(tmp_path / "store", 3)
-    killed = store.folder / ".users/1-killed"
-    killed.parent.mkdir(parents=True)
-    killed.touch()
-    _use(store)
-    assert not killed.exists() and not store.path("used").exists(), "the limit holds, and a killed job keeps nothing"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -84,12 +69,3 @@ def test_without_locks_one_line_says_where(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(UserError, match="keeps no locks") as error:
             way(tmp_path)
         assert str(tmp_path) in str(error.value) and os.strerror(number) in str(error.value), name
-
-
-def test_without_locks_features_are_kept_and_none_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "flock", _without(errno.ENOSYS))
-    store = Store(tmp_path, 3)
-    _use(store)
-    assert store.path("used").exists()
-    with pytest.raises(ZeroDivisionError), store.in_use():
-        1 / 0  # noqa: B018

@@ -1,4 +1,4 @@
-"""Files kept by content in a folder with a limit: what goes first, what stays, and several jobs at once."""
+"""Files kept by content in a folder with a limit: what goes first, and what stays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     assert left(store) == {store.path({"name": "large"})}
     put(store, "larger", 301)
     end_a_job(store)
-    assert left(store) == set(), "no job runs, and the limit holds"
+    assert left(store) == set(), "the limit holds"
 
 
 def test_without_a_limit_all_stays(tmp_path: Path) -> None:
@@ -61,33 +61,6 @@ def test_what_killed_writers_left_goes_after_a_day(tmp_path: Path) -> None:
     os.utime(old, (time.time() - 90_000,) * 2)
     end_a_job(store)
     assert left(store) == {path, new}
-
-
-# --- several jobs at once: a lock is of an open file, so that one process can hold those of many -----------------------------
-
-
-def test_nothing_goes_that_a_running_job_has_used(tmp_path: Path) -> None:
-    store = Store(tmp_path, 250)
-    old, older, unused = (put(store, name, used=ago) for name, ago in (("old", 50), ("older", 60), ("unused", 10)))
-    with Store(tmp_path, 250).in_use():
-        assert store.used(older) and store.used(old)
-        with Store(tmp_path, 250).in_use():
-            made = [put(store, name) for name in ("m0", "m1")]
-        assert left(store) == {old, older, *made}, "only what nobody used; more than the limit, since a job runs"
-        assert store.used(old)
-    assert left(store) == {old, made[1]}, "the limit holds again, and the order is that of the last use"
-    assert not unused.exists() and list((tmp_path / ".users").iterdir()) == []
-
-
-def test_a_killed_job_holds_nothing_back(tmp_path: Path) -> None:
-    """It leaves its file, without a lock."""
-    store = Store(tmp_path, 250)
-    users = tmp_path / ".users"
-    users.mkdir()
-    (users / "1-killed").touch()
-    files = [put(store, name) for name in ("a", "b", "c")]
-    end_a_job(store)
-    assert left(store) == set(files[1:]) and list(users.iterdir()) == []
 
 
 def test_many_jobs_at_once_leave_the_store_within_its_limit(tmp_path: Path) -> None:

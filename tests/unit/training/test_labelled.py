@@ -18,9 +18,9 @@ from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
 from mdc.data.formats.images import center_resize, decode
-from mdc.data.loader import center_crops, labelled
+from mdc.data.loader import center_crops
 from mdc.data.loader.batch import LabelledBatch
-from mdc.data.loader.labelled import Crops, Kept, labelled_batches
+from mdc.data.loader.labelled import Kept, labelled_batches
 from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.features import FeatureCache
@@ -74,7 +74,7 @@ def test_features_are_equal_to_the_bit_with_any_number_of_workers(probe_set: Pat
         folder = tmp_path / str(workers)
         assert features(folder, probe_set, workers).shape == (70, toy.BACKBONE.width)
         left = sorted(folder.rglob("*.safetensors"))
-        assert len(left) == 2, "the features, and the crops in one piece"
+        assert len(left) == 1 + 8, "the features, and the crops of each batch"
         files.append([(file.relative_to(folder), file.read_bytes()) for file in left])
     assert files[0] == files[1], "neither a feature nor a crop nor its name depends on workers"
 
@@ -100,7 +100,9 @@ def test_a_damaged_sample_is_the_same_line_from_a_worker(
     monkeypatch.setattr(ShardReader, "read", torn)
     with pytest.raises(UserError, match=r"^colour, split train: image of 000041 cannot be decoded \(\w+\)$"):
         features(tmp_path, probe_set, workers)
-    assert not list(tmp_path.rglob("*.safetensors")), "what is not whole is not kept"
+    for path in tmp_path.rglob("*.safetensors"):
+        with safe_open(str(path), framework="pt") as file:
+            assert len(file.get_tensor("images")) in (9, 70 % 9), "whole batches, and no features"
 
 
 def test_results_keep_the_order_of_the_items_and_other_errors_stay_errors() -> None:
@@ -134,8 +136,6 @@ from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.data.shards.index import read_index
 
-labelled.PIECE = 10
-
 class Stopped:
     def encode(self, images):
         print("encodes", flush=True)
@@ -159,10 +159,10 @@ def test_a_killed_job_leaves_nothing_half_written_and_no_worker(probe_set: Path,
         time.sleep(0.5)  # until both have filled it
         os.kill(job.pid, signal.SIGKILL)
     left = [path for path in tmp_path.rglob("*.safetensors") if not path.name.startswith(".")]
-    assert left, "the first piece was there before it was encoded"
+    assert left, "the first batch was there before it was encoded"
     for path in left:
         with safe_open(str(path), framework="pt") as file:
-            assert file.get_tensor("images").shape == (10, 3, 224, 224), "crops, whole; and no features"
+            assert file.get_tensor("images").shape == (9, 3, 224, 224), "crops, whole; and no features"
     _wait_for_the_end_of(workers)
     with locked(tmp_path / "locked", wait=True):  # a process has no command a moment before its files are closed
         pass
@@ -186,26 +186,20 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def decodings(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry an image that was decoded."""
     made: list[int] = []
     monkeypatch.setattr(center_crops, "decode", lambda data: made.append(len(data)) or decode(data))
     return made
 
 
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labelled, "PIECE", 20)
-
-
 def batches(probe_set: Path, batch_size: int, kept: Kept | None = None, image_size: int = 8) -> list[LabelledBatch]:
     return list(labelled_batches(probe_set, "train", image_size=image_size, batch_size=batch_size, kept=kept))
 
 
-@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("batch_size", [9, 20, 33, 100])
 def test_batches_are_those_of_the_images_one_by_one(probe_set: Path, tmp_path: Path, batch_size: int) -> None:
-    """Whatever the pieces are: decoded, decoded and kept, and read."""
+    """Decoded, decoded and kept, and read."""
     reader = ShardReader(probe_set, "train")
     samples = [reader.read(number) for number in range(70)]
     kept = Kept(Store(tmp_path), {"code": "c"})
@@ -231,23 +225,21 @@ def test_a_second_encoder_decodes_nothing(probe_set: Path, tmp_path: Path, decod
     assert len(decodings) == 210, "and so has other code"
 
 
-def test_a_damaged_piece_is_made_again(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
+def test_a_damaged_file_of_crops_is_made_again(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
     kept = Kept(Store(tmp_path), {})
-    whole = batches(probe_set, 9, kept)
-    pieces = sorted(tmp_path.rglob("*.safetensors"), key=lambda path: path.stat().st_size)
-    assert len(pieces) == 4
-    pieces[-1].write_bytes(pieces[-1].read_bytes()[:200])
-    pieces[0].unlink()
+    whole = batches(probe_set, 20, kept)
+    files = sorted(tmp_path.rglob("*.safetensors"), key=lambda path: path.stat().st_size)
+    assert len(files) == 4
+    files[-1].write_bytes(files[-1].read_bytes()[:200])
+    files[0].unlink()
     decodings.clear()
-    again = batches(probe_set, 9, kept)
+    again = batches(probe_set, 20, kept)
     assert len(decodings) == 20 + 10
     assert all(torch.equal(ours.images, theirs.images) for ours, theirs in zip(whole, again, strict=True))
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_crops_that_would_fill_the_store_are_not_kept(probe_set: Path, tmp_path: Path) -> None:
     size = 70 * 3 * 8 * 8
     for limit, files in ((2 * size - 1, 0), (2 * size, 4)):
-        assert len(batches(probe_set, 9, Kept(Store(tmp_path, limit), {}))) == 8
+        assert len(batches(probe_set, 20, Kept(Store(tmp_path, limit), {}))) == 4
         assert len(list(tmp_path.rglob("*.safetensors"))) == files
-    assert Crops(ShardReader(probe_set, "test"), 8).pieces() == [range(0, 20), range(20, 23)]

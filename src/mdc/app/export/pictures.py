@@ -6,7 +6,7 @@ A piece is encoded at a time, and kept if the work is interrupted. Pieces depend
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mdc.data.formats.foreign_tar import samples_by_key
 from mdc.data.formats.parquet_file import open_parquet, readable
@@ -21,18 +21,6 @@ _IMAGE_COLUMNS, _KEY_COLUMNS = ("image", "jpg", "png", "img", "bytes"), ("key", 
 
 #: (key, encoded bytes), or (key, why there are none)
 Read = tuple[str, bytes | str]
-
-
-class Piece(Protocol):
-    """So many images, read in their order."""
-
-    def __len__(self) -> int: ...
-
-    def files(self) -> list[Path]:
-        """Its source files."""
-        ...
-
-    def read(self) -> Iterator[Read]: ...
 
 
 @dataclass(frozen=True)
@@ -119,6 +107,10 @@ class Samples:
                 yield key, file.read(size) if size <= MAX_FILE else _too_large(size)
 
 
+#: so many images, read in their order
+Piece = Files | Rows | Samples
+
+
 def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Path | None = None) -> list[Piece]:
     """All images of ``place``: a folder of images, of .parquet files or of .tar files, or one such file.
 
@@ -129,8 +121,7 @@ def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Pa
         kind = place.suffix
         if kind not in (".parquet", ".tar"):
             raise UserError(f"{place}: allowed: a folder of images, or .parquet or .tar files, or a folder of either")
-        pieces = _rows(place, "", image, key) if kind == ".parquet" else _samples(place, "")
-        return pieces
+        return _rows(place, "", image, key) if kind == ".parquet" else _samples(place, "")
     if not place.is_dir():
         raise UserError(f"{place}: no such file or folder")
     by_kind: dict[str, list[Path]] = {}

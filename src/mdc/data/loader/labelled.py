@@ -1,11 +1,11 @@
 """Batches of a labelled set: the same bytes in the same order with any number of workers.
 
-Its central crops are decoded once for all encoders of one image size. They are cached beside the features, in pieces of ``PIECE``
-images. The job that first decodes a piece writes it, and the jobs of other encoders read it.
+Its central crops are decoded once for all encoders of one image size. They are cached beside the features, batch by batch.
+The job that first decodes a batch writes it, and the jobs of other encoders read it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,6 @@ from mdc.data.loader.workers import ahead
 from mdc.data.shards.index import ShardReader
 from mdc.plan.processes.store import Store
 from mdc.plan.records import atomic_path
-
-PIECE = 256  # images: 38 MB at 224 px
 
 
 @dataclass(frozen=True)
@@ -40,36 +38,9 @@ def labelled_batches(
     ``workers`` processes read and decode images ahead (0: none, in this process). Crops are read from ``kept`` if they are
     there, and otherwise written there. UserError names a sample that cannot be read.
     """
-    crops = Crops(ShardReader(path, split), image_size, kept)
-    return _batches(ahead(crops, crops.pieces(), workers), batch_size)
-
-
-def _batches(pieces: Iterable[LabelledBatch], size: int) -> Iterator[LabelledBatch]:
-    """The same samples in batches of ``size``; the last may be short."""
-    waiting: list[LabelledBatch] = []
-    for piece in pieces:
-        waiting.append(piece)
-        if sum(map(len, waiting)) < size:
-            continue
-        whole = _joined(waiting)
-        ready = len(whole) // size * size
-        for first in range(0, ready, size):
-            yield _part(whole, first, first + size)
-        waiting = [_part(whole, ready, len(whole))] if ready < len(whole) else []
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(batches: list[LabelledBatch]) -> LabelledBatch:
-    if len(batches) == 1:
-        return batches[0]
-    keys = [key for batch in batches for key in batch.keys]
-    images, labels = (torch.cat([getattr(batch, name) for batch in batches]) for name in ("images", "labels"))
-    return LabelledBatch(images, keys, labels)
-
-
-def _part(batch: LabelledBatch, first: int, stop: int) -> LabelledBatch:
-    return LabelledBatch(batch.images[first:stop], batch.keys[first:stop], batch.labels[first:stop])
+    reader = ShardReader(path, split)
+    runs = [range(first, min(first + batch_size, len(reader))) for first in range(0, len(reader), batch_size)]
+    return ahead(Crops(reader, image_size, kept), runs, workers)
 
 
 class Crops:
@@ -85,12 +56,8 @@ class Crops:
         shards = [shard["sha256"] for shard in reader.index["splits"][reader.split]["shards"]]
         self._identity = {"crops": image_size, "shards": shards}
 
-    def pieces(self) -> list[range]:
-        """The whole split in pieces, in order."""
-        return [range(first, min(first + PIECE, len(self.reader))) for first in range(0, len(self.reader), PIECE)]
-
     def __call__(self, numbers: range) -> LabelledBatch:
-        """The samples of these numbers, one of ``pieces``. UserError names one that cannot be read."""
+        """The samples of these numbers. UserError names one that cannot be read."""
         if self._kept is None:
             return self._decoded(numbers)
         store, numbers_key = self._kept.store, {"first": numbers.start, "stop": numbers.stop}
@@ -110,14 +77,14 @@ class Crops:
         return LabelledBatch(images, [key for key, _ in read], labels)
 
 
-def _write(path: Path, piece: LabelledBatch) -> None:
+def _write(path: Path, batch: LabelledBatch) -> None:
     with atomic_path(path) as temporary:
-        tensors = {"images": piece.images, "labels": piece.labels}
-        save_file(tensors, str(temporary), metadata={"keys": json.dumps(piece.keys)})
+        tensors = {"images": batch.images, "labels": batch.labels}
+        save_file(tensors, str(temporary), metadata={"keys": json.dumps(batch.keys)})
 
 
 def _read(path: Path) -> LabelledBatch | None:
-    """The piece in a file; None if the file is missing or corrupt."""
+    """The batch in a file; None if the file is missing or corrupt."""
     try:
         with safe_open(str(path), framework="pt") as file:
             keys = json.loads(file.metadata()["keys"])

@@ -28,7 +28,6 @@ from mdc.plan.records import UserError
 #: ranks of a pyarrow array of URLs, and which of them are chosen
 Choose = Callable[[Any], tuple[Any, Any]]
 _BATCH = 1 << 16  # rows in memory
-_BLOCK = 1 << 23  # bytes of text that are parsed at once
 _START = 1 << 20  # bytes of a text file from which its number of lines is estimated
 _SHORT = 2048  # bytes of a URL; longer ones go to web_url
 _SHA256 = "^[0-9a-f]{64}$"
@@ -253,13 +252,8 @@ def _batches(file: Path, columns: Columns) -> Iterator[tuple[int, Any, Counter[s
             yield done, batch, Counter()
             done += batch.num_rows
         return
-    with suppress(pyarrow.ArrowInvalid):  # Python continues where PyArrow fails
-        for batch in _text_batches(file, form, columns.header, wanted):
-            yield done, batch, Counter()
-            done += batch.num_rows
-        return
     # one invalid byte must not end a list of millions of rows
-    rows = islice(table_rows(file, form, columns.header, wanted.values(), "surrogateescape"), done, None)
+    rows = table_rows(file, form, columns.header, wanted.values(), "surrogateescape")
     while chunk := list(islice(rows, _BATCH)):
         complaints = Counter(complaint for _, _, complaint in chunk if complaint)
         good = [(done + n, cells) for n, (_, cells, complaint) in enumerate(chunk) if not complaint]
@@ -292,49 +286,3 @@ def _parquet_batches(file: Path, wanted: Mapping[str, Column]) -> Iterator[Any]:
                 if batch is None:
                     return
             yield batch.select(list(wanted.values())).rename_columns(list(wanted))
-
-
-def _text_batches(file: Path, form: str, header: bool, wanted: Mapping[str, Column]) -> Iterator[Any]:
-    """Batches as long as PyArrow reads them as Python would; ArrowInvalid where it cannot."""
-    import pyarrow
-    import pyarrow.compute as pc
-
-    start = next(table_rows(file, form, header, wanted.values(), "surrogateescape"), None)
-    if start is None or start[2] or start[0] != 1 + (header and form != "jsonl"):
-        raise pyarrow.ArrowInvalid("no row where one is expected")
-    first = start[1]
-    with unzipped(file) as text:
-        reader = _json_reader(text, first, wanted) if form == "jsonl" else _csv_reader(text, form, header, list(first))
-        for batch in reader:
-            # an unclosed quotation swallows lines: Python's reader is strict
-            if form == "csv" and any(
-                pc.any(pc.match_substring_regex(column, r"[\r\n]")).as_py() for column in batch.columns
-            ):
-                raise pyarrow.ArrowInvalid("a line break within a value")
-            yield batch.select([str(column) for column in wanted.values()]).rename_columns(list(wanted))
-
-
-def _csv_reader(text: Any, form: str, header: bool, names: list[Column]) -> Any:
-    import pyarrow
-    from pyarrow import csv
-
-    titles = list(map(str, names))
-    return csv.open_csv(
-        text,
-        csv.ReadOptions(column_names=titles, skip_rows=int(header), block_size=_BLOCK),
-        csv.ParseOptions(
-            delimiter="," if form == "csv" else "\t", quote_char=form == "csv" and '"', newlines_in_values=form == "csv"
-        ),
-        csv.ConvertOptions(column_types=dict.fromkeys(titles, pyarrow.binary())),
-    )
-
-
-def _json_reader(text: Any, first: Mapping[Column, Any], wanted: Mapping[str, Column]) -> Any:
-    import pyarrow
-    from pyarrow import json
-
-    kinds = {
-        column: pyarrow.int64() if type(first.get(column)) is int else pyarrow.string() for column in wanted.values()
-    }
-    options = json.ParseOptions(pyarrow.schema(list(kinds.items())), unexpected_field_behavior="ignore")
-    return json.open_json(text, json.ReadOptions(block_size=_BLOCK), options)

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.obtain.orders import Answer, Order
+from mdc.plan.processes.interrupts import end_with_parent
 from mdc.plan.records import UserError
 
 _DIED = "a process was killed; out of memory? use fewer download.processes"
@@ -103,9 +103,7 @@ def _pool(settings: Mapping[str, Any], waiting: deque[Order], scratch: str) -> I
 
 def _begin(scratch: str) -> None:
     """Initialise a process: it ends with its parent, also in the middle of a shard."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_with_parent()  # an unchecked shard is downloaded again
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     os.dup2(2, 1)  # the packages print to standard output
     tempfile.tempdir = os.environ["TMPDIR"] = scratch
@@ -114,11 +112,6 @@ def _begin(scratch: str) -> None:
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
     # the C library's only way to limit a name look-up
     os.environ.setdefault("RES_OPTIONS", "timeout:5 attempts:2")
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(0)  # an unchecked shard is downloaded again
 
 
 def _attempt(settings: Mapping[str, Any], order: Order) -> Answer:

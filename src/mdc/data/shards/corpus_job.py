@@ -56,7 +56,7 @@ def join_parts(
 
     UserError also if a part is missing, or if the groups are not in the folder of parts beside the corpora.
     """
-    older = begin(out_dir)
+    begin(out_dir)
     entries = _entries(groups, out_dir)
     statistics = {split: CaptionStatistics(context_length) for split in splits}
     keys, images = ({split: array("Q") for split in splits} for _ in range(2))
@@ -86,7 +86,7 @@ def join_parts(
         if found := repeated_images(name, split, images[split], before, out_dir, listed):
             repeated[split] = found
     shard_index = finish(
-        name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped, older
+        name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped
     )
     index = corpus_index(name, source, shard_index | ({"repeated": repeated} if repeated else {}), statistics)
     write_json(out_dir / INDEX, index)

@@ -14,8 +14,7 @@ def sharding(call: Call) -> dict[str, Any]:
 
 def source_of(call: Call) -> dict[str, Any]:
     """The job's complete source."""
-    source: dict[str, Any] = call.job.complete()["source"]
-    return source
+    return call.job.complete()["source"]
 
 
 def splits_of(source: Mapping[str, Any]) -> tuple[str, ...]:

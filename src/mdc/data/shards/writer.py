@@ -4,9 +4,10 @@ The same source gives the same bytes, file by file. The index is written last, s
 """
 
 import json
+import re
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,16 +15,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdc.data.formats.samples import RawSample, Skipped, skipped_list
-from mdc.data.shards.index import INDEX, keys_of, shard_list
+from mdc.data.shards.index import INDEX, keys_of
 from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
 from mdc.data.shards.shard_file import NewShard, key_hash, new_shard
 from mdc.plan.progress import progress
-from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
+from mdc.plan.records import UserError, clear_leftovers, sha256_file
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
-_ENDINGS = (".tar", ENDING, SUFFIX)  # of a shard's files
+_OURS = re.compile(
+    rf"(train|val|test)-[0-9]{{5}}({'|'.join(map(re.escape, ('.tar', ENDING, SUFFIX)))})"
+)  # a shard's files
 
 
 def canonical(record: dict[str, Any]) -> bytes:
@@ -43,10 +46,10 @@ def write_splits(
     """Write the shards of all splits and remove older ones; returns "splits", "skipped" and "skipped_list" of an index, and
     "repeated" if images of a split are in an earlier one too, by their bytes: how many, and the key of the first.
 
-    ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older shards are those in
-    the folder's index, and files named like shards or offsets of these splits: other tars stay.
+    ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older shards are the files
+    that are named like shards: other tars stay.
     """
-    older = begin(out_dir)
+    begin(out_dir)
     written: dict[str, Any] = {}
     repeated: dict[str, Any] = {}
     before: dict[str, np.ndarray] = {}
@@ -62,7 +65,7 @@ def write_splits(
             check_unique_keys(name, split, keys, out_dir, shards)
             if found := repeated_images(name, split, images, before, out_dir, shards):
                 repeated[split] = found
-    index = finish(name, out_dir, written, skipped, max_skipped, older)
+    index = finish(name, out_dir, written, skipped, max_skipped)
     return index | ({"repeated": repeated} if repeated else {})
 
 
@@ -89,19 +92,15 @@ def repeated_images(
     return found
 
 
-def begin(out_dir: Path) -> set[str]:
-    """Remove the old index and list of skipped samples; returns the files of the shards in the old index."""
+def begin(out_dir: Path) -> None:
+    """Remove the old index and list of skipped samples."""
     clear_leftovers(out_dir)
-    older = _named_by_index(out_dir / INDEX)
     (out_dir / INDEX).unlink(missing_ok=True)
     (out_dir / SKIPPED).unlink(missing_ok=True)
-    return older
 
 
-def finish(
-    name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, max_skipped: float, older: Collection[str]
-) -> dict[str, Any]:
-    """Check what was written, remove ``older`` shards, and return "splits", "skipped" and "skipped_list" of an index."""
+def finish(name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, max_skipped: float) -> dict[str, Any]:
+    """Check what was written, remove older shards, and return "splits", "skipped" and "skipped_list" of an index."""
     left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
     if left_out > max_skipped * (left_out + kept):
         raise UserError(
@@ -112,9 +111,10 @@ def finish(
         if not entry["samples"] and split in ("train", "test"):
             why = f"{skipped}" if left_out else "none was skipped"
             raise UserError(f"{name}: split {split} has no samples ({why}); check its source's splits")
-    current = {name for split in splits.values() for shard in split["shards"] for name in _files_of(shard)}
-    for path in [path for ending in _ENDINGS for path in out_dir.glob(f"*{ending}")]:
-        if path.name not in current and (path.name in older or _is_shard(path.name, splits)):
+    shards = [shard for split in splits.values() for shard in split["shards"]]
+    current = {file for shard in shards for file in (shard["file"], offsets_name(shard["file"]))}
+    for path in out_dir.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in current:
             path.unlink()
     index: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
     if left_out:
@@ -125,24 +125,6 @@ def finish(
 def file_entry(path: Path) -> dict[str, Any]:
     """A file's entry in an index."""
     return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
-
-
-def _named_by_index(path: Path) -> set[str]:
-    """The files of the shards in an earlier index; empty if there is none."""
-    try:
-        return {name for shard in shard_list(read_json(path)) for name in _files_of(shard)}
-    except (UserError, AttributeError, KeyError, TypeError):
-        return set()
-
-
-def _files_of(shard: Mapping[str, Any]) -> tuple[str, str]:
-    """A shard's file and its offsets, which older indexes do not name."""
-    return shard["file"], offsets_name(shard["file"])
-
-
-def _is_shard(name: str, splits: Collection[str]) -> bool:
-    split, _, number = next(name.removesuffix(end) for end in _ENDINGS if name.endswith(end)).rpartition("-")
-    return split in splits and len(number) == 5 and number.isascii() and number.isdigit()
 
 
 def _keys(folder: Path, shards: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -16,7 +16,6 @@ class InTime(httpx.Client):
         self._seconds = seconds
 
     def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
-        """See httpx."""
         until = time.monotonic() + self._seconds
         response = super().send(request, stream=True, **options)
         assert isinstance(response.stream, httpx.SyncByteStream)

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from mdc.models.encoder import build_encoder, pool
-from mdc.models.encoders.tower import Tower
+from mdc.models.encoders.tower import Tower, fill
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.precision import autocast
 from mdc.models.weights import load_weights
 from mdc.plan.config.backbones import Backbone
-from mdc.plan.records import UserError
 
 
 class ImageEncoder:
@@ -36,9 +35,5 @@ class ImageEncoder:
 def trained_encoder(checkpoint: Path, backbone: Backbone) -> PixelEncoder:
     """The encoder of a checkpoint, whatever method it belongs to; UserError if it is not of this backbone."""
     encoder = build_encoder(backbone, seed=0)
-    weights = load_weights(checkpoint, prefix="encoder.")
-    try:
-        encoder.load_state_dict(weights)
-    except RuntimeError as error:
-        raise UserError(f"{checkpoint}: does not fit the backbone ({' '.join(str(error).split())[:200]})") from None
+    fill(encoder, load_weights(checkpoint, prefix="encoder."), checkpoint)
     return encoder

@@ -1,11 +1,8 @@
-"""The ability ``score``: how well a caption fits an image, by every estimator of a method.
-
-Evaluations use only the interface :class:`Scorer`.
-"""
+"""The ability ``score``: how well a caption fits an image, by every estimator of a method."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from PIL import Image
@@ -27,35 +24,12 @@ from mdc.plan.records import UserError
 _BATCH = 256  # captions that a CLIP reads at once
 
 
-class Scorer(Protocol):
-    """A model that scores pairs of an image and a caption."""
-
-    estimators: tuple[str, ...]
-
-    def tokens(self, caption: str) -> list[int]:
-        """[SOT, pieces…, EOT]. UserError for a caption that has no piece, is longer than the context, or has a piece
-        outside the model's vocabulary: nothing is ever cut or replaced silently."""
-        ...
-
-    def picture(self, image: Image.Image) -> Tensor:
-        """An RGB image as the model takes it: resized and cropped, (3, S, S)."""
-        ...
-
-    def look(self, images: Tensor) -> Any:
-        """Pictures (I, 3, S, S) → visual inputs of ``score``, computed once."""
-        ...
-
-    def score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
-        """A score of each pair; ``draws`` by the pairs' ``item``, for the estimators that draw."""
-        ...
-
-
 class TooLong(UserError):
     """A caption that is longer than the context."""
 
 
 def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, drop_unknown: bool = False) -> list[int]:
-    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`. ``drop_unknown``: leave out tokens outside the
+    """The tokens of a caption to be scored; see :meth:`RunScorer.tokens`. ``drop_unknown``: leave out tokens outside the
     vocabulary (for a user's caption; a benchmark's is scored whole or not at all)."""
     pieces = clip_pieces(caption)
     pieces = vocabulary.known(pieces) if drop_unknown else pieces
@@ -148,15 +122,16 @@ class RunScorer:
             self._scorer = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
 
     def tokens(self, caption: str) -> list[int]:
-        """See :class:`Scorer`."""
+        """[SOT, pieces…, EOT]. UserError for a caption that has no piece, is longer than the context, or has a piece outside the
+        vocabulary: nothing is ever cut or replaced silently."""
         return caption_tokens(self.vocabulary, caption, self.context_length)
 
     def picture(self, image: Image.Image) -> Tensor:
-        """See :class:`Scorer`; uint8."""
+        """An RGB image as the model takes it: resized and cropped, (3, S, S) uint8."""
         return torch.from_numpy(center_resize(image, self.image_size)).permute(2, 0, 1)
 
     def look(self, images: Tensor) -> Any:
-        """See :class:`Scorer`."""
+        """Pictures (I, 3, S, S) → visual inputs of ``score``, computed once."""
         return self._scorer.look(images)
 
     def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
@@ -170,7 +145,7 @@ class RunScorer:
         return self._scorer
 
     def score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
-        """See :class:`Scorer`."""
+        """A score of each pair; ``draws`` by the pairs' ``item``, for the estimators that draw."""
         if estimator not in self.estimators:
             allowed = ", ".join(self.estimators)
             raise UserError(f"{self.name} has no estimator {estimator}; allowed: {allowed}")

@@ -87,7 +87,6 @@ class RecurrentStepwise:
 
     @torch.no_grad()
     def __call__(self, images: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
-        """See :class:`Stepwise`."""
         text, beams = self.model.text, tokens.shape[1]
         with autocast(self.memory.device, self.precision):
             previous = self._previous(images, parents)

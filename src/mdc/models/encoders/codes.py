@@ -27,14 +27,12 @@ class CodesEncoder(Tower):
         return pixels(images)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`mdc.models.encoders.tower.Tower`."""
         tokens = self.tokenizer.codebook[self.codes(images)] if self.quantised else self.tokenizer.vectors(images)
         return tokens.mean(dim=1), tokens
 
     def codes(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) as ``prepared`` gives them → (B, M) int64."""
-        codes: Tensor = self.tokenizer.codes(self.tokenizer.vectors(images))
-        return codes
+        return self.tokenizer.codes(self.tokenizer.vectors(images))
 
     def learnt(self) -> int:
         """Those of the tokenizer that make tokens: not what makes images of codes, nor, of vectors before codes, the codes."""
@@ -47,15 +45,10 @@ def tokenizer_of(entry: TokenizerEntry) -> VqTokenizer | GumbelTokenizer:
     return VqTokenizer(entry) if isinstance(entry, VqVae) else GumbelTokenizer(entry)
 
 
-def build(job: EncoderJob) -> CodesEncoder:
-    """The architecture, without weights."""
+def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> CodesEncoder:
+    """The weights are those of the tokenizer's ``checkpoint``."""
     assert job.tokenizer is not None and isinstance(job.entry, CodesTower)
-    return CodesEncoder(job.tokenizer.entry, job.entry.quantised)
-
-
-def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> CodesEncoder:
-    """The same with the weights of the tokenizer's ``checkpoint``."""
-    assert checkpoint is not None
-    tower = build(job)
-    fill(tower.tokenizer, load_weights(checkpoint), checkpoint)
-    return tower
+    built = CodesEncoder(job.tokenizer.entry, job.entry.quantised)
+    if checkpoint is not None:
+        fill(built.tokenizer, load_weights(checkpoint), checkpoint)
+    return built

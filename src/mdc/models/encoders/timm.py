@@ -34,32 +34,19 @@ class Timm(Tower):
         return maps.flatten(1, 2) if channels_last else places(maps)
 
 
-def build(job: EncoderJob) -> Timm:
-    """The architecture, without weights."""
-    entry = _entry(job)
-    return Timm(_model(entry.model, entry.image_size, pretrained=False), entry.pooled)
-
-
-def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Timm:
-    """The same with its weights: those of the file, which lies below ``root``, or those that timm fetches."""
-    entry = _entry(job)
-    if entry.weights is None:
-        return Timm(_model(entry.model, entry.image_size, pretrained=True), entry.pooled)
-    tower = build(job)
-    weights = weights_of_file(root / entry.weights)
-    expected = set(tower.net.state_dict())
-    head = getattr(tower.net, "pretrained_cfg", {}).get("classifier")
-    heads = tuple(f"{name}." for name in ([head] if isinstance(head, str) else head or []))
-    backbone_weights = {
-        name: tensor for name, tensor in weights.items() if name in expected or not name.startswith(heads)
-    }
-    fill(tower.net, backbone_weights, root / entry.weights)
-    return tower
-
-
-def _entry(job: EncoderJob) -> TimmTower:
-    assert isinstance(job.entry, TimmTower)
-    return job.entry
+def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> Timm:
+    """The weights are those of the file, which lies below ``root``, or those that timm fetches."""
+    entry = job.entry
+    assert isinstance(entry, TimmTower)
+    fetches = root is not None and entry.weights is None
+    built = Timm(_model(entry.model, entry.image_size, pretrained=fetches), entry.pooled)
+    if root is not None and entry.weights is not None:
+        weights, expected = weights_of_file(root / entry.weights), set(built.net.state_dict())
+        head = getattr(built.net, "pretrained_cfg", {}).get("classifier")
+        heads = tuple(f"{name}." for name in ([head] if isinstance(head, str) else head or []))
+        kept = {name: w for name, w in weights.items() if name in expected or not name.startswith(heads)}
+        fill(built.net, kept, root / entry.weights)
+    return built
 
 
 def native_size(model: str) -> int:

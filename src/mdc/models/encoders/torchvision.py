@@ -38,19 +38,14 @@ class Torchvision(Tower):
         return tokens.mean(dim=1), tokens
 
 
-def build(job: EncoderJob) -> Torchvision:
-    """The architecture, without weights."""
-    entry = _entry(job)
-    return Torchvision(_model(entry.model, None, _size(entry)), entry)
-
-
-def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Torchvision:
-    """The same with its weights: those of the file, which lies below ``root``, or those that torchvision fetches by name."""
-    entry = _entry(job)
-    if not entry.weights.endswith(_FILES):
-        return Torchvision(_model(entry.model, entry.weights, _size(entry)), entry)
-    net = _model(entry.model, None, _size(entry))
-    fill(net, weights_of_file(root / entry.weights), root / entry.weights)
+def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> Torchvision:
+    """The weights are those of the file, which lies below ``root``, or those that torchvision fetches by name."""
+    entry = job.entry
+    assert isinstance(entry, TorchvisionTower)
+    of_file = entry.weights.endswith(_FILES)
+    net = _model(entry.model, entry.weights if root is not None and not of_file else None, _size(entry))
+    if root is not None and of_file:
+        fill(net, weights_of_file(root / entry.weights), root / entry.weights)
     return Torchvision(net, entry)
 
 
@@ -76,11 +71,6 @@ def tokens_layer(model: str) -> tuple[str, int]:
     raise UserError(
         f"torchvision model {model!r}: which layer gives its tokens is not known here; name it under encoders"
     )
-
-
-def _entry(job: EncoderJob) -> TorchvisionTower:
-    assert isinstance(job.entry, TorchvisionTower)
-    return job.entry
 
 
 def _size(entry: TorchvisionTower) -> dict[str, int]:

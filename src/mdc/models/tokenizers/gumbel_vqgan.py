@@ -30,8 +30,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv1(F.silu(self.norm1(x)))
-        out: Tensor = self.nin_shortcut(x) + self.conv2(F.silu(self.norm2(y)))
-        return out
+        return self.nin_shortcut(x) + self.conv2(F.silu(self.norm2(y)))
 
 
 class GridAttention(nn.Module):
@@ -46,8 +45,7 @@ class GridAttention(nn.Module):
         y = self.norm(x)
         q, k, v = (layer(y).flatten(2).transpose(1, 2)[:, None] for layer in (self.q, self.k, self.v))
         mixed = F.scaled_dot_product_attention(q, k, v)[:, 0]
-        out: Tensor = x + self.proj_out(mixed.transpose(1, 2).reshape(x.shape))
-        return out
+        return x + self.proj_out(mixed.transpose(1, 2).reshape(x.shape))
 
 
 class Halve(nn.Module):
@@ -56,8 +54,7 @@ class Halve(nn.Module):
         self.conv = nn.Conv2d(channels, channels, 3, stride=2)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.conv(F.pad(x, (0, 1, 0, 1)))
-        return out
+        return self.conv(F.pad(x, (0, 1, 0, 1)))
 
 
 class Level(nn.Module):
@@ -72,8 +69,7 @@ class Level(nn.Module):
             x = block(x)
             if self.attn:
                 x = self.attn[number](x)
-        out: Tensor = self.downsample(x)
-        return out
+        return self.downsample(x)
 
 
 class Middle(nn.Module):
@@ -86,8 +82,7 @@ class Middle(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.block_2(self.attn_1(self.block_1(x)))
-        return out
+        return self.block_2(self.attn_1(self.block_1(x)))
 
 
 class VqganEncoder(nn.Module):
@@ -109,8 +104,7 @@ class VqganEncoder(nn.Module):
         x = self.conv_in(x)
         for level in self.down:
             x = level(x)
-        out: Tensor = self.conv_out(F.silu(self.norm_out(self.mid(x))))
-        return out
+        return self.conv_out(F.silu(self.norm_out(self.mid(x))))
 
 
 class GumbelTokenizer(nn.Module):
@@ -127,13 +121,11 @@ class GumbelTokenizer(nn.Module):
 
     def vectors(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) in [−1, 1] → (B, M, E), before any code is looked up."""
-        out: Tensor = self.quant_conv(self.encoder(images)).flatten(2).transpose(1, 2)
-        return out
+        return self.quant_conv(self.encoder(images)).flatten(2).transpose(1, 2)
 
     def codes(self, vectors: Tensor) -> Tensor:
         """Of vectors (B, M, E) the numbers of the most likely codes, (B, M) int64."""
-        out: Tensor = self.projection(vectors).argmax(dim=-1)
-        return out
+        return self.projection(vectors).argmax(dim=-1)
 
 
 def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:

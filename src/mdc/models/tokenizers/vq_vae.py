@@ -39,8 +39,7 @@ class GridEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for number, layer in enumerate(self.shrink):
             x = layer(F.relu(x) if number else x)
-        out: Tensor = self.out(self.mix(x))
-        return out
+        return self.out(self.mix(x))
 
 
 class GridDecoder(nn.Module):
@@ -82,8 +81,7 @@ class VqTokenizer(nn.Module):
 
     def vectors(self, images: Tensor) -> Tensor:
         """(B, 3, S, S) in [−1, 1] → (B, M, E), before any code is looked up."""
-        out: Tensor = self.encoder(images).flatten(2).transpose(1, 2)
-        return out
+        return self.encoder(images).flatten(2).transpose(1, 2)
 
     def codes(self, vectors: Tensor) -> Tensor:
         """Of vectors (B, M, E) the numbers of the nearest codes, (B, M) int64."""
@@ -92,8 +90,7 @@ class VqTokenizer(nn.Module):
     def images(self, vectors: Tensor) -> Tensor:
         """Vectors (B, M, E) → the decoded images (B, 3, S, S)."""
         grid = vectors.transpose(1, 2).unflatten(2, (self.side, self.side))
-        out: Tensor = self.decoder(grid)
-        return out
+        return self.decoder(grid)
 
 
 def pixels(images: Tensor) -> Tensor:

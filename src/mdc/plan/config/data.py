@@ -161,10 +161,6 @@ class DataRuntime(Strict):
     jobs: Positive = 1
     processes: Threads = 1
 
-    @property
-    def cores(self) -> int:
-        return self.processes
-
 
 class DownloadRuntime(Strict):
     """How a download proceeds. A change downloads nothing again. ``jobs``: number of jobs that share a list.
@@ -176,17 +172,12 @@ class DownloadRuntime(Strict):
     jobs: Positive = 1
     distributor: Literal["local", "pyspark", "ray"] = "local"
     processes: Threads
-    threads: Threads  # of each process
+    threads: Threads  # of each process; they wait for the network
     timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
     deadline: Annotated[float, Field(gt=0)]  # seconds for one whole transfer
     retries: NonNegative
     allow_addresses: list[Network]  # private networks that are allowed nevertheless
     use_proxy: bool  # the proxy that the environment names
-
-    @property
-    def cores(self) -> int:
-        """One for each process; its threads wait for the network."""
-        return self.processes
 
 
 def _full_or_corpora(value: Any) -> Any:

@@ -241,11 +241,6 @@ class Runtime(Strict):
     log_every: Positive
     save_every: NonNegative = 60
 
-    @property
-    def cores(self) -> int:
-        """The cores of each process: its workers and itself."""
-        return self.workers + 1
-
 
 class When(Strict):
     """The runs that an override applies to. Every key that is set must match."""

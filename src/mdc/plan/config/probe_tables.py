@@ -148,7 +148,6 @@ class HeadTable(ProbeTable):
 
     @property
     def head_names(self) -> list[str]:
-        """See :class:`ProbeTable`."""
         return list(self.heads)
 
     @property

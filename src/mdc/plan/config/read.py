@@ -27,7 +27,6 @@ from mdc.plan.records import UserError
 _KEY = re.compile(r": | = ")
 _SCALAR = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|true|false|null")
 
-_MOST_BITS = 1024
 _MOST_NODES = 100_000  # of a parameter file with its aliases written out; a real one stays far below
 
 
@@ -113,32 +112,12 @@ def _error_text(error: Exception, text: str) -> tuple[str, str]:
     return f":{mark.line + 1}" if mark else "", ", ".join(filter(None, parts))
 
 
-def _refuse_huge(values: Any, source: str) -> None:
-    """Refuse integers of thousands of digits: Python cannot print them, so pydantic's error messages would fail."""
-    waiting: list[tuple[str, Any]] = [("", values)]
-    seen = 0
-    while waiting:
-        path, value = waiting.pop()
-        seen += 1
-        if seen > _MOST_NODES:
-            raise UserError(f"{source}: more than {_MOST_NODES} values with all aliases written out")
-        if isinstance(value, dict):
-            waiting += [(f"{path}.{key}" if isinstance(key, str) else path, inner) for key, inner in value.items()]
-        elif isinstance(value, list):
-            waiting += [(f"{path}[{number}]", inner) for number, inner in enumerate(value)]
-        elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
-            raise UserError(
-                f"{source}: {path.lstrip('.')[:200]}: a whole number of {value.bit_length()} bits is too large"
-            )
-
-
 def validate(values: dict[str, Any], places: Places | str = "params.yaml") -> Params:
     """Check the merged parameters of a scale.
 
     ``places``: the location of each key, or the one file. UserError with one line (location, key, value, what is allowed) for
     each problem.
     """
-    _refuse_huge(values, places if isinstance(places, str) else places.find(""))
     try:
         params = Params.model_validate(values)
     except ValidationError as error:

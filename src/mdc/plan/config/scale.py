@@ -88,11 +88,6 @@ class ProbeRuntime(Strict):
         20.0  # of cached features and crops; the least recently used are removed first
     )
 
-    @property
-    def cores(self) -> int:
-        """The workers and the main process."""
-        return self.workers + 1
-
 
 class Probing(Probe):
     """A scale's section ``probe``: the linear probe's recipe, other ``heads`` that tables may name, and ``runtime`` values."""

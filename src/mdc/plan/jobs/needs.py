@@ -43,7 +43,8 @@ def cores(job: Job, runtime: Any) -> int:
     """The cores that a job uses; ``runtime``: its block of runtime settings, if there is one."""
     _, processes, threads = computing(job)
     resizing = IMAGE_CORES if value_at(job, "source.image_size") is not None else 1
-    return max(processes * max(threads, getattr(runtime, "cores", 1)), resizing)
+    own = getattr(runtime, "processes", getattr(runtime, "workers", 0) + 1)
+    return max(processes * max(threads, own), resizing)
 
 
 def files_of_inputs(job: Job, folder: ScaleFolder) -> list[Path]:

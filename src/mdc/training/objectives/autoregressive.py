@@ -10,7 +10,6 @@ from mdc.training.objectives.objective import Setup
 
 
 def build_model(setup: ModelSetup) -> Captioner:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     backbone = halved(setup.backbone) if setup.method.layers is not None else setup.backbone
     return Captioner(backbone, setup.vocabulary_size, setup.context_length, causal=True, seed=setup.seed)
 
@@ -22,7 +21,6 @@ def halved(backbone: Backbone | FrozenEncoderBackbone) -> Backbone | FrozenEncod
 
 
 def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
 
     def supervised(batch: CaptionBatch, _: int) -> Supervision:
         supervision = supervise(batch, reverse=setup.method.direction is not None)

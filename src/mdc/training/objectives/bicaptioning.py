@@ -13,10 +13,8 @@ from mdc.training.objectives.objective import Setup
 
 
 def build_model(setup: ModelSetup) -> BiCaptioner:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     return BiCaptioner(halved(setup.backbone), setup.vocabulary_size, setup.context_length, setup.seed)
 
 
 def build_objective(model: BiCaptioner, setup: Setup) -> CaptioningObjective:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     return CaptioningObjective(model, supervise, setup)

@@ -25,5 +25,4 @@ def supervise(batch: CaptionBatch, global_batch: int, mask_id: int) -> Supervisi
 
 
 def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     return CaptioningObjective(model, partial(supervise, mask_id=setup.mask_id), setup)

@@ -139,7 +139,6 @@ def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     return {"length": corpus.length, "auxiliary": job.recipe.auxiliary or 0.0}
 
 

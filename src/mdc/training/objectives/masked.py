@@ -104,7 +104,6 @@ def supervise(
 
 
 def build_model(setup: ModelSetup) -> Captioner:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     places, timed = setup.context_length, setup.method.timed
     return Captioner(setup.backbone, setup.vocabulary_size, places, causal=False, seed=setup.seed, timed=timed)
 

@@ -47,7 +47,6 @@ class SuperClassObjective(CaptioningObjective):
         self.idf = idf
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
-        """See :class:`mdc.training.objectives.objective.Objective`."""
         parts = [
             Part(batch.images[rows], *targets(batch.tokens[rows], self.idf), {})
             for rows in slices(len(batch), micro_batches)
@@ -84,7 +83,6 @@ def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
     assert corpus.frequencies is not None  # an input of the job
     return {"idf": read_idf(corpus.frequencies, corpus.vocabulary)}
 

@@ -3,9 +3,6 @@
 Writes an array (N, M, E) float16 for each shard, and last ``encoded.json``, which binds each to its shard by hash.
 """
 
-import numpy as np
-import torch
-
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import write_json
 from mdc.training.precompute.beside_shards import BesideShards
@@ -14,12 +11,7 @@ from mdc.training.precompute.beside_shards import BesideShards
 def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncodedJob`."""
     work = BesideShards(call)
-
-    def tokens(images: torch.Tensor) -> np.ndarray:
-        encoded: np.ndarray = work.tower(images)[1].half().cpu().numpy()
-        return encoded
-
-    lines = work.write(tokens)
+    lines = work.write(lambda images: work.tower(images)[1].half().cpu().numpy())
     # arrays are listed under splits, not outputs: a corpus can have thousands
     shape = {"tokens": work.entry.tokens, "width": work.entry.width}
     write_json(call.out / "encoded.json", record(call, "encoded", []) | shape | {"splits": lines})

@@ -7,7 +7,6 @@ Writes an array (N, M) uint16 for each shard, ``codebook.npy`` (K, E) float16, t
 from typing import Any
 
 import numpy as np
-import torch
 
 from mdc.models.tokenizers.vq_vae import perplexity
 from mdc.plan.jobs.call import Call, record
@@ -21,12 +20,7 @@ def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.ImageTokensJob`."""
     work = BesideShards(call)
     tower: Any = work.tower
-
-    def codes(images: torch.Tensor) -> np.ndarray:
-        array: np.ndarray = tower.codes(images).cpu().numpy().astype(np.uint16)
-        return array
-
-    lines = work.write(codes)
+    lines = work.write(lambda images: tower.codes(images).cpu().numpy().astype(np.uint16))
     codebook = call.out / CODEBOOK
     with atomic_path(codebook) as temporary, temporary.open("wb") as file:
         np.save(file, tower.tokenizer.codebook.half().cpu().numpy(), allow_pickle=False)

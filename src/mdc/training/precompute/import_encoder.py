@@ -3,16 +3,14 @@
 Writes ``encoder.safetensors`` and last ``encoder.json``. No later job needs the network or a package for these weights.
 """
 
-from pathlib import Path
-
 from mdc.models.encoders.tower import shape_of
-from mdc.models.runs import WEIGHTS, read_run
+from mdc.models.runs import WEIGHTS, expected_run
 from mdc.models.towers import TOWER, fetched
 from mdc.models.weights import save_weights
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.encoder_model import EncoderJob
-from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file, write_json
+from mdc.plan.records import UserError, clear_leftovers, recorded, write_json
 
 
 def main(call: Call) -> None:
@@ -23,12 +21,11 @@ def main(call: Call) -> None:
     job: EncoderJob = call.job
     checkpoint = None
     if job.run is not None:
-        path = call.input(job.run)
-        checkpoint, manifest = read_run(path, WEIGHTS[getattr(job.entry, "weights", None) or "last"])
-        if manifest.get("config_sha256") != job.run_config_sha256:
-            raise UserError(f"{path}: made with another configuration than {job.job} expects; retrain the run")
+        weights_of_run = WEIGHTS[getattr(job.entry, "weights", None) or "last"]
+        checkpoint, *_ = expected_run(call, job.run, job.run_config_sha256, weights_of_run)
     if job.tokenizer is not None:
-        checkpoint = _tokenizer(call.input(job.tokenizer.job), job)
+        path, expected_sha256 = call.input(job.tokenizer.job), job.tokenizer.config_sha256
+        checkpoint, _ = recorded(path, "tokenizer.safetensors", expected_sha256, job.job, "make the tokenizer")
     tower = fetched(job, data_folder(), checkpoint)
     size, expected = job.entry.image_size, (job.entry.tokens, job.entry.width)
     _, count, width = shape_of(tower, size, f"encoders.{job.name}")
@@ -42,14 +39,3 @@ def main(call: Call) -> None:
     save_weights(weights, tower, {"config_sha256": job.sha256})
     fields = {"mean": list(tower.mean), "std": list(tower.std), "parameters": tower.learnt()}
     write_json(call.out / "encoder.json", record(call, "encoder", [weights]) | fields)
-
-
-def _tokenizer(path: Path, job: EncoderJob) -> Path:
-    assert job.tokenizer is not None
-    manifest = read_json(path)
-    if manifest.get("config_sha256") != job.tokenizer.config_sha256:
-        raise UserError(f"{path}: made with another configuration than {job.job} expects; make the tokenizer again")
-    weights = path.parent / "tokenizer.safetensors"
-    if sha256_file(weights) != manifest["outputs"].get(weights.name):
-        raise UserError(f"{weights}: not the weights that {path} names (its sha256 differs); make the tokenizer again")
-    return weights

@@ -55,7 +55,6 @@ class SceneChoices(Source[ChoiceSample]):
             )
 
     def shortcuts(self) -> list[Shortcut]:
-        """See :class:`Source`."""
         return choice_shortcuts([(scene, options) for _, scene, options, _ in self._posed()])
 
     def _posed(self) -> Iterator[tuple[int, Scene, tuple[str, ...], str]]:

@@ -40,7 +40,6 @@ class ScenesPairs(Source[ChoiceSample]):
             yield from two_samples(number, str(index), images, captions, shown, truths)
 
     def shortcuts(self) -> list[Shortcut]:
-        """See :class:`Source`."""
         return pair_shortcuts((scenes, captions) for _, scenes, captions in self._posed())
 
     def _posed(self) -> Iterator[tuple[int, tuple[Scene, Scene], tuple[str, str]]]:

@@ -1,6 +1,7 @@
 """SugarCrepe (Hsieh et al., 2023): a caption of a COCO val2017 image against a fluent, false one.
 
-Format: one JSON object per task, ``{"0": {"filename", "caption", "negative_caption"}, …}``; numbers may be missing.
+Format: one JSON object per task, ``{"0": {"filename", "caption", "negative_caption"}, …}``; numbers may be missing. The
+images are files of a folder, or rows of a parquet file (``sugarcrepe_parquet``).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from pydantic import StrictStr
 from mdc.data.formats.annotations import read_published
 from mdc.data.formats.folders import NamedImages, coco_image, existing_folder
 from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped
+from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.cleaned import Choices
 
 
@@ -31,11 +33,12 @@ class SugarCrepe(Choices):
         super().__init__(source, data_dir)
         folder = existing_folder(data_dir / source["path"], "sugarcrepe")
         self._items = read_published(folder / f"{source['task']}.json", "sugarcrepe", dict[str, Item])
-        self._images = self.by_name()
-
-    def by_name(self) -> Callable[[Skipped], Any]:
-        """Makes, from a ``Skipped``, a reader of images by name like :class:`mdc.data.formats.folders.NamedImages`."""
-        return partial(NamedImages, existing_folder(self.data_dir / self.config["images"], "mscoco"))
+        images = data_dir / source["images"]
+        self._images: Callable[[Skipped], Any] = (
+            partial(parquet_images, images, source["image_column"], source["name_column"])
+            if source["kind"] == "sugarcrepe_parquet"
+            else partial(NamedImages, existing_folder(images, "mscoco"))
+        )
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         images, group = self._images(skipped), self.config["task"]

@@ -96,7 +96,6 @@ class Pairs(InParts):
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
-    """See mdc.data.sources.source."""
     if source["from"] != "mirror":
         return Pairs(source, data_dir)
     mirror = f"{source['path']}/mirror"

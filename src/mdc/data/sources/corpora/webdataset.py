@@ -182,5 +182,4 @@ def _check_count(shard: Path, count: int) -> None:
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:
-    """See mdc.data.sources.source."""
     return Webdataset(source, data_dir, source["path"], source["splits"])

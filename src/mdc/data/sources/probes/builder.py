@@ -44,7 +44,6 @@ _IMAGENET_SPLITS = {"train": "train", "test": "val"}
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Source[RawSample]:
-    """See mdc.data.sources.source."""
     kinds: dict[str, Callable[[Mapping[str, Any], Path], Source[RawSample]]] = {
         "imagenet1k": ImageNet,
         **dict.fromkeys(_BUILT, Built),

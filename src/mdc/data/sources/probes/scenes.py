@@ -30,7 +30,6 @@ class ScenesProbe(Source[RawSample]):
             yield RawSample(f"{split}-{index:07d}", png, "png", truth=scene.to_json(), label=label)
 
     def shortcuts(self) -> list[Shortcut]:
-        """See :class:`Source`."""
         source = self.config
         return probe_shortcuts(source["task"], source["seed"], source["train"], source["test"])
 
