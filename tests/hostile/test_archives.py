@@ -1,7 +1,5 @@
 """Archives are unpacked whole or not at all, and none leads outside of its folder."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """Whole files and places that are wrong: parquet, labels and splits, checkpoints, configurations, disks, permissions."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Every kind of image that goes wrong somewhere: what is seen of it, or the reason it is left out for."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource

@@ -1,7 +1,5 @@
 """Tars that are cut off or hostile, manifests that do not match their shards, keys that repeat."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

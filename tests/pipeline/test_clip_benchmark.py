@@ -1,7 +1,5 @@
 """CLIP-benchmark on our runs: its linear probe equals ours, and its zero-shot retrieval runs on a webdataset of ours."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """Every csv file of numbers and of differences of a whole project, read by its schema (docs/results.md)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

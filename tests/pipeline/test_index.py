@@ -1,7 +1,5 @@
 """results/index.html: all that a scale names, what is missing, and how it looks in a real browser."""
 
-from __future__ import annotations
-
 import csv
 import html
 import re

@@ -1,7 +1,5 @@
 """MC-Diffusion through the real jobs: a tokenizer, the codes of a corpus, captioners on them, what is made of their captions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The methods of the paper's neighbours through every verb: trained, probed, scored, measured by position, shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``mdc probe MODEL``: encoders of timm, open_clip and torchvision, folders and runs on probes; and as rows of tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

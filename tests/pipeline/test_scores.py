@@ -1,7 +1,5 @@
 """Scores of captions through the real jobs: asked by a person, and what the tables make of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Table 2 as it is read: what its pages say of estimators, sets and ties, and its csv files against the scores of the jobs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

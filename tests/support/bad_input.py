@@ -1,7 +1,5 @@
 """Inputs that are wrong in one way each, and what the tests of bad input share."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

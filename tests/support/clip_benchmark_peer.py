@@ -1,7 +1,5 @@
 """CLIP-benchmark: its linear probe, which insists on a GPU, as a module that a test can run without one, and a set of pairs."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Every field of every configuration class that scales use, where it stands, and other values that it may take."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import types

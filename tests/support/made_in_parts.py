@@ -1,7 +1,5 @@
 """Corpora that are made in parts: what one job makes, and the corpus that names the parts of all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

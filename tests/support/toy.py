@@ -1,7 +1,5 @@
 """Tiny models and batches for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 What a path answers is decided by its first part; the rest is the image's number. `Server` counts what it was asked.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import threading
@@ -77,7 +75,7 @@ IMAGES = {
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Server
+    server: "Server"
 
     def do_GET(self) -> None:
         kind, _, rest = unquote(self.path).lstrip("/").partition("/")

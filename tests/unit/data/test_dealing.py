@@ -1,7 +1,5 @@
 """A parquet corpus whose images are dealt into splits anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Images made worse: each kind against what it is defined as, and the same for every captioner."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

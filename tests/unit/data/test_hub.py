@@ -1,7 +1,5 @@
 """Mirrors on the Hugging Face hub, against a server that speaks the few routes that are needed."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

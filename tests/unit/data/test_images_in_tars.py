@@ -1,8 +1,6 @@
 """Corpora whose images stay in the tars that they came in: the samples of a copy, no image stored twice, and one line for a tar
 that is not the one that was read."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Files over http: verified, gone on with, refused; archives unpacked once; the job and its record."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """A folder of parquet files, each a part: the corpus that one job writes, whoever makes the parts, and nothing stale."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

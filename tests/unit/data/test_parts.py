@@ -1,7 +1,5 @@
 """Corpora in parts: the same shards however many jobs and processes make them, what a kill loses, and nested corpora."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The registry's facts are complete, agree with the installed packages, and its checks hold on files of the real layout."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import fields, is_dataclass, replace

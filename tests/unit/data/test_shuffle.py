@@ -1,7 +1,5 @@
 """The order of an epoch, global or by blocks: a bijection, no more regular than chance, the same from any step and rank."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

@@ -1,7 +1,5 @@
 """Scores of captions: against the plain model on the same masks, and against the paper's text taken literally."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Methods of the paper's neighbours are scored and write as the family of each does; SuperClass is a bag of words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

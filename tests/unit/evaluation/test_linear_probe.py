@@ -1,7 +1,5 @@
 """The probe against CLIP-benchmark's own code, run beside it on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The probe job: features cached by content, records that name what they are of, refusals, and every value of its recipe."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Captions written by the models: against the plain model and the paper's text, alone and together, and from memory."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

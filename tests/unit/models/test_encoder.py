@@ -1,7 +1,5 @@
 """The encoders against OpenCLIP's and torchvision's own models, what every method starts from, and what a decoder reads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import open_clip

@@ -1,7 +1,5 @@
 """The LSTM with soft attention against the equations of Xu et al. (2015) written out, word by word."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frozen encoders of every kind against the library that they come from, and what happens to bad weights."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The benches' rows and the one table of them: what is refused, what is kept, and that every bench tells of itself."""
 
-from __future__ import annotations
-
 import csv
 import re
 import sys

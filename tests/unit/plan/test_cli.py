@@ -1,7 +1,5 @@
 """The command line: help everywhere, light to start, mistakes in one line with exit code 2."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

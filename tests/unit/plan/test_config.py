@@ -1,7 +1,5 @@
 """Every field of a scale refuses what it cannot mean, in one line that names it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The fingerprint: code changes change it, comments do not, and it covers what a job really imports."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`mdc init` with a dataset of the hub: what is asked of it, what the scale then says, and shards made of it."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

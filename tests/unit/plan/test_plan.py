@@ -1,7 +1,5 @@
 """From parameters to jobs: the paper's own grid at scale paper, each run once, and what a changed value touches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What people look for in a repository that they cite: who to name, what changed, and that its tests run elsewhere as here."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

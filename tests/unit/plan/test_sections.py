@@ -1,7 +1,5 @@
 """What sections of params.yaml ask for: scores, captions, the claims of captions, and MC-Diffusion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The figure of convergence: which snapshots its lines join, what its files tell of them, and what is claimed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The objective of mask-and-replace diffusion: its loss against MDC's, its draws, and what it leaves alone."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Methods of the paper's neighbours: loss and gradient against each definition written out plainly on padded captions, and what
 each promises."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

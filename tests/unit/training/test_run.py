@@ -1,7 +1,5 @@
 """The job of a run, finetuned or not, from its manifests to its own, with no other objective's code; when its patience ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

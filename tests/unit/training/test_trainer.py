@@ -1,7 +1,5 @@
 """The training loop: it resumes to the bit, it stops on nonsense, and its states are complete; its average and its AdamW."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
