@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from clip_benchmark_peer import retrieval, without_assertions
+from clip_benchmark_peer import on_the_cpu, retrieval
 from PIL import Image
 from small_project import CLIP, MDC
 
@@ -40,10 +40,7 @@ def test_its_linear_probe_of_a_run_is_ours(
     r: Path, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own evaluation, its moves to CUDA undone, on its model of a run, against the record of our probe of that run."""
-    peer = without_assertions()
-    monkeypatch.setattr(torch.nn.Module, "cuda", lambda self: self)
-    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
-    monkeypatch.setattr(torch.nn, "DataParallel", lambda module, device_ids: module)
+    peer = on_the_cpu(monkeypatch)
     run = r / f"runs/alt/ViT-T-12/{method}/s0"
     model, transform, _ = benchmark_model(run, "last", "linear_probe", torch.device("cpu"))
     record = read_json(r / f"probe/alt/ViT-T-12/{method}/s0/probe.json")

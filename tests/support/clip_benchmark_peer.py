@@ -4,11 +4,18 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+import torch
+
 from mdc.plan.records import read_json
 
 
-def without_assertions() -> ModuleType:
-    """CLIP-benchmark's module compiled as ``python -O`` would: without its assertion that the device is CUDA."""
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """CLIP-benchmark's module compiled as ``python -O`` would, without its assertion that the device is CUDA; its moves to
+    CUDA are undone."""
+    monkeypatch.setattr(torch.nn.Module, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.nn, "DataParallel", lambda module, device_ids: module)
     spec = importlib.util.find_spec("clip_benchmark.metrics.linear_probe")
     assert spec is not None and spec.origin is not None
     module = ModuleType("clip_benchmark.metrics.linear_probe_without_assertions")
