@@ -78,10 +78,3 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     rows(tmp_path / "a.parquet", ["a", "b", "c"])
     with pytest.raises(UserError, match=r"a\.parquet: resplit asks for 2 images to test on and 1 held out.*none of 3"):
         list(iter_corpus(SOURCE | {"resplit": {"seed": 0, "test": 2, "val": 1}}, "train", tmp_path, Skipped()))
-    for more, said in (({"split_column": None}, "split_column"), ({"splits": {"train": "x"}}, "splits")):
-        with pytest.raises(ValueError, match=f"resplit: makes splits of its own; leave out {said}"):
-            ParquetCorpus(**SOURCE, resplit={"seed": 0, "test": 1}, **more)  # type: ignore[arg-type]
-
-
-def test_a_corpus_that_is_not_dealt_keeps_its_configuration() -> None:
-    assert "resplit" not in ParquetCorpus(**SOURCE).model_dump(mode="json")

@@ -137,9 +137,3 @@ def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
     new = hashes(tmp_path / "in/parts/d")
     assert new["train-00000.tar"] == old["train-00000.tar"]
     assert all(new[f"train-{n:05d}.tar"] != old.get(f"train-{n:05d}.tar") for n in (1, 2, 3))
-
-
-def test_a_configuration_without_parts_is_as_it_was() -> None:
-    assert "sharded" not in ParquetCorpus(kind="parquet", path="p").model_dump(mode="json")
-    with pytest.raises(ValueError, match="sharded: one job reads images that are resplit"):
-        ParquetCorpus(kind="parquet", path="p", sharded=True, resplit={"seed": 0, "test": 1})  # type: ignore[arg-type]

@@ -10,13 +10,11 @@ import torch
 import toy
 from calls import Call
 from data_samples import write_corpus
-from pydantic import ValidationError
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.frequencies_job import document_frequencies
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.pretrain import Method
 from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.jobs.read import as_job
@@ -121,11 +119,6 @@ def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -
     for piece, count in found["pieces"].items():
         assert count == sum(int(piece) in clip_pieces(caption) for caption in captions)
     assert {piece for caption in captions for piece in clip_pieces(caption)} == set(map(int, found["pieces"]))
-
-
-def test_an_objective_that_is_none() -> None:
-    with pytest.raises(ValidationError, match="no objective is named 'tea'; allowed: masked, autoregressive, contr"):
-        Method(label="T", objective="tea", pooling="cls")
 
 
 def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validation(folder: Path) -> None:
