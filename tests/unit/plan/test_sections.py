@@ -375,11 +375,3 @@ def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
     chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
     assert chosen is not None and set(chosen.systems) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
     assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
-
-
-def test_their_keys_change_no_other_job() -> None:
-    """A recipe without the keys of few runs, and a method without those of another objective, are as before there were any."""
-    plan = plan_of("mini")
-    plain = plan.pretrain(Run("dense", "ViT-T-12", "mdc", 0)).config()
-    assert not {"lr_schedule", "clip_steps", "average", "auxiliary"} & set(plain["recipe"])
-    assert not {"diffusion_steps", "replaced", "guidance"} & set(plain["method"])
