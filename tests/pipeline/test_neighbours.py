@@ -39,7 +39,7 @@ def _values() -> dict[str, Any]:
             "weights": "last",
             "decode": write["beam" if name in AS_ARC else "unmask"],
         }
-        for name in ("cappa", "bicaptioning", "mdc_timed", "mdc_dropped")
+        for name in ("cappa", "bicaptioning", "mdc_complementary", "mdc_timed", "mdc_dropped", "mdc_next")
     }
     found["tables"] = {
         "table1": {

@@ -17,14 +17,12 @@ from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import PretrainJob, Start
-from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import FAMILIES, OBJECTIVES
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
 from mdc.training.objectives.masked import on_canvas
 from mdc.training.run import main
-from mdc.training.state import decisive
 
 
 @pytest.fixture(scope="module")
@@ -228,15 +226,3 @@ def test_a_caption_on_a_canvas_is_of_any_length_up_to_it() -> None:
     assert bool((batch.tokens[:, -1] == toy.EOT).all())
     longer = on_canvas(batch, 2)
     assert torch.equal(longer.lengths, batch.lengths), "a caption longer than the canvas stays"
-
-
-def test_only_a_finetuned_run_names_its_start() -> None:
-    """… so that the configuration of every other, and with it its hash, is what it was."""
-    plain = toy.job(toy.METHODS["mdc"], toy.recipe())
-    assert "start" not in plain.config()
-    tuned = toy.job(toy.METHODS["mdc"], toy.recipe(), start=START)
-    assert tuned.config()["start"] == START.model_dump(mode="json")
-    for job in (plain, tuned):
-        again = as_job(job.config(), "pretrain", "here")
-        assert isinstance(again, PretrainJob) and again == job and again.sha256 == job.sha256
-    assert "start" in decisive(tuned.config())
