@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from read_table import read_table
 from scale_files import SCALES, scale_values
 from scale_plans import changed_plan, plan_of
 
@@ -246,47 +247,7 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
     assert job.claimed == [] and len(job.between) == 3
 
 
-@pytest.mark.parametrize(
-    ("method", "backbone", "epochs", "said"),
-    [
-        (
-            "arc_half",
-            {"decoder": {"width": 96, "layers": 3, "heads": 3}},
-            2,
-            "arc_half has decoders of half the layers, and ",
-        ),
-        (
-            "bicaptioning",
-            {"decoder": {"width": 96, "layers": 1, "heads": 3}},
-            2,
-            "decoder.layers = 1; allowed: an even number",
-        ),
-        (
-            "mdc_dropped",
-            {"visual_context": "mean"},
-            2,
-            "mdc_dropped is of patch tokens, and .*visual_context = mean; allowed: patches",
-        ),
-        (
-            "superclass",
-            {"visual_context": "cls"},
-            2,
-            "superclass is of patch tokens, and .*visual_context = cls; allowed: patches",
-        ),
-        (
-            "mcd_cfg",
-            {},
-            2,
-            "its condition must be a frozen encoder's; pretrain.backbones.ViT-T-12 trains its own",
-        ),
-        (
-            "mdc_complementary_half",
-            {},
-            3,
-            "mdc_complementary_half has half the steps, and epochs = 3; allowed: an even number",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("method", "backbone", "epochs", "said"), read_table(__file__, "does_not_fit"))
 def test_a_method_that_its_backbone_or_its_recipe_does_not_fit(
     method: str, backbone: dict[str, Any], epochs: int, said: str
 ) -> None:
