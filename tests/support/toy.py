@@ -139,6 +139,15 @@ def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any 
     return build_model(entry, backbone, PROTOCOL, V, context, seed)
 
 
+def perturbed(method: str, seed: int = 0, by: float = 0.1) -> Any:
+    """A model whose predictions differ from token to token, as a trained one's do."""
+    found, generator = model(method, seed, context=16), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * by)
+    return found.eval()
+
+
 def build_objective(model: ImageText, method: Method, *arguments: Any, **named: Any) -> Objective:
     """The objective of a method, by its module."""
     own = {name: named.pop(name) for name in ("duplicate_share", "group") if name in named}
