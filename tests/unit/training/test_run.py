@@ -15,9 +15,7 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.frequencies_job import document_frequencies
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import PretrainJob, Start
-from mdc.plan.parts import FAMILIES, OBJECTIVES
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
@@ -98,15 +96,6 @@ def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
         main(call)
     with pytest.raises(UserError, match="40 training samples are fewer than one batch of 64"):
         main(_call(folder, "few", batch_size=64))
-
-
-def test_a_run_covers_the_code_of_its_own_objective_alone() -> None:
-    shared = set(closure("mdc.training.run"))
-    own = {name: set(closure(module)) for name, module in OBJECTIVES.items()}
-    for name, module in OBJECTIVES.items():
-        assert module not in shared, f"a changed {name} would rerun every run"
-        # one that is built on another's code is trained again with it
-        assert not any(module in own[other] for other in OBJECTIVES if name not in (other, FAMILIES.get(other)))
 
 
 def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -> None:
