@@ -116,33 +116,6 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     assert sorted(asked) == sorted(plan.scale.tables.at("table3", CaptionTable).systems)
 
 
-def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
-    plan = plan_of("mini")
-
-    def labels(table: str) -> dict[str, str]:
-        job: Any = plan.jobs[table]
-        return {one.method.key: one.method.label for one in job.systems if not one.reference}
-
-    assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
-    assert labels("table_decoding")["at_once"] == "MDC · all at once"
-    assert labels("table3")["mdc_15"] == "MDC · 15"
-    assert labels("mcd_table1")["mdc_codes"] == "MDC on codes · best of 6"
-
-
-def test_ways_of_decoding_are_told_apart_in_words() -> None:
-    """… so that a comparison's two sides can be seen to decode alike, or not."""
-    job: Any = plan_of("mini").jobs["table_decoding"]
-    assert {one.method.key: one.decoding for one in job.systems if not one.reference} == {
-        "mdc_tuned": "greedy",
-        "at_once": "greedy, all at once",
-        "three": "greedy, 3 tokens per step",
-        "drawn": "drawn at 1",
-        "ancestral_15": "drawn at 1, ancestral in 15 steps",
-        "ancestral_100": "drawn at 1, ancestral in 100 steps",
-    }
-    assert len({*(run for one in job.systems if not one.reference for run in one.runs)}) == 1, "of one checkpoint"
-
-
 @pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])
 def test_a_guide_is_trained_for_the_datasets_alone_whose_captions_it_guides(scale: str) -> None:
     plan = plan_of(scale)
