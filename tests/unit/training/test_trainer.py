@@ -44,10 +44,6 @@ def _steps(state: Path) -> list[int]:
     return [line["step"] for line in read_json_lines(state / "log.jsonl") if "loss" in line]
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
 @pytest.mark.parametrize(
     ("method", "kills"),
     [("mdc", [3, 7, 11]), *((name, [7]) for name in ("arc", "clip", "lstm", "mcd", *toy.NEIGHBOURS))],
