@@ -1,7 +1,5 @@
 """What all tests share: one thread a process, the slowest files first, and folders that are made once for all workers."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

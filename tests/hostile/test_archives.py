@@ -1,7 +1,5 @@
 """Archives are unpacked whole or not at all, and none leads outside of its folder."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -13,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from bad_input import member
 from confined import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,14 +22,8 @@ from mdc.plan.records import UserError
 Member = tuple[str, bytes] | tarfile.TarInfo
 
 
-def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
-
 def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
-    return special(name, kind, target)
+    return member(name, kind, target)
 
 
 def tar(path: Path, *members: Member, mode: str = "w:gz") -> Path:
@@ -62,7 +55,7 @@ def all_below(folder: Path) -> list[str]:
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_what_an_archive_holds_is_unpacked(tmp_path: Path, kind: str) -> None:
     members = [("./a/1.jpg", b"one"), ("a/b/2.jpg", b""), ("é ü.txt", b"x" * 100_000), ("__MACOSX/a/._1.jpg", b"mac")]
-    path = tar(tmp_path / "t", special("folder/", tarfile.DIRTYPE), *members) if kind == "tar" else None
+    path = tar(tmp_path / "t", member("folder/", tarfile.DIRTYPE), *members) if kind == "tar" else None
     path = path or zipped(tmp_path / "t", ("folder/", b""), *members)
     target = tmp_path / "out"
     target.mkdir()
@@ -97,18 +90,18 @@ BOTH, NO_FILE, DEVICE = "a file and a folder at once", "which is not a file of t
 HOSTILE_TARS: list[tuple[str, list[Member]]] = [
     *((OUTSIDE, [(name, b"x")]) for name in ("../evil", "a/../../evil", "/tmp/evil", "..\\evil")),
     *((OUTSIDE, [link("a", target)]) for target in ("../evil", "/etc/passwd")),
-    (OUTSIDE, [special("../evil", tarfile.DIRTYPE)]),
+    (OUTSIDE, [member("../evil", tarfile.DIRTYPE)]),
     (OUTSIDE, [link("a", "../evil", tarfile.LNKTYPE)]),
     (OUTSIDE, [("b", b"x"), link("a", "../../out/b")]),  # out of the folder, and back into it
     (
         "points to 'd', which is not a file of the archive",
-        [special("d", tarfile.DIRTYPE), link("a", "d"), ("a/file", b"x")],
+        [member("d", tarfile.DIRTYPE), link("a", "d"), ("a/file", b"x")],
     ),
     (BOTH, [("f", b"x"), link("a", "f"), ("a/file", b"x")]),
     *((BOTH, [("a/b", b"2"), ("a", b"1")][::step]) for step in (1, -1)),
     (NO_FILE, [link("a", "b"), link("b", "a")]),
     (NO_FILE, [("f", b""), link("a", "nothing")]),
-    *((DEVICE, [special("null", kind)]) for kind in (tarfile.CHRTYPE, tarfile.FIFOTYPE)),
+    *((DEVICE, [member("null", kind)]) for kind in (tarfile.CHRTYPE, tarfile.FIFOTYPE)),
     ("duplicate member", [("a", b"1"), ("./a", b"2")]),
     ("contains no file", []),
 ]
@@ -172,7 +165,7 @@ def test_a_huge_declared_size_is_refused_before_it_is_read(tmp_path: Path) -> No
 @pytest.mark.parametrize("before", [(), (("wanted/a", b"x" * 3_000_000), ("other/b", b"y" * 3_000_000))])
 def test_a_header_without_end_is_not_taken_into_memory(tmp_path: Path, kind: bytes, before: tuple[Member, ...]) -> None:
     tar(tmp_path / "good.tar", *before, mode="w:")
-    bomb = special("long", kind)
+    bomb = member("long", kind)
     bomb.size = 1 << 33
     start = (tmp_path / "good.tar").read_bytes().rstrip(b"\0") if before else b""
     start += bytes(-len(start) % tarfile.BLOCKSIZE)

@@ -1,7 +1,5 @@
 """Captions that are empty, missing, no text, far too long, or full of control characters; tables that are broken."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

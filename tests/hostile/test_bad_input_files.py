@@ -1,7 +1,5 @@
 """Whole files and places that are wrong: parquet, labels and splits, checkpoints, configurations, disks, permissions."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import pickle
@@ -162,6 +160,8 @@ def test_a_checkpoint_cut_short(run: Path, length: int) -> None:
 
 
 def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="none: no such checkpoint"):
+        load_weights(tmp_path / "none")
     other = toy.BACKBONE.model_copy(update={"width": 64})
     with pytest.raises(UserError, match="does not fit the model"):
         trained_encoder(run / "checkpoint.safetensors", other)

@@ -1,7 +1,5 @@
 """Every kind of image that goes wrong somewhere: what is seen of it, or the reason it is left out for."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bad_input import corpus_config, told
+from bad_input import corpus_config, png, png_chunk, told
 from confined import forked
 from data_samples import encoded, write_parquet
 from PIL import Image, PngImagePlugin
@@ -30,17 +28,6 @@ def save(image: Image.Image, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(width: int, height: int, *before: bytes) -> bytes:
-    """A PNG without its pixels."""
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = b"".join(before) + chunk(b"IDAT", zlib.compress(b"", 9))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body + chunk(b"IEND", b"")
 
 
 def said_to_be_huge(kind: str, place: int, sides: bytes, **options: Any) -> bytes:
@@ -85,7 +72,7 @@ UNUSABLE = {
     "truncated_png": (encoded(1)[:-40], "image cannot be decoded"),
     "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "image cannot be decoded"),
     "float_tiff": (save(Image.new("F", (9, 9)), "TIFF"), "image cannot be decoded"),
-    "text_bomb": (png(4, 4, chunk(b"zTXt", b"k\0\0" + TEXT_BOMB)), "image cannot be decoded"),
+    "text_bomb": (png(4, 4, png_chunk(b"zTXt", b"k\0\0" + TEXT_BOMB)), "image cannot be decoded"),
     "narrow": (save(Image.new("RGB", (1, 4_000)), "PNG"), "image too narrow"),
     **{f"{name} bomb": (data, "image too large") for name, data in BOMBS.items()},
 }

@@ -1,14 +1,12 @@
 """Tars that are cut off or hostile, manifests that do not match their shards, keys that repeat."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input import WRONG, corpus_config, downloaded, tar_of, told
+from bad_input import WRONG, corpus_config, downloaded, member, tar_of, told
 from changed import put
 from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_shard
 
@@ -18,13 +16,6 @@ from mdc.data.shards.index import ShardReader, read_index
 from mdc.plan.records import UserError, read_json, write_json
 
 # --- tars of others ---------------------------------------------------------------------------------------------------
-
-
-def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
 
 HOSTILE = [member(name) for name in ("a/../../evil.jpg", "../evil.jpg", "/etc/evil.jpg")]
 HOSTILE += [member("evil.jpg", tarfile.SYMTYPE, "/etc/passwd"), member("evil.jpg", tarfile.LNKTYPE, "a.jpg")]

@@ -1,7 +1,5 @@
 """Whatever stands in a scale or in a job's configuration: it is good, or it ends in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

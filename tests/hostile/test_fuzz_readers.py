@@ -1,7 +1,5 @@
 """Damaged files of every kind that the pipeline reads: a result or one line, and never another exception."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

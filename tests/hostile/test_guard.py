@@ -1,7 +1,5 @@
 """What strangers' addresses may not do: each attack against the opener that downloads go through."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """A whole small project, made once for all tests that look at one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`mdc accept-edit`: after an edit that changes no result nothing reruns."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples of docs/adding.md and the pages behind it, run as they are printed, all in one copy of the package."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

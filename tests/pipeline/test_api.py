@@ -1,8 +1,6 @@
 """``mdc.load`` on the runs of a small project: the verbs' answers, images of every kind, exported folders, and what is
 refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

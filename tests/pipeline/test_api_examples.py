@@ -1,7 +1,5 @@
 """The examples in the docstrings of what ``mdc.load`` gives, and the tour of docs/api.md, run on a run of the small project."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

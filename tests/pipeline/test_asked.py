@@ -1,7 +1,5 @@
 """What a person asks of a small made project: tests/support/asked.yaml, line by line."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``mdc caption`` on the runs of a small project: the jobs' captions, words that are given, and what it refuses."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Captions through the real jobs: written, measured, judged, and shown in Table 3 and Figure 6."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

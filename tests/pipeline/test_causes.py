@@ -3,8 +3,6 @@
 No job is done here: of each a record lies there that holds the configuration that was asked before the edit.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables that show a part of the claims' captions."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """``model.classify`` and ``mdc zero-shot`` on the runs of a small project: the job's answers for its own classes, a person's
 classes, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """CoCa as a row of reference, written by the Python of another environment, for which a small script stands in here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """The configurations that Snakemake hands to jobs, with a stand-in `mdc`: a start of Snakemake changes nothing for another one,
 and switching values back and forth is right with and without Snakemake's own notes."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Every csv file of numbers and of differences of a whole project, read by its schema (docs/results.md)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator
@@ -142,6 +140,8 @@ def test_keys_lead_from_a_difference_to_its_sides(r: Path) -> None:
             if row["gain"]:
                 apart = float(row["value"]) - levels[row["control"], row["column"]]
                 assert float(row["gain"]) == pytest.approx(apart, abs=2e-3), row
+            if row["gain_low"]:  # none of a difference that never varies
+                assert float(row["gain_low"]) <= float(row["gain"]) <= float(row["gain_high"]), row
 
 
 def test_every_column_stands_on_the_page_of_the_schemas(r: Path) -> None:

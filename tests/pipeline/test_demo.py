@@ -4,8 +4,6 @@ With MDC_DEMO_RUN (a run's folder) and MDC_PICTURES (a folder) it is that run th
 there: so those of the docs are made.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """What `mdc demo` shows without anybody's image, and its zero-shot answers, without a browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """dvc.yaml covers what decides each layer: every stage has the files of parameters among its deps, and keeps its layers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

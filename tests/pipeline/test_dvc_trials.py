@@ -3,8 +3,6 @@
 One project, in the order of the tests: each leaves it as committed, with nothing to do.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

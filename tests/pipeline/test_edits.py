@@ -3,8 +3,6 @@
 Everything is made once by a stand-in for `mdc`; each edit is then made, asked about with `snakemake -n`, and undone.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`mdc export`: open_clip and CLIP-benchmark read the folders, and what they make of images and texts is what we make of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """What `mdc export` writes, in processes that know nothing of this project: plain open_clip, timm and transformers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

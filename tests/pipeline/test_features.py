@@ -1,7 +1,5 @@
 """`mdc features`: the numbers that a probe sees, from a folder, parquet files and webdataset shards."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

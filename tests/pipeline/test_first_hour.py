@@ -1,7 +1,5 @@
 """The report of the first hour on a GPU: every section reports, on tiny models, and a section that breaks down ends no other."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

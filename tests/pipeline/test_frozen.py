@@ -1,7 +1,5 @@
 """Captioners on a frozen encoder, through the real jobs: its tokens stored once, trained on, scored with, captioned with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Claims of GPUs, with made-up ids and real processes: no two jobs on one device, no device lost with a killed job."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,5 @@
 """results/index.html: all that a scale names, what is missing, and how it looks in a real browser."""
 
-from __future__ import annotations
-
-import csv
 import html
 import re
 import shutil
@@ -183,30 +180,19 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
     assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:4].count(head[place]) == 1
 
 
+#: a file of claims
+WRITTEN = """\
+label,dataset,second_dataset,backbone,second_backbone,method,second_method,second,condition,value,low,high,unit,scope,primary,direction,size
+Loss,A,A,B,B,x,y,s,,-0.1,-0.21,0.004,points,checkpoints,True,supported,equivalent
+Loss,A,B,B,B,x,x,s,,2,1,3,points,checkpoints,True,reversed,undecided
+Loss,A,A,B,B,x,,,prefix,2.5,,,points,methods,True,too few groups,
+Loss,A,A,B,B,x,z,s,,0,-0.1,0.693147,log of a ratio,checkpoints,True,inconclusive,
+Loss,A,A,B,B,x,z,s,,2,,,points,checkpoints,False,,
+"""
+
+
 def test_a_claim_is_read_with_its_unit_and_scope(tmp_path: Path) -> None:
-    shared = {"scope": "checkpoints", "label": "Loss", "unit": "points", "dataset": "A", "second_dataset": "A"}
-    rows = [
-        {
-            "method": "x",
-            "second_method": "y",
-            "value": "-0.1",
-            "low": "-0.21",
-            "high": "0.004",
-            "direction": "supported",
-        }
-        | {"primary": "True", "size": "equivalent"},
-        {"method": "x", "second_method": "x", "value": "2", "low": "1", "high": "3", "direction": "reversed"}
-        | {"primary": "True", "second_dataset": "B", "size": "undecided"},
-        {"method": "x", "second_method": "", "value": "2.5", "low": "", "high": "", "direction": "too few groups"}
-        | {"primary": "True", "second": "", "condition": "prefix", "scope": "methods"},
-        {"method": "x", "second_method": "z", "value": "0", "low": "-0.1", "high": "0.693147"}
-        | {"primary": "True", "unit": "log of a ratio", "direction": "inconclusive"},
-        {"method": "x", "second_method": "z", "value": "2", "primary": "False"},
-    ]
-    with (tmp_path / "t_contrasts.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, CLAIMS, restval="")
-        writer.writeheader()
-        writer.writerows({"second": "s", **shared, **row} for row in rows)
+    (tmp_path / "t_contrasts.csv").write_text(WRITTEN)
     found = [
         claimed(row) for row in read_claims(tmp_path, {path.name: sha256_file(path) for path in tmp_path.glob("*.csv")})
     ]

@@ -1,7 +1,5 @@
 """SIGKILL at any moment, then the same command again: the same bytes as if nothing had happened."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """The judge's job as a whole before a real HTTP server: limits, nonsense, time-outs, a kill, and what it does then."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

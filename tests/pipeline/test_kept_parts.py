@@ -1,7 +1,5 @@
 """Jobs, and calls of people, that keep what they have computed in parts: gone on with after a kill, and shared by processes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A run as a model of lm-evaluation-harness, by the harness's own evaluation of a task with images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

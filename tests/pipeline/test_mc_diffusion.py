@@ -1,7 +1,5 @@
 """MC-Diffusion through the real jobs: a tokenizer, the codes of a corpus, captioners on them, what is made of their captions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
@@ -35,7 +33,7 @@ from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.group import SINGLE_PROCESS
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError, read_json, sha256_file
-from mdc.training import run, tokenizer, trainer
+from mdc.training import tokenizer
 from mdc.training.corpus import Corpus
 from mdc.training.objectives.mask_and_replace import build_objective
 from mdc.training.objectives.objective import Setup
@@ -302,29 +300,6 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     total, count = (float(sum(values)) for values in zip(*sums, strict=True))
     assert manifest["validation_loss"] == pytest.approx(total / count, rel=1e-5)
     assert manifest["segments"][-1]["last_step"] == 2
-
-
-@pytest.mark.usefixtures("own_copy")
-@pytest.mark.parametrize("name", ["mcd_mcs_50", "mcd_cfg"])
-def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights, their average, and the draws of what is replaced and lost."""
-    job = f"runs/described/on-codes/{name}/s0"
-    Path("often.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
-    real = trainer.optimizer_step
-
-    def stop(training: Any, optimizer: Any, step: int, *rest: Any) -> Any:
-        if step == 1:
-            raise KeyboardInterrupt
-        return real(training, optimizer, step, *rest)
-
-    call = _call(r, job, "pretrain", Path("again"), runtime=Path("often.json"), state=Path("state"))
-    monkeypatch.setattr(trainer, "optimizer_step", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run.main(call)
-    monkeypatch.setattr(trainer, "optimizer_step", real)
-    run.main(call)
-    for file in ("checkpoint.safetensors", "best.safetensors"):
-        assert sha256_file(Path("again") / file) == sha256_file(r / job / file)
 
 
 # --- what is made of it ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """The methods of the paper's neighbours through every verb: trained, probed, scored, measured by position, shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +39,7 @@ def _values() -> dict[str, Any]:
             "weights": "last",
             "decode": write["beam" if name in AS_ARC else "unmask"],
         }
-        for name in ("cappa", "bicaptioning", "mdc_timed", "mdc_dropped")
+        for name in ("cappa", "bicaptioning", "mdc_complementary", "mdc_timed", "mdc_dropped", "mdc_next")
     }
     found["tables"] = {
         "table1": {

@@ -1,7 +1,5 @@
 """A model of others as a row of Table 2: a small open_clip model in a folder, against open_clip called by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

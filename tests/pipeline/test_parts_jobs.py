@@ -1,7 +1,5 @@
 """Two nested corpora of a list of URLs, from the plan to their indices, by the jobs that a scale's parameters make."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The whole way at a toy scale, through the real DVC and Snakemake: data, shards, training, probes, tables; and
 what a killed Snakemake leaves."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

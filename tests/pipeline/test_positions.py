@@ -1,7 +1,5 @@
 """The position figure: its files against loops over the tokens that the jobs wrote."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`mdc verify` on a whole small project: good as made, and every planted staleness or tampering found."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Retrieval by score: the matrix of held-out images and captions against the scorer called alone, and the table against it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`mdc score FILE`: the scores of `mdc.load`, from tables of every kind, after an interrupt, and what has none."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """The bench of variances on a trained run: sampled scores of its captions against the bound by every mask there is."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training through SLURM: the real Snakemake, its SLURM plugin and our profile against a stand-in for SLURM itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

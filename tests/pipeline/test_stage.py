@@ -1,7 +1,5 @@
 """`mdc stage`: Snakemake starts only if a record, a file or a copy is not as it is asked for now."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

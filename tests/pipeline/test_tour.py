@@ -1,7 +1,5 @@
 """The tour's commands run, and print what the page shows."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two processes train one run, and one of them fails: the run ends at once with that one's own message, and goes on later."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

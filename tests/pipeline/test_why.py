@@ -1,7 +1,5 @@
 """`mdc why` on a whole small project: the sources of a number, and the messages for a broken chain."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Zero-shot classification's table against its records' items, and Winoground's columns against the scores of Table 2."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

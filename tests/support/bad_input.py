@@ -1,12 +1,12 @@
 """Inputs that are wrong in one way each, and what the tests of bad input share."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json
 import os
+import struct
 import tarfile
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,23 @@ def downloaded(keys: list[str], first: int = 0, **changes: bytes) -> list[tuple[
         members += [(f"{key}.{ending}", content) for ending, content in files.items()]
         members.append((f"{key}.json", json.dumps(record).encode()))
     return members
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def png_chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, height: int, *before: bytes, depth: int = 8, colour: int = 2, rows: bytes = b"") -> bytes:
+    """A PNG of these rows, with more chunks ``before`` them; its header says anything."""
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    body = b"".join(before) + png_chunk(b"IDAT", zlib.compress(rows, 9))
+    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + body + png_chunk(b"IEND", b"")
 
 
 class Payload:

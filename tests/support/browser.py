@@ -1,7 +1,5 @@
 """A real browser, as a reader has it: the Chromium of the system's packages, driven by Playwright."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

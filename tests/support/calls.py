@@ -1,7 +1,5 @@
 """A call of a verb's ``main`` without the command line."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

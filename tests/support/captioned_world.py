@@ -1,7 +1,5 @@
 """Made-up measured captions: what each image counts of each system, for figures of captions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One value of a scale changed or taken away."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -1,16 +1,21 @@
 """CLIP-benchmark: its linear probe, which insists on a GPU, as a module that a test can run without one, and a set of pairs."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+import torch
+
 from mdc.plan.records import read_json
 
 
-def without_assertions() -> ModuleType:
-    """CLIP-benchmark's module compiled as ``python -O`` would: without its assertion that the device is CUDA."""
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """CLIP-benchmark's module compiled as ``python -O`` would, without its assertion that the device is CUDA; its moves to
+    CUDA are undone."""
+    monkeypatch.setattr(torch.nn.Module, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.nn, "DataParallel", lambda module, device_ids: module)
     spec = importlib.util.find_spec("clip_benchmark.metrics.linear_probe")
     assert spec is not None and spec.origin is not None
     module = ModuleType("clip_benchmark.metrics.linear_probe_without_assertions")

@@ -1,7 +1,5 @@
 """What a caption of a scene leaves unsaid."""
 
-from __future__ import annotations
-
 from mdc.data.scenes.check import components, read, stated_links
 from mdc.data.scenes.language import Arrangement, Claim, Number, Relation
 from mdc.data.scenes.world import Scene, arrangement

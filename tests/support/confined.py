@@ -1,7 +1,5 @@
 """Work with less: in a child process whose limits and modules may be changed, on a full disk, without root's powers."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

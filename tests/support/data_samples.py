@@ -1,7 +1,5 @@
 """Small files and a stand-in for the built-in world, shared by the tests of sources and shards."""
 
-from __future__ import annotations
-
 import copy
 import io
 import sys

@@ -4,8 +4,6 @@
 makes every edit on a copy of the project in which everything is made.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

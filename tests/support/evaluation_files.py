@@ -1,7 +1,5 @@
 """Tiny files in exactly the layouts in which the evaluation sets are published."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

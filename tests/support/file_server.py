@@ -1,7 +1,5 @@
 """A web server on 127.0.0.1 for tests: files with and without ranges, cut off, refused, redirected, without end."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

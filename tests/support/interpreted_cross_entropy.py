@@ -1,8 +1,6 @@
 """The kernel of the fused cross-entropy on CPU tensors; run by pytest in a process whose environment says TRITON_INTERPRET=1,
 which Triton reads when it is imported."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real HTTP server on 127.0.0.1 that speaks OpenAI's protocol, or whatever else a test lets it say."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -5,8 +5,6 @@ kills do not cost twenty imports of PyTorch. A child is killed either after some
 right after its n-th file operation (writes of tensors, fsync, rename, removal), in the middle of a write included.
 """
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import json

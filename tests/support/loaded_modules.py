@@ -4,8 +4,6 @@ PLAN lists calls {job: {verb, config, folder, out, runtime, state, cache}}; TOLD
 runs in a forked child of a process that has imported what is slow to import, and nothing of ours.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

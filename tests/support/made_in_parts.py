@@ -1,15 +1,13 @@
 """Corpora that are made in parts: what one job makes, and the corpus that names the parts of all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-from data_samples import corpus_of
+from data_samples import corpus_of, write_corpus
 from obtained_pairs import SOURCE
 
 from mdc.data.shards.corpus_job import join_parts
-from mdc.data.shards.index import ShardReader
+from mdc.data.shards.index import ShardReader, read_index
 from mdc.data.shards.parts import Group, read_parts, write_parts
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import sha256_file, write_json
@@ -45,6 +43,22 @@ def samples_of(corpus: Path) -> dict[str, list[tuple[str, bytes, Any]]]:
     """All samples of each split."""
     readers = {split: ShardReader(corpus, split) for split in SPLITS}
     return {split: [reader.read(number) for number in range(len(reader))] for split, reader in readers.items()}
+
+
+def without_cuts(*corpora: Path) -> list[dict[str, Any]]:
+    """The indices of corpora, without what depends on where shards are cut."""
+    indices = [read_index(corpus, verify=True) for corpus in corpora]
+    for split in (split for index in indices for split in index["splits"].values()):
+        del split["shards"], split["bytes"]
+    return indices
+
+
+def as_whole(source: dict[str, Any], data: Path, at: Path, name: str = "c", **more: Any) -> list[dict[str, Any]]:
+    """The corpus in parts has the samples of the one that a single job writes; the indices of both."""
+    whole, joined = at / "whole", at / "corpora" / name
+    write_corpus(name, source, whole, data, **more)
+    assert samples_of(whole) == samples_of(joined)
+    return without_cuts(whole, joined)
 
 
 def hashes(folder: Path) -> dict[str, str]:

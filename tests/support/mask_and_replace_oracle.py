@@ -3,8 +3,6 @@
 Shapes: B captions, L places, K classes; class K is [MASK]. ``stride`` goes from time s to t.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot

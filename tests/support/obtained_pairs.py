@@ -1,7 +1,5 @@
 """Pairs as they lie after a download, in shards with their accounts."""
 
-from __future__ import annotations
-
 import json
 import random
 import tarfile

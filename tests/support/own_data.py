@@ -1,7 +1,5 @@
 """Somebody's own files, as `mdc init` is pointed at them: small photos, a table of captions, folders of classes."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python tests/support/package_map.py`` writes it; a test holds it to the code.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

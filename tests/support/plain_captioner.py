@@ -1,7 +1,5 @@
 """A captioner from its definition, for oracles: padded captions, all logits, attention head by head."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Made-up tokens for the position figure: what the image tells of each, and the norms of their gradients."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

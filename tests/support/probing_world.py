@@ -1,7 +1,5 @@
 """Made-up probe records, and the items behind them, for tables and figures of probes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The tables of a test: a YAML file beside it, of its name."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The first process saves the weights of each case, and its log, in OUT/<case>. Ac
 only: alone each case is the whole batch at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import signal

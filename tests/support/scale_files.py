@@ -1,7 +1,5 @@
 """The flat values of a scale, as a file of parameters and a file of the scale hold them, and these two files of such values."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from pathlib import Path

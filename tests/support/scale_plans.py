@@ -1,7 +1,5 @@
 """Plans of the repository's scales: as they are, and with other values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

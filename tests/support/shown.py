@@ -1,7 +1,5 @@
 """What tables and figures are asked, made from and leave: their jobs without a plan, manifests, logs of runs, csv files."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json

@@ -4,8 +4,6 @@ sbatch takes a job as the executor plugin hands it over, writes down what was as
 background, as a node would, with the ids of its GPUs in the environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

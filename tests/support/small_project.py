@@ -1,7 +1,5 @@
 """A whole project as small as it goes: every kind of job and every table and figure, made in this process within seconds."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import shutil

@@ -1,7 +1,5 @@
 """Changes by hand to the files of a small project, open ones and ones whose hashes are hidden."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """A CLIP with untrained weights in a folder, as open_clip reads one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

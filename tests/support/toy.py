@@ -1,7 +1,5 @@
 """Tiny models and batches for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -139,6 +137,15 @@ def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any 
     """Of a method above or any other."""
     entry = ALL_METHODS[method] if isinstance(method, str) else method
     return build_model(entry, backbone, PROTOCOL, V, context, seed)
+
+
+def perturbed(method: str, seed: int = 0, by: float = 0.1) -> Any:
+    """A model whose predictions differ from token to token, as a trained one's do."""
+    found, generator = model(method, seed, context=16), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * by)
+    return found.eval()
 
 
 def build_objective(model: ImageText, method: Method, *arguments: Any, **named: Any) -> Objective:

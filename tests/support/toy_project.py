@@ -1,7 +1,5 @@
 """The project at a toy scale, in a folder and a git repository of its own."""
 
-from __future__ import annotations
-
 import copy
 import os
 import re
@@ -102,7 +100,7 @@ class Project:
     ``calls`` and ``die`` are the files of the stand-in for `mdc`, if that is among the tools.
     """
 
-    def __init__(self, folder: Path, bin: Path = BIN, source: Project | None = None, **variables: str) -> None:
+    def __init__(self, folder: Path, bin: Path = BIN, source: "Project | None" = None, **variables: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.bin, self._seen = folder, bin, 0
         self.calls, self.die = ((source or self).folder.parent / name for name in ("calls", "die"))

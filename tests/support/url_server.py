@@ -3,13 +3,9 @@
 What a path answers is decided by its first part; the rest is the image's number. `Server` counts what it was asked.
 """
 
-from __future__ import annotations
-
 import io
-import struct
 import threading
 import time
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 import numpy as np
+from bad_input import png
 from file_server import running
 from PIL import Image
 
@@ -50,13 +47,7 @@ def turned(number: int) -> bytes:
 @lru_cache(maxsize=1)
 def bomb() -> bytes:
     """400 million pixels in some 50 kB: refused by its header, so the content need not be whole."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 20_000, 20_000, 1, 0, 0, 0, 0)
-    rows = zlib.compress(bytes(2501 * 20_000), 9)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return png(20_000, 20_000, depth=1, colour=0, rows=bytes(2501 * 20_000))
 
 
 IMAGES = {
@@ -77,7 +68,7 @@ IMAGES = {
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Server
+    server: "Server"
 
     def do_GET(self) -> None:
         kind, _, rest = unquote(self.path).lstrip("/").partition("/")

@@ -4,8 +4,6 @@ Most of a `snakemake` or `dvc` call on a toy project is the import of its packag
 hand their arguments, folder, variables and open files to the server, and the fork runs the tool's own `main` there.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

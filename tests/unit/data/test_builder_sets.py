@@ -1,7 +1,5 @@
 """The paper's probes against CLIP-benchmark's own dataset objects, on tiny files in the published layouts."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import socket

@@ -1,7 +1,5 @@
 """MSCOCO, Flickr30k, Flickr8k and CUB in their published layouts, as corpora."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

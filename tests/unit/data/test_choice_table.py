@@ -1,7 +1,5 @@
 """Choice sets of one's own tables: their columns, images and what is left out; and one as a column of Table 2."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

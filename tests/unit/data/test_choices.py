@@ -1,7 +1,5 @@
 """Choice sets: SugarCrepe, ARO, and the order sets with their perturbations."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import re

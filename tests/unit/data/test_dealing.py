@@ -1,7 +1,5 @@
 """A parquet corpus whose images are dealt into splits anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +51,17 @@ def test_rows_of_one_image_stay_together() -> None:
     assert [len(found[split]) for split in ("test", "val", "train")] == [1, 1, 2]
 
 
-def test_pairs_of_what_is_dealt_are_nested_and_never_tested_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [{"splits": {"val": "dev"}}, {"resplit": {"seed": 0, "test": 25, "val": 1}}])
+def test_pairs_are_nested_subsets_of_the_train_split_alone(tmp_path: Path, how: dict[str, Any]) -> None:
     rows(tmp_path / "a.parquet", [f"n{i}" for i in range(40)])
-    source = SOURCE | {"resplit": {"seed": 0, "test": 15, "val": 0}}
-    whole = keys(source, tmp_path)
-    few = [set(keys(source | {"pairs": n}, tmp_path)["train"]) for n in (4, 10, 25)]
-    assert [len(one) for one in few] == [4, 10, 25] and few[0] < few[1] < few[2] == set(whole["train"])
-    assert not few[2] & set(whole["test"]) and whole["val"] == []
-    with pytest.raises(UserError, match="26 pairs requested, its train split has 25"):
-        keys(source | {"pairs": 26}, tmp_path)
+    whole = keys(SOURCE | how, tmp_path)
+    assert len(whole["train"]) == 14 and whole["val"] and not set(whole["train"]) & {*whole["val"], *whole["test"]}
+    ranked = sorted(whole["train"], key=lambda key: rank_hash(0, key))
+    for pairs in (4, 10, 14):
+        few = {"train": [key for key in whole["train"] if key in ranked[:pairs]]}
+        assert keys(SOURCE | how | {"pairs": pairs}, tmp_path) == whole | few
+    with pytest.raises(UserError, match="15 pairs requested, its train split has 14"):
+        keys(SOURCE | how | {"pairs": 15}, tmp_path)
 
 
 def test_a_corpus_of_it_has_the_splits_that_were_asked_for(tmp_path: Path) -> None:
@@ -80,10 +80,3 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     rows(tmp_path / "a.parquet", ["a", "b", "c"])
     with pytest.raises(UserError, match=r"a\.parquet: resplit asks for 2 images to test on and 1 held out.*none of 3"):
         list(iter_corpus(SOURCE | {"resplit": {"seed": 0, "test": 2, "val": 1}}, "train", tmp_path, Skipped()))
-    for more, said in (({"split_column": None}, "split_column"), ({"splits": {"train": "x"}}, "splits")):
-        with pytest.raises(ValueError, match=f"resplit: makes splits of its own; leave out {said}"):
-            ParquetCorpus(**SOURCE, resplit={"seed": 0, "test": 1}, **more)  # type: ignore[arg-type]
-
-
-def test_a_corpus_that_is_not_dealt_keeps_its_configuration() -> None:
-    assert "resplit" not in ParquetCorpus(**SOURCE).model_dump(mode="json")

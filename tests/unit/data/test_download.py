@@ -1,7 +1,5 @@
 """Downloading from a list of URLs: every row accounted for, every good pair bit-true, killed, on a full disk, gone on with."""
 
-from __future__ import annotations
-
 import copy
 import fcntl
 import hashlib

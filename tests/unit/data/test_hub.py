@@ -1,6 +1,4 @@
-"""Mirrors on the Hugging Face hub, against a server that speaks the few routes that are needed."""
-
-from __future__ import annotations
+"""Mirrors on the Hugging Face hub."""
 
 import dataclasses
 import hashlib
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_server import Server, serving
+from fake_hub import COMMIT, Hub, hub_of
 from scale_files import common_values
 
 from mdc.data.obtain import download_job, seals
@@ -25,7 +23,6 @@ from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.registry.entry import Mirror
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LARGE = {f"set-train-{number:04}.tar": bytes([number]) * 5000 for number in range(3)}
 SMALL = {"README.md": b"a card\n", "set-validation-0000.tar": b"validation", "_info.json": b"{}"}
 DOWNLOAD: dict[str, Any] = {
@@ -39,70 +36,11 @@ DOWNLOAD: dict[str, Any] = {
 MIRROR = Mirror("someone/set-wds", COMMIT, ("set-train-*.tar",))
 
 
-class Hub:
-    """The hub's answers; ``damaged`` files are sent with other bytes, ``extra`` names are listed too."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {**LARGE, **SMALL}
-        self.damaged: set[str] = set()
-        self.extra: list[str] = []
-        self.status: int | None = None
-        self.main = COMMIT
-        self.asked: list[tuple[str, str]] = []
-
-    def tree(self) -> list[dict[str, Any]]:
-        entries = []
-        for path, body in [*self.files.items(), *((name, b"x") for name in self.extra)]:
-            sha1 = hashlib.sha1(f"blob {len(body)}\0".encode() + body).hexdigest()
-            entry: dict[str, Any] = {"type": "file", "path": path, "size": len(body), "oid": sha1}
-            if len(body) >= 5000:
-                digest = hashlib.sha256(body).hexdigest()
-                entry |= {"oid": "0" * 40, "lfs": {"oid": digest, "size": len(body), "pointerSize": 130}}
-            entries.append(entry)
-        return entries
-
-    def __call__(self, request: Any) -> bool:
-        path = request.path.partition("?")[0]
-        self.asked.append((request.command, path))
-        code, body, headers = 404, b"{}", {"X-Error-Code": "RepoNotFound"}
-        if self.status is not None:
-            code, headers = self.status, {}
-        elif path.startswith("/api/datasets/someone/set-wds/tree/"):
-            known = path.endswith(COMMIT)
-            code, headers = (200, {}) if known else (404, {"X-Error-Code": "RevisionNotFound"})
-            body = json.dumps(self.tree()).encode() if known else b"{}"
-        elif path == "/api/datasets/someone/set-wds/revision/main":
-            code, headers, body = 200, {}, json.dumps({"id": "someone/set-wds", "sha": self.main}).encode()
-        elif path.startswith("/api/datasets/someone/set-wds/revision/"):
-            headers = {"X-Error-Code": "RevisionNotFound"}
-        elif path.startswith(f"/datasets/someone/set-wds/resolve/{COMMIT}/"):
-            name = path.rpartition("/")[2] if "data/" not in path else path.partition(f"{COMMIT}/")[2]
-            body = self.files[name]
-            code, headers = 200, {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha256(body).hexdigest()}"'}
-            body = bytes(len(body)) if name in self.damaged else body
-        request.send_response(code)
-        for key, value in {**headers, "Content-Length": str(len(body)), "Content-Type": "application/json"}.items():
-            request.send_header(key, value)
-        request.end_headers()
-        if request.command == "GET":
-            request.wfile.write(body)
-        return True
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
 @pytest.fixture
-def hub(running: Server, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    hub = Hub()
-    running.special = hub
-    monkeypatch.setenv("HF_ENDPOINT", running.base)
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
-    return hub
+    with hub_of(MIRROR.repo, {**LARGE, **SMALL}, monkeypatch) as hub:
+        yield hub
 
 
 def fetch(mirror: Mirror, folder: Path, **more: Any) -> list[dict[str, Any]]:
@@ -178,7 +116,7 @@ def test_a_hub_that_is_away_is_told(hub: Hub, tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("name", ["../evil.tar", "a/../../evil.tar", "/tmp/evil.tar"])
 def test_a_listing_that_leads_outside_is_refused(hub: Hub, tmp_path: Path, name: str) -> None:
-    hub.extra = [name]
+    hub.files[COMMIT][name] = b"x"
     with pytest.raises(UserError, match="is an absolute path or leads outside the folder; not downloaded"):
         fetch(Mirror(MIRROR.repo, COMMIT, ("*",)), tmp_path / "mirror")
     assert not list(tmp_path.iterdir())
@@ -220,7 +158,7 @@ def test_what_was_verified_before_a_failure_stays(hub: Hub, tmp_path: Path) -> N
 
 def test_a_mirror_larger_than_the_disk_is_not_begun(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = [{**entry, "size": 1 << 60} for entry in hub.tree() if "lfs" not in entry]
-    monkeypatch.setattr(hub, "tree", lambda: tree)
+    monkeypatch.setattr(hub, "tree", lambda commit: tree)
     with pytest.raises(UserError, match=rf"needs {1 << 60} bytes, \d+ are free"):
         fetch(Mirror(MIRROR.repo, COMMIT, ("README.md",)), tmp_path)
 
@@ -258,7 +196,7 @@ def test_a_branch_is_resolved_once_and_recorded(hub: Hub, tmp_path: Path) -> Non
     config = {"name": "mine", "dataset": {"path": "mine", "mirror": mirror}}
     first = fetch_group(config, None, tmp_path, 0, 2)
     assert first["mirror"] == {**mirror, "revision": COMMIT, "asked": "main"}
-    hub.main = "f" * 40  # moved on; the fake hub knows no file of it
+    hub.revisions["main"] = "f" * 40  # moved on; the fake hub knows no file of it
     assert fetch_group(config, None, tmp_path, 1, 2)["mirror"] == first["mirror"]
     assert from_mirror(config, None, tmp_path)["mirror"] == first["mirror"]
     with pytest.raises(UserError, match="no such commit, branch or tag in the repository"):
@@ -267,7 +205,7 @@ def test_a_branch_is_resolved_once_and_recorded(hub: Hub, tmp_path: Path) -> Non
 
 def test_a_file_of_another_revision_is_not_deleted(hub: Hub, tmp_path: Path) -> None:
     fetch(MIRROR, tmp_path / "mirror")
-    hub.files["set-train-0001.tar"] = b"z" * 5000
+    hub.files[COMMIT]["set-train-0001.tar"] = b"z" * 5000
     with pytest.raises(UserError, match=r"set-train-0001.tar: complete, but .* use a different path"):
         fetch(MIRROR, tmp_path / "mirror")
     assert names(tmp_path / "mirror") == sorted(LARGE)
@@ -275,7 +213,7 @@ def test_a_file_of_another_revision_is_not_deleted(hub: Hub, tmp_path: Path) -> 
 
 def test_the_registrys_list_at_another_revision(hub: Hub, tmp_path: Path) -> None:
     """``list: {revision: main}``: the commit is in what the job that plans and the one that downloads leave."""
-    hub.files = {"data/train_data/train-0.parquet": b"rows"}
+    hub.files[COMMIT] = {"data/train_data/train-0.parquet": b"rows"}
     entry = REGISTRY["recap_datacomp_1b"]
     listed = Mirror(MIRROR.repo, "0" * 40, ("data/train_data/train-*.parquet",))
     entry = dataclasses.replace(entry, list_mirror=listed)
@@ -287,7 +225,7 @@ def test_the_registrys_list_at_another_revision(hub: Hub, tmp_path: Path) -> Non
 
 def test_a_list_can_come_from_the_hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the plan that follows does not hash it a second time."""
-    hub.files = {"data/train_data/train-0.parquet": b"rows"}
+    hub.files[COMMIT] = {"data/train_data/train-0.parquet": b"rows"}
     listed = Mirror(MIRROR.repo, COMMIT, ("data/train_data/train-*.parquet",))
     told = fetch_list(dataclasses.replace(REGISTRY["recap_datacomp_1b"], list_mirror=listed), tmp_path)
     assert [file["file"] for file in told] == ["list/data/train_data/train-0.parquet"]

@@ -1,7 +1,5 @@
 """Images that a source makes smaller, and images that several threads read: the order and the account of one thread."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The sources beside parquet: a table of captions, img2dataset's shards, folders by class."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

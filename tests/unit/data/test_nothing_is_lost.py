@@ -1,7 +1,5 @@
 """What common tools write is read, or named before the work: words for splits, names, folders, tars, column types."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

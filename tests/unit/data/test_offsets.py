@@ -1,7 +1,5 @@
 """Where samples lie: held against Python's tarfile, and refused wherever it is not what the index names."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

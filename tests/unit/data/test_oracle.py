@@ -1,7 +1,5 @@
 """The oracles of generated captions and of their words: by hand, on true captions, and on planted falsehoods."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The corpus source of obtained pairs: order, subsets, what is held out, and what is refused."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 from typing import Any

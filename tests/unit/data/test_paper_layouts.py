@@ -1,7 +1,5 @@
 """Datasets as the Hugging Face hub's parquet copies lay them out, for those who have these instead of the archives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Choice sets of files at hand: SugarCrepe's official files and COCO's captions, with the images of a parquet file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

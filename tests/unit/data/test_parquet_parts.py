@@ -1,16 +1,13 @@
 """A folder of parquet files, each a part: the corpus that one job writes, whoever makes the parts, and nothing stale."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from data_samples import encoded, write_corpus, write_parquet
-from made_in_parts import SPLITS, group_of, hashes, join, samples_of
+from data_samples import encoded, write_parquet
+from made_in_parts import SPLITS, as_whole, group_of, hashes, join
 
-from mdc.data.shards.index import read_index
 from mdc.plan.config.sources import ParquetCorpus
 
 ROWS = [5, 1, 7, 3]
@@ -53,11 +50,8 @@ def joined(config: dict[str, Any], data: Path, at: Path, groups: int, processes:
     return join(data, at, made, source=config)
 
 
-def same_as_whole(config: dict[str, Any], folder: Path) -> None:
-    """The corpus in parts has the samples of the one that a single job writes."""
-    write_corpus("c", {**config, "sharded": False}, folder / "whole", folder, max_skipped=0.5)
-    found = samples_of(folder / "in/corpora/c")
-    assert found == samples_of(folder / "whole") and found["train"] and found["val"]
+def same_as_whole(config: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    return as_whole({**config, "sharded": False}, folder, folder / "in", max_skipped=0.5)
 
 
 def times(folder: Path) -> dict[str, tuple[str, int]]:
@@ -79,10 +73,10 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: di
     written(tmp_path / "p")
     config = source(**keys)
     joined(config, tmp_path, tmp_path / "in", groups, processes=groups)
-    same_as_whole(config, tmp_path)
-    whole, parts = (read_index(path, verify=True) for path in (tmp_path / "whole", tmp_path / "in/corpora/c"))
+    whole, parts = same_as_whole(config, tmp_path)
     assert whole["skipped"] == parts["skipped"] and whole["captions"] == parts["captions"]
-    lists = [(path / "skipped.jsonl").read_text() for path in (tmp_path / "whole", tmp_path / "in/corpora/c")]
+    assert all(whole["splits"][split]["samples"] for split in SPLITS)
+    lists = [(tmp_path / "in" / path / "skipped.jsonl").read_text() for path in ("whole", "corpora/c")]
     # one account goes through the splits, the other through the files
     assert sorted(lists[0].splitlines()) == sorted(lists[1].splitlines())
 
@@ -91,10 +85,9 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: di
 def test_files_that_are_named_after_their_split(tmp_path: Path, splits: dict[str, str]) -> None:
     hub_files(tmp_path / "p")
     config = source(split_column=None, splits=splits)
-    index = joined(config, tmp_path, tmp_path / "in", 2)
-    same_as_whole(config, tmp_path)
+    joined(config, tmp_path, tmp_path / "in", 2)
     shared = {"val": {"train": {"images": 4, "first": "00000000"}}}
-    assert index["repeated"] == read_index(tmp_path / "whole")["repeated"] == shared
+    assert [index["repeated"] for index in same_as_whole(config, tmp_path)] == [shared, shared]
 
 
 def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:
@@ -139,9 +132,3 @@ def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
     new = hashes(tmp_path / "in/parts/d")
     assert new["train-00000.tar"] == old["train-00000.tar"]
     assert all(new[f"train-{n:05d}.tar"] != old.get(f"train-{n:05d}.tar") for n in (1, 2, 3))
-
-
-def test_a_configuration_without_parts_is_as_it_was() -> None:
-    assert "sharded" not in ParquetCorpus(kind="parquet", path="p").model_dump(mode="json")
-    with pytest.raises(ValueError, match="sharded: one job reads images that are resplit"):
-        ParquetCorpus(kind="parquet", path="p", sharded=True, resplit={"seed": 0, "test": 1})  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Corpora in parts: the same shards however many jobs and processes make them, what a kill loses, and nested corpora."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 from bad_input import tar_of
 from data_samples import encoded, write_corpus
-from made_in_parts import HELD, SPLITS, group_of, hashes, join, samples_of
+from made_in_parts import HELD, SPLITS, as_whole, group_of, hashes, join
 from obtained_pairs import CHOSEN, PER_SHARD, downloaded, sample, take_account
 
 from mdc.data.shards import part, parts
@@ -49,13 +47,7 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
     (folder / "d/shards/00003.tar").write_bytes(tar_of(files))
     take_account(folder, 3)
     join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
-    write_corpus("c", HELD, folder / "whole", folder)
-    whole, joined = (read_index(path, verify=True) for path in (folder / "whole", folder / "corpora/c"))
-    found = samples_of(folder / "corpora/c")
-    assert samples_of(folder / "whole") == found and found["train"] and found["val"]
-    for index in (whole, joined):
-        for split in index["splits"].values():
-            del split["shards"], split["bytes"]
+    whole, joined = as_whole(HELD, folder, folder)
     assert whole == joined and joined["repeated"] == {"val": {"train": {"images": 2, "first": "000032"}}}
 
 
@@ -63,8 +55,7 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
 def test_nested_corpora_share_their_parts(folder: Path, pairs: int | None) -> None:
     groups = [group_of(folder, folder, i, 2) for i in range(2)]
     index = join(folder, folder, groups, "nested", source={**HELD, "pairs": pairs})
-    write_corpus("nested", {**HELD, "pairs": pairs}, folder / "whole", folder)
-    assert samples_of(folder / "corpora/nested") == samples_of(folder / "whole")
+    as_whole({**HELD, "pairs": pairs}, folder, folder, "nested")
     own = {path.name for path in (folder / "corpora/nested").iterdir()} - {"index.json"}
     cut = 0 if pairs in (None, 10, 30, 34) else (pairs or 0) // PER_SHARD
     allowed = {f"{split}-{cut:05d}{end}" for split in SPLITS for end in (".jsonl", ".offsets.npy")}
@@ -158,9 +149,7 @@ def test_a_part_that_was_cut_stands_for_no_whole_one(folder: Path, monkeypatch: 
     for pairs in (15, 25, 17, CHOSEN):
         source = {**HELD, "pairs": pairs}
         join(folder, folder, [group_of(folder, folder, 0, 1, source=source)], "grows", source=source)
-        write_corpus("grows", source, folder / f"whole-{pairs}", folder)
-        assert samples_of(folder / "corpora/grows") == samples_of(folder / f"whole-{pairs}")
-        read_index(folder / "corpora/grows", verify=True)
+        as_whole(source, folder, folder, "grows")
         before[pairs] = list(made)
     assert before == {15: [0], 25: [0, 1], 17: [0, 1], CHOSEN: [0, 1, 1, 2, 3]}
 

@@ -1,7 +1,5 @@
 """Plans of long lists: equal to sorting everything in memory, nested, and made anew where they were cut off."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

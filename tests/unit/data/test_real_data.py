@@ -1,7 +1,5 @@
 """On real files, where they are: what the protocol says about them holds."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,10 +1,8 @@
 """The registry's facts are complete, agree with the installed packages, and its checks hold on files of the real layout."""
 
-from __future__ import annotations
-
 import json
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +13,7 @@ from read_table import read_table
 from mdc.data.obtain.checks import look, run_checks
 from mdc.plan.data_folder import data_folder
 from mdc.plan.registry.datasets import REGISTRY, find
-from mdc.plan.registry.entry import Check, ListColumns, Mirror, RegistryEntry, RemoteFile, decisive, known_bytes
+from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile, decisive, known_bytes
 
 
 @pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
@@ -123,65 +121,22 @@ def test_sizes_that_are_not_known_are_not_guessed() -> None:
     assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u")) is None
 
 
-# what is told to readers and decides nothing; a job has its dataset's name itself
-PROSE = {
-    *("name", "label", "paper_label", "used_for", "url", "citation", "reference", "licence", "licence_note"),
-    *("items", "size_bytes", "note", "own_copy"),
-}
-FULL = RegistryEntry(
-    **dict.fromkeys(("name", "label", "url", "citation", "reference", "licence", "licence_note"), "a"),
-    used_for=("probe",),
-    origin="urls",
-    items={"train": 1},
-    list_columns=ListColumns("tsv", True, "url", "caption", "key"),
-    list_files=(RemoteFile("l", "u"),),
-    list_mirror=Mirror("a/b", "c", ("*",)),
-    mirror=Mirror("a/b", "c", ("*",)),
-    files=(RemoteFile("f", "u", 1, "2", "3", "zip", "i", "o", 4, "p"),),
-    needs=("n",),
-    checks=(Check("json", "p", 1, "urls", "k", "p", True),),
-)
+def test_what_is_told_to_readers_decides_nothing_and_all_else_does() -> None:
+    entry = find("cc12m")
+    told: dict[str, Any] = {"items": {"x": 1}, "size_bytes": 1, "used_for": ("probe",), "note": "x", "own_copy": "x"}
+    told |= dict.fromkeys(
+        ("name", "label", "paper_label", "url", "citation", "reference", "licence", "licence_note"), "x"
+    )
+    assert decisive(replace(entry, **told)) == decisive(entry) == json.loads(json.dumps(decisive(entry)))
+    # an origin is told by its ways
+    assert {field.name for field in fields(entry)} - told.keys() - {"origin"} <= decisive(entry).keys()
 
 
-def _other(value: Any) -> Any:
-    match value:
-        case bool():
-            return not value
-        case "urls":  # an origin, and the way of a check
-            return "files"
-        case "json":
-            return "lines"
-        case str():
-            return value + "x"
-        case int() | None:
-            return (value or 0) + 1
-        case tuple():
-            return (*value, *value)
-        case dict():
-            return {"test": 2}
-    return None
-
-
-@pytest.mark.parametrize("field", [field.name for field in fields(RegistryEntry)])
-def test_what_decides_an_obtained_dataset(field: str) -> None:
-    before, after = decisive(FULL), decisive(replace(FULL, **{field: _other(getattr(FULL, field))}))
-    assert json.loads(json.dumps(before)) == before
-    assert (before == after) == (field in PROSE)
-
-
-PARTS = {
-    field.name: value for field in fields(FULL) if (value := getattr(FULL, field.name)) and field.name not in PROSE
-}
-PARTS = {name: value[0] if isinstance(value, tuple) else value for name, value in PARTS.items()}
-
-
-@pytest.mark.parametrize(
-    ("field", "part"), [(f, p.name) for f, v in PARTS.items() if is_dataclass(v) for p in fields(v)]
-)
-def test_every_part_of_a_file_a_mirror_and_a_check_decides(field: str, part: str) -> None:
-    changed = replace(PARTS[field], **{part: _other(getattr(PARTS[field], part))})
-    after = decisive(replace(FULL, **{field: (changed,) if isinstance(getattr(FULL, field), tuple) else changed}))
-    assert after != decisive(FULL)
+def test_every_part_of_a_file_decides() -> None:
+    entry = find("food101")
+    for field in fields(RemoteFile):
+        other = replace(entry.files[0], **{field.name: "another"})
+        assert decisive(replace(entry, files=(other, *entry.files[1:]))) != decisive(entry), field.name
 
 
 @pytest.mark.data

@@ -1,7 +1,5 @@
 """The built-in world's choice sets: right captions hold, wrong ones do not, orders are ARO's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Boxes of objects that are found in pictures, against those that the scenes know."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The rendered world against its own truth: pictures are measured, captions are read back, splits are hashed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -146,18 +144,6 @@ def test_multi_label_chance_is_the_average_precision_of_constant_scores(tmp_path
     scores = [average_precision_score(column, np.zeros(5)) for column in labels.T if column.any()]
     assert index["chance"] == pytest.approx(np.mean(scores))
     assert len(scores) < len(index["classes"])  # "wug" is never positive
-
-
-def test_too_many_skipped_samples_stop_the_work_and_leave_no_index(tmp_path: Path) -> None:
-    images = [encoded(i) for i in range(9)] + [b"broken"]
-    columns = {"image": images, "caption": ["a"] * 10, "split": ["train"] * 10}
-    write_parquet(tmp_path / "c.parquet", columns)
-    source = {"kind": "parquet", "path": "c.parquet"}
-    index = write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.1)
-    assert index["skipped"] == {"image cannot be decoded": 1} and index["splits"]["train"]["samples"] == 9
-    with pytest.raises(UserError, match=r"1 of 10 samples .*image cannot be decoded: 1"):
-        write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.09)
-    assert not (tmp_path / "out" / "index.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Probes of relations in which one object tells nothing, by enumeration; and a search that finds the shortcuts there are."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable

@@ -1,7 +1,5 @@
 """The order of an epoch, global or by blocks: a bijection, no more regular than chance, the same from any step and rank."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 import toy
 from data_samples import scenes, use_scenes, write_corpus
-from pydantic import ValidationError
 from scipy import stats
 
 from mdc.data.loader.batches import CaptionBatches
@@ -22,7 +19,6 @@ from mdc.data.loader.shuffle import permuted, shuffled
 from mdc.data.shards.index import read_index
 from mdc.models.text import Vocabulary
 from mdc.plan.config.pretrain import Recipe
-from mdc.plan.config.problems import first_problem
 
 
 def whole(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -188,15 +184,3 @@ def test_a_recipe_says_its_order() -> None:
     for order in ("global", {"blocks": {"buffer": 5}}):
         told = toy.recipe(order=order).model_dump(mode="json")
         assert told["order"] == order and Recipe.model_validate(told) == toy.recipe(order=order)
-
-
-def test_an_order_that_is_none_is_told() -> None:
-    for order, said in (
-        ("blocks", "order: neither global nor blocks: {buffer: 10000}"),
-        ({"blocks": {"buffer": 0}}, "order.blocks.buffer = 0: input should be greater than 0"),
-        ({"block": {"buffer": 2}}, "order.blocks: this key is missing"),
-        ({"blocks": {"buffer": 5, "size": 1}}, "order.blocks.size = 1: no such key is known here"),
-    ):
-        with pytest.raises(ValidationError) as error:
-            toy.recipe(order=order)
-        assert first_problem(error.value, {"order": order}) == said

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib
 import io
 import json
@@ -13,7 +11,6 @@ from data_samples import encoded, iter_corpus, iter_probe, probe_of, write_parqu
 from PIL import Image
 
 from mdc.data.formats.captions import clean_captions
-from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.samples import Skipped
 from mdc.data.sources.probes import nouns
 from mdc.models.text import clip_pieces
@@ -53,18 +50,6 @@ def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> Non
     assert [s.key for s in iter_probe(source, "test", NOWHERE)] == [s.key for s in splits["test"]]
     other = iter_probe({"kind": "digits", "seed": 1}, "test", NOWHERE)
     assert [s.key for s in other] != [s.key for s in splits["test"]]
-
-
-def test_pairs_are_nested_subsets_of_the_train_split_alone(tmp_path: Path) -> None:
-    captioned(tmp_path / "a.parquet", image_id=[f"x/{i}.jpg" for i in range(60)])
-    source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}, "key_column": "image_id"}
-    whole, *found = ([s.key for s in iter_corpus(source | {"pairs": n}, "train", tmp_path)] for n in (None, 3, 7, 20))
-    ranked = sorted(whole, key=lambda key: rank_hash(0, key))
-    assert found == [[key for key in whole if key in ranked[:n]] for n in (3, 7, 20)]
-    val, few = ([s.key for s in iter_corpus(source | {"pairs": n}, "val", tmp_path)] for n in (None, 3))
-    assert val == few
-    with pytest.raises(UserError, match="21 pairs requested, its train split has 20"):
-        list(iter_corpus(source | {"pairs": 21}, "train", tmp_path))
 
 
 def test_parquet_splits_columns_and_keys(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Sources that stream give what reading the whole file gives, and hold little of it in memory."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """Items of two images and two captions: the built-in world's and Winoground's own, how they are scored, and what they count."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists of URLs: read in every format, in batches as row by row."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Mask and replace against the matrices Q themselves, built and multiplied by brute force for a few classes."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Decoding by unmasking, with a guide too, against equation 6 taken literally; beams against all captions of a toy vocabulary."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The attentive probe against a plain module of torch.nn, trained by autograd and torch.optim.AdamW."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

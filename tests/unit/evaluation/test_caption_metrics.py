@@ -1,7 +1,5 @@
 """Caption metrics: hand-computed values, the library's own way of calling them, and what is said where one is missing."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import math

@@ -1,7 +1,5 @@
 """The job that measures captions: every row of its file holds its own image's numbers, in whatever order the images lie."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scores of captions: against the plain model on the same masks, and against the paper's text taken literally."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest
@@ -12,7 +10,6 @@ from torch import Tensor
 from mdc.diffusion.likelihood import mean_of_groups, token_terms
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
 from mdc.evaluation.predictors.draws import GROUPS, Draws
-from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 
 CAPTIONS = [
@@ -22,17 +19,7 @@ CAPTIONS = [
     [toy.SOT, 12, toy.EOT],
 ]
 PAIRS = [Pair(image, tokens, place) for place, tokens in enumerate(CAPTIONS) for image in (0, 2)]
-
-
-def model(method: str, seed: int = 0) -> Captioner:
-    """A captioner whose predictions differ from token to token, as a trained one's do."""
-    found = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 16, seed)
-    assert isinstance(found, Captioner)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in found.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
-    return found.eval()
+model = toy.perturbed
 
 
 def images() -> Tensor:

@@ -1,7 +1,5 @@
 """Which letter an answer chooses: every clear way of saying it, and none that is not clear."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `mdc clip-benchmark` makes of its command line, and where a run is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

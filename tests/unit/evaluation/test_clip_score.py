@@ -1,7 +1,5 @@
 """CLIPScore reads the tokens that were written, however the tokenizer splits their text; what it leaves out is counted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, cast

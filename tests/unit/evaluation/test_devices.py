@@ -1,7 +1,5 @@
 """Features, probes, held-out losses, scores and captions on a GPU are those on a CPU. Without one, the CPU alone is tried."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

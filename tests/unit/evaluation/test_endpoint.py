@@ -1,7 +1,5 @@
 """A judge behind a real HTTP server on 127.0.0.1: answers, refusals, time-outs, limits, and one that lies."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Methods of the paper's neighbours are scored and write as the family of each does; SuperClass is a bag of words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +15,6 @@ from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Unmasking
 from mdc.plan.config.read import load
-from mdc.plan.config.score import estimators_of
 from mdc.plan.records import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,9 +33,6 @@ def _run(method: str) -> Any:
 
 def _images() -> Tensor:
     return toy.batch(3).images
-
-
-LIKE_MDC = ("mdc_complementary", "mdc_complementary_half", "mdc_dropped", "mdc_timed", "mdc_suffix", "mdc_next")
 
 
 @pytest.mark.parametrize("name", ["cappa", "bicaptioning", "arc_half"])
@@ -60,19 +54,6 @@ def test_they_are_scored_and_write_as_arc(name: str) -> None:
     assert len(writer.write(writer.look(_images()), policy, ["a", "b", "c"])) == 3
     with pytest.raises(UserError, match=f"{name} writes by .* and cannot fill words in; masked methods can"):
         writer.fill(None, [[0, WORDS.mask_id]], Unmasking(kind="unmask", lengths=[2]), ["a"])
-
-
-@pytest.mark.parametrize("name", LIKE_MDC)
-def test_they_are_scored_and_write_as_mdc(name: str) -> None:
-    run = _run(name)
-    names = estimators_of("masked", METHODS[name].t_range)
-    scorer = RunScorer(run, samples=16, precision="fp32", device=CPU)
-    assert scorer.estimators == names and {"monte_carlo", "heuristic", "parallel"} <= set(names)
-    pairs = [Pair(0, [toy.SOT, 3, 4, toy.EOT])]
-    assert scorer.score("heuristic", scorer.look(_images()), pairs, [])[0].value < 0
-    writer = RunWriter(run, precision="fp32", device=CPU)
-    written = writer.write(writer.look(_images()), Unmasking(kind="unmask", lengths=[4]), ["a", "b", "c"])
-    assert [len(one.pieces) for one in written] == [4, 4, 4]
 
 
 def test_superclass_is_a_bag_of_words_that_neither_tells_orders_apart_nor_writes() -> None:

@@ -1,7 +1,5 @@
 """The k-NN probe against scikit-learn's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

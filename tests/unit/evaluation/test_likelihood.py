@@ -1,7 +1,5 @@
 """The bound against brute force over every mask set, on a world whose joint distribution is known; controls and errors."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

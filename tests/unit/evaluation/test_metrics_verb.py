@@ -1,7 +1,5 @@
 """`mdc metrics`: anybody's captions, in COCO's files; and what is said of files that are none."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

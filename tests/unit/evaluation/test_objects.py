@@ -1,7 +1,5 @@
 """CHAIR as Table 3 has it: objects that captions name, those of an image, and what is shared out, against a loop by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores of choice sets: every estimator's row against brute force, the same other images for all, no work done twice."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

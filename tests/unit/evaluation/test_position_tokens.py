@@ -1,7 +1,5 @@
 """What tokens owe to the image: rows of the position figure, matched contexts and gradients, against loops over single tokens."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The probe job: features cached by content, records that name what they are of, refusals, and every value of its recipe."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator
@@ -29,7 +27,6 @@ from mdc.models.encoder import build_encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.params import ProtocolProbe
 from mdc.plan.config.scale import Attentive, Neighbours, Probe
-from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError, sha256_file, write_json
 
@@ -195,14 +192,6 @@ def test_a_snapshot_is_probed_in_the_place_of_the_last_weights(light: Path, tmp_
     assert found["training"] == {"pairs": 96, "steps": 2, "samples_seen": 32}
     with pytest.raises(UserError, match=r"run.json: .* name no snapshot-00000003"):
         probe(job.model_copy(update={"snapshot": 0.5}), light, tmp_path / "cache", tmp_path / "out", run)
-
-
-def test_what_trains_or_scores_reruns_no_probe() -> None:
-    parts = closure("mdc.evaluation.probe")
-    assert not [
-        name for name in parts if name.startswith(("mdc.training.objectives", "mdc.diffusion", "mdc.training.trainer"))
-    ]
-    assert "mdc.report.statistics.metrics" in parts and "mdc.report.statistics.replicates" not in parts
 
 
 def test_refusals(light: Path, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """What a judge is asked, and how its vote is shared."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

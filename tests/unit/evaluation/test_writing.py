@@ -1,7 +1,5 @@
 """Captions written by the models: against the plain model and the paper's text, alone and together, and from memory."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable
@@ -116,13 +114,6 @@ def test_a_guide_that_would_read_other_words_is_refused() -> None:
     assert RunWriter.guiding(cast(Any, own), SimpleNamespace(vocabulary=WORDS, read=reading), seen).images is seen
     with pytest.raises(UserError, match="mdc: its guide has another vocabulary"):
         RunWriter.guiding(cast(Any, own), other, seen)
-
-
-def test_a_guide_leaves_no_other_choice() -> None:
-    for more in ({"tokens_per_step": 2}, {"threshold": 0.5}, {"temperature": 1.0}, {"ends": True}):
-        with pytest.raises(ValueError, match=f"guide: .* leave {next(iter(more))} out"):
-            unmasking(5, guide={"weight": 1.0}, **more)
-    assert "guide" not in unmasking(5).model_dump(mode="json")
 
 
 @pytest.mark.parametrize(("width", "least", "most"), [(1, 1, 9), (1, 5, 5), (4, 1, 9)])
@@ -307,16 +298,6 @@ def test_more_ancestral_steps_than_places_call_the_model_at_most_once_a_place() 
         calls = [found.calls for found in one.unmasked(memory, unmasking(9, temperature=1.0, ancestral=steps), keys)]
         mean = steps * (1 - (1 - 1 / steps) ** 9)
         assert max(calls) <= min(9, steps) and sum(calls) / 600 == pytest.approx(mean, abs=0.25)
-
-
-def test_ancestral_sampling_draws_and_leaves_no_other_choice() -> None:
-    with pytest.raises(ValueError, match="ancestral: draws what it shows; give a temperature"):
-        unmasking(5, ancestral=15)
-    for more in ({"tokens_per_step": 2}, {"threshold": 0.5}):
-        with pytest.raises(ValueError, match="ancestral: chance says which places are shown"):
-            unmasking(5, ancestral=15, temperature=1.0, **more)
-    with pytest.raises(ValueError, match=r"guide: .* leave ancestral out"):
-        unmasking(5, guide={"weight": 1.0}, ancestral=15, temperature=1.0)
 
 
 # --- eight images, learnt by heart ----------------------------------------------------------------------------------------

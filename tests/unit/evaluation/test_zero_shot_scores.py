@@ -1,7 +1,5 @@
 """Zero-shot classification: scores against a plain loop, CLIP's against CLIP-benchmark's own, debiasing by hand, refusals."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """CLIP's loss against OpenCLIP's, accumulation against the full batch, what equal captions do, and what is scored."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import toy

@@ -1,7 +1,5 @@
 """The chunked and the fused cross-entropy against PyTorch's own on all logits at once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

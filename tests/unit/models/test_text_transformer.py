@@ -1,7 +1,5 @@
 """What each position of the text transformer depends on, by changing one token at a time; and what its words look at."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import toy

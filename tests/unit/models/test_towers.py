@@ -1,7 +1,5 @@
 """Frozen encoders of every kind against the library that they come from, and what happens to bad weights."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys
@@ -15,6 +13,7 @@ import pytest
 import timm
 import torch
 import torchvision
+from bad_input import Payload
 from safetensors.torch import save_file
 from tiny_clip import write_clip
 from torch import Tensor
@@ -291,7 +290,7 @@ def test_its_own_mean_and_deviation_are_kept(tmp_path: Path, clip: Path) -> None
 def test_what_is_wrong_with_an_encoder_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     (tmp_path / "text.pth").write_text("no weights")
-    torch.save({"a": Evil(tmp_path / "ran")}, tmp_path / "evil.pth")
+    torch.save({"a": Payload(tmp_path / "ran")}, tmp_path / "evil.pth")
     torch.save([torch.zeros(1)], tmp_path / "list.pth")
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
     for changes, said in (
@@ -310,16 +309,6 @@ def test_what_is_wrong_with_an_encoder_is_one_line(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "ran").exists()
 
 
-class Evil:
-    """Unpickling it writes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return Path.write_text, (self.path, "ran")
-
-
 def test_a_lightning_checkpoint_gives_its_weights_and_runs_nothing(tmp_path: Path) -> None:
     """It names the classes of its callbacks as keys; with one that is not known nothing is read at all."""
     package = "pytorch_lightning.callbacks.model_checkpoint"
@@ -336,7 +325,7 @@ def test_a_lightning_checkpoint_gives_its_weights_and_runs_nothing(tmp_path: Pat
     assert torch.equal(weights_of_file(tmp_path / "ModelCheckpoint.ckpt")["a"], torch.ones(2))
     with pytest.raises(UserError, match="no weights can be read from it"):
         weights_of_file(tmp_path / "Another.ckpt")
-    torch.save({"state_dict": {"a": torch.ones(1)}, "callbacks": Evil(tmp_path / "ran")}, tmp_path / "evil.ckpt")
+    torch.save({"state_dict": {"a": torch.ones(1)}, "callbacks": Payload(tmp_path / "ran")}, tmp_path / "evil.ckpt")
     with pytest.raises(UserError):
         weights_of_file(tmp_path / "evil.ckpt")
     assert not (tmp_path / "ran").exists()

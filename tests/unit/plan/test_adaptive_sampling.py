@@ -1,7 +1,5 @@
 """How the bench of variances decides between two options by looking at more and more masks: its looks, and its level."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,9 +1,6 @@
 """The benches' rows and the one table of them: what is refused, what is kept, and that every bench tells of itself."""
 
-from __future__ import annotations
-
 import csv
-import re
 import sys
 from pathlib import Path
 
@@ -20,12 +17,6 @@ from turns import in_turns
 from mdc.plan.records import UserError
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
-#: what is no bench: their common parts, the other side of caption.py, learns.py, which asks what training teaches, not what it
-#: costs, and first_hour.py with its parts, which has a report of its own
-HOUR = {"first_hour", "first_hour_runs", "first_hour_sections"}
-OTHERS = {*HOUR, "rows", "table", "turns", "every", "training_batches", "coca_peer", "learns"}
-#: a clone of the repository from nothing, and scores of a run that must be named: called by hand
-BY_HAND = {"pipeline", "score_variance"}
 
 
 @pytest.fixture(autouse=True)
@@ -146,20 +137,7 @@ def test_ways_take_turns_at_going_first() -> None:
     assert found == {name: [1.0] * 4 for name in "abc"}
 
 
-@pytest.mark.parametrize("path", sorted(BENCH.glob("*.py")), ids=lambda path: path.stem)
-def test_every_bench_writes_rows_and_has_its_place_in_the_table(path: Path) -> None:
-    if path.stem in OTHERS:
-        assert path.stem not in table.AREAS
-        return
-    text = path.read_text(encoding="utf-8")
-    assert set(re.findall(r'\b(?:bench_rows|rows)\.write\(\s*"(\w+)"', text)) == {path.stem}
-    assert re.search(r"\b(?:bench_rows|rows)\.arguments\(", text)
-    assert path.stem in table.AREAS
-    assert (path.stem in every.BENCHES) != (path.stem in BY_HAND)
-
-
-def test_no_bench_is_named_that_is_not_there() -> None:
-    there = {path.stem for path in BENCH.glob("*.py")}
-    assert set(table.AREAS) | set(every.BENCHES) | OTHERS == there
+def test_every_bench_that_is_run_is_there_and_in_the_table() -> None:
+    assert set(every.BENCHES) <= set(table.AREAS) <= {path.stem for path in BENCH.glob("*.py")}
     told = (BENCH.parent / "docs/bench.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in told for name in table.AREAS), "docs/bench.md says how each was made fair"

@@ -1,7 +1,5 @@
 """Every field of a scale refuses what it cannot mean, in one line that names it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable
@@ -12,7 +10,7 @@ import pytest
 import small_project
 import yaml
 from changed import GONE, with_other
-from fields import Others, Path, Place
+from fields import Path, Place, first_places
 from scale_files import ROOT, SCALES, scale_values
 
 from mdc.app.cli import main
@@ -20,9 +18,7 @@ from mdc.plan.config.read import load, validate
 from mdc.plan.records import UserError
 
 VALUES = {name: scale_values(name) for name in SCALES}
-OTHERS = Others(VALUES)
-#: each field of each class where it stands first, given if it is given anywhere
-PLACES = [OTHERS.where(field)[0] for field in OTHERS.by_field]
+PLACES = first_places(VALUES)
 
 
 def _refusal(values: dict[str, Any], path: Path, value: Any) -> str | None:

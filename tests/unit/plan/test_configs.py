@@ -1,7 +1,5 @@
 """Configurations of jobs as files: their times say whether a job has to run, and their names what they hold."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages of docs: links lead somewhere, every page is found from the index, and what is generated is as it would be made."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex

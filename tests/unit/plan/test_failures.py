@@ -1,7 +1,5 @@
 """The last lines on the screen when jobs fail: each cause once, with the log that has the whole of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The fingerprint: code changes change it, comments do not, and it covers what a job really imports."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil
@@ -137,10 +135,13 @@ MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", 
 PARTS = {
     "data/corpora/alt": {parts.CORPORA["scenes"]},
     "data/probes/shape": {parts.PROBES["scenes"]},
+    "data/choices/relation": {parts.CHOICES["scenes"]},
     "data/vocabularies/words": set(),
     MDC: {parts.OBJECTIVES["masked"]},
     ARC: {parts.OBJECTIVES["autoregressive"]},
     CLIP: {parts.OBJECTIVES["contrastive"]},
+    "runs/alt/cnn/lstm/s0": {parts.OBJECTIVES["recurrent"]},
+    "runs/described/on-codes/mcd/s0": {parts.OBJECTIVES["mask_and_replace"]},
     "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
     "probe/alt/ViT-T-12/mdc/s0/knn": {parts.ABILITIES["encode"], parts.HEADS["knn"]},
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},

@@ -1,7 +1,5 @@
 """How a job was called and how long it took: exact commands, time over all processes, nothing else resting on it."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`mdc init`: a scale for one's own data, in a file of its own; every refusal in one line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,19 +1,15 @@
 """`mdc init` with a dataset of the hub: what is asked of it, what the scale then says, and shards made of it."""
 
-from __future__ import annotations
-
-import hashlib
 import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import own_data
 import pyarrow
 import pyarrow.parquet
 import pytest
-from file_server import Server, serving
+from fake_hub import COMMIT, Hub, hub_of
 
 from mdc.app.cli import main
 from mdc.app.init import estimate
@@ -22,85 +18,21 @@ from mdc.data.shards.index import INDEX
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONVERTED = "89abcdef0123456789abcdef0123456789abcdef"
 
 
-class Hub:
-    """One repository, someone/birds: ``files`` of each of its ``revisions``; it counts the bytes of files that it sends."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, dict[str, bytes]] = {}
-        self.revisions = {"main": COMMIT, "refs/convert/parquet": CONVERTED}
-        self.sent = 0
-
-    def __call__(self, request: Any) -> bool:
-        path = request.path.partition("?")[0].replace("%2F", "/")
-        code, body, headers = 404, b"{}", {"X-Error-Code": "RepoNotFound"}
-        about, resolve = "/api/datasets/someone/birds", "/datasets/someone/birds/resolve/"
-        if path == about or path.startswith(f"{about}/revision/"):
-            revision = path.removeprefix(about).removeprefix("/revision/") or "main"
-            commit = self.revisions.get(revision, revision)
-            if commit in self.files:
-                siblings = [{"rfilename": name, "size": len(data)} for name, data in self.files[commit].items()]
-                code, headers, body = (
-                    200,
-                    {},
-                    json.dumps({"id": "someone/birds", "sha": commit, "siblings": siblings}).encode(),
-                )
-            else:
-                headers = {"X-Error-Code": "RevisionNotFound"}
-        elif path.startswith(f"{about}/tree/"):
-            tree = [
-                {"type": "file", "path": name, "size": len(data), "oid": _git_sha1(data)}
-                for name, data in self.files[path.removeprefix(f"{about}/tree/")].items()
-            ]
-            code, headers, body = 200, {}, json.dumps(tree).encode()
-        elif path.startswith(resolve):
-            commit, _, name = path.removeprefix(resolve).partition("/")
-            code, body = 200, self.files[commit][name]
-            headers = {"X-Repo-Commit": commit, "ETag": f'"{hashlib.sha256(body).hexdigest()}"'}
-            if (wanted := request.headers.get("Range")) and wanted.startswith("bytes=-"):
-                code, body = 206, body[-int(wanted.removeprefix("bytes=-")) :]
-            self.sent += len(body) * (request.command == "GET")
-        request.send_response(code)
-        for key, value in {**headers, "Content-Length": str(len(body)), "Content-Type": "application/json"}.items():
-            request.send_header(key, value)
-        request.end_headers()
-        if request.command == "GET":
-            request.wfile.write(body)
-        return True
-
-
-def _git_sha1(data: bytes) -> str:
-    return hashlib.sha1(f"blob {len(data)}\0".encode() + data).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
 @pytest.fixture
-def hub(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub with forty birds in two parquet files, and a project beside it."""
-    hub = Hub()
-    running.special = hub
-    monkeypatch.setenv("HF_ENDPOINT", running.base)
-    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
     monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
     own_data.parameters(tmp_path)
     rows = own_data.photos(tmp_path / "photos", 40)
-    hub.files[COMMIT] = {
-        "README.md": b"a card",
-        **{
-            f"data/train-0000{part}-of-00002.parquet": _parquet(tmp_path / "photos", rows[part::2]) for part in range(2)
-        },
-    }
-    return hub
+    halves = [_parquet(tmp_path / "photos", rows[part::2]) for part in range(2)]
+    files = {f"data/train-0000{part}-of-00002.parquet": half for part, half in enumerate(halves)}
+    with hub_of("someone/birds", {"README.md": b"a card", **files}, monkeypatch) as hub:
+        yield hub
 
 
 def _parquet(folder: Path, rows: list[tuple[str, str]]) -> bytes:
@@ -149,6 +81,7 @@ def test_what_was_looked_at_becomes_shards(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_another_formats_parquet_files_are_the_hubs_own(hub: Hub) -> None:
+    hub.revisions["refs/convert/parquet"] = CONVERTED
     hub.files[CONVERTED] = {
         f"default/{name.removeprefix('data/')}": data for name, data in hub.files[COMMIT].items() if "data/" in name
     }

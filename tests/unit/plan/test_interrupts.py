@@ -1,7 +1,5 @@
 """Signals: the first is taken note of, a second one ends the process, and none is lost."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

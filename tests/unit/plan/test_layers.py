@@ -1,7 +1,5 @@
 """Each package imports those below it only, and no file imports in a circle, not even for its types."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 from functools import cache

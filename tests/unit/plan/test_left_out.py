@@ -5,8 +5,6 @@ configuration and nothing besides, and what is imported must be the plain classe
 ``TAKEN`` with the reason why an edit of it cannot pass unseen. The edits themselves are made below.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """Locks on file systems that are not like this machine's: NFS, which looks at how a file was opened, and those without any."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What decides when and where a job runs besides its configuration: cores and GPUs, files of other jobs, the user's own files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

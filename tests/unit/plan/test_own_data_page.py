@@ -1,7 +1,5 @@
 """docs/own-data.md and docs/sources.md: each kind's keys with their defaults, and what `mdc init` chooses, are the program's."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

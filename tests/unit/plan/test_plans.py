@@ -1,7 +1,5 @@
 """No value of any job of any scale changes unseen: a digest of each scale's plan, without what follows from code alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Several processes train as one does, end together, and say in one line why."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Progress of long jobs: in a file a line a minute, of jobs that take longer than that."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,7 +1,5 @@
 """A parameter file as YAML 1.2 has it: the same for us, for the workflow and for DVC, which writes it."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A scale as its layers make it: its own file on the blocks that scales share, and where each value stands."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

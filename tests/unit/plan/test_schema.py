@@ -1,7 +1,5 @@
 """The JSON schemas that editors read: they are those of the classes, take every file there is, and mark what is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,10 +1,9 @@
 """What sections of params.yaml ask for: scores, captions, the claims of captions, and MC-Diffusion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
+from read_table import read_table
 from scale_files import SCALES, scale_values
 from scale_plans import changed_plan, plan_of
 
@@ -117,33 +116,6 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     assert sorted(asked) == sorted(plan.scale.tables.at("table3", CaptionTable).systems)
 
 
-def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
-    plan = plan_of("mini")
-
-    def labels(table: str) -> dict[str, str]:
-        job: Any = plan.jobs[table]
-        return {one.method.key: one.method.label for one in job.systems if not one.reference}
-
-    assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
-    assert labels("table_decoding")["at_once"] == "MDC · all at once"
-    assert labels("table3")["mdc_15"] == "MDC · 15"
-    assert labels("mcd_table1")["mdc_codes"] == "MDC on codes · best of 6"
-
-
-def test_ways_of_decoding_are_told_apart_in_words() -> None:
-    """… so that a comparison's two sides can be seen to decode alike, or not."""
-    job: Any = plan_of("mini").jobs["table_decoding"]
-    assert {one.method.key: one.decoding for one in job.systems if not one.reference} == {
-        "mdc_tuned": "greedy",
-        "at_once": "greedy, all at once",
-        "three": "greedy, 3 tokens per step",
-        "drawn": "drawn at 1",
-        "ancestral_15": "drawn at 1, ancestral in 15 steps",
-        "ancestral_100": "drawn at 1, ancestral in 100 steps",
-    }
-    assert len({*(run for one in job.systems if not one.reference for run in one.runs)}) == 1, "of one checkpoint"
-
-
 @pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])
 def test_a_guide_is_trained_for_the_datasets_alone_whose_captions_it_guides(scale: str) -> None:
     plan = plan_of(scale)
@@ -248,47 +220,7 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
     assert job.claimed == [] and len(job.between) == 3
 
 
-@pytest.mark.parametrize(
-    ("method", "backbone", "epochs", "said"),
-    [
-        (
-            "arc_half",
-            {"decoder": {"width": 96, "layers": 3, "heads": 3}},
-            2,
-            "arc_half has decoders of half the layers, and ",
-        ),
-        (
-            "bicaptioning",
-            {"decoder": {"width": 96, "layers": 1, "heads": 3}},
-            2,
-            "decoder.layers = 1; allowed: an even number",
-        ),
-        (
-            "mdc_dropped",
-            {"visual_context": "mean"},
-            2,
-            "mdc_dropped is of patch tokens, and .*visual_context = mean; allowed: patches",
-        ),
-        (
-            "superclass",
-            {"visual_context": "cls"},
-            2,
-            "superclass is of patch tokens, and .*visual_context = cls; allowed: patches",
-        ),
-        (
-            "mcd_cfg",
-            {},
-            2,
-            "its condition must be a frozen encoder's; pretrain.backbones.ViT-T-12 trains its own",
-        ),
-        (
-            "mdc_complementary_half",
-            {},
-            3,
-            "mdc_complementary_half has half the steps, and epochs = 3; allowed: an even number",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("method", "backbone", "epochs", "said"), read_table(__file__, "does_not_fit"))
 def test_a_method_that_its_backbone_or_its_recipe_does_not_fit(
     method: str, backbone: dict[str, Any], epochs: int, said: str
 ) -> None:
@@ -377,11 +309,3 @@ def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
     chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
     assert chosen is not None and set(chosen.systems) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
     assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
-
-
-def test_their_keys_change_no_other_job() -> None:
-    """A recipe without the keys of few runs, and a method without those of another objective, are as before there were any."""
-    plan = plan_of("mini")
-    plain = plan.pretrain(Run("dense", "ViT-T-12", "mdc", 0)).config()
-    assert not {"lr_schedule", "clip_steps", "average", "auxiliary"} & set(plain["recipe"])
-    assert not {"diffusion_steps", "replaced", "guidance"} & set(plain["method"])

@@ -1,7 +1,5 @@
 """A scale names only what it has: what is not named is neither asked for nor planned."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files kept by content in a folder with a limit: what goes first, and what stays."""
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import ExitStack

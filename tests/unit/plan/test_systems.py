@@ -1,7 +1,5 @@
 """What one entry of a scale stands for: systems of captioning, variants of a corpus, what a column is the mean over."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What holds of every table and figure, whatever it shows: its files, their bytes, and the manifests that it refuses."""
 
-from __future__ import annotations
-
 import html
 import json
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,5 @@
 """Claims: direction and size, corrections, minimum detectable effect, against known powers and simulated experiments."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The table of costs: operations against a count by hand, parameters, whose times are shown, and what they may not decide."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

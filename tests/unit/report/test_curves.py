@@ -1,7 +1,5 @@
 """Curves held against each other at equal x: lines whose answer is known, and intervals against those of plain means."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Intervals and p-values: against scipy, by hand, and by simulated experiments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Figure 4: its numbers against the records, and what its panels show."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

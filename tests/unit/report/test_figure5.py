@@ -1,7 +1,5 @@
 """Figure 5: its trend against numpy's least squares, what it draws and refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

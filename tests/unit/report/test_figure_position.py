@@ -1,7 +1,5 @@
 """The position figure on made-up tokens: the right-to-left control in the matched panel, and outside the claims."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kinds of guidance held against each other at equal CIDEr: parallel curves, and curves that share none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

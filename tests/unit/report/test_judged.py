@@ -1,7 +1,5 @@
 """How often a judge chooses each system: over the images that got an answer with every seed, and no others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

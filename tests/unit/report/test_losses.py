@@ -1,7 +1,5 @@
 """The figure of the losses of many runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

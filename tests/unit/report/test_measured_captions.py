@@ -1,7 +1,5 @@
 """What is read back of measured captions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

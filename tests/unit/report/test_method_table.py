@@ -1,7 +1,5 @@
 """Tables of methods by corpora: the paper's Table 4 layout, its numbers against the records, its contrasts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics against scikit-learn and against counting by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, balanced_accuracy_score

@@ -1,7 +1,5 @@
 """The table of several heads: one row per method, one column per head, then each head's probes, and claims of one head each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

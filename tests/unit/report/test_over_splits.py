@@ -1,7 +1,5 @@
 """A difference over several splits: the corrected resampled t against its formula and against many drawn splits."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

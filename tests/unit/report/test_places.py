@@ -1,7 +1,5 @@
 """The test whether letters matter: right as often as it says, and sharper where they do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Tables 6 to 8 from the runs' own configurations: the paper's, cell by cell, at scale paper."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

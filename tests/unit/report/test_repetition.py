@@ -1,7 +1,5 @@
 """The figure of many passes over few pairs: who has seen what, where lines begin, whose losses they are, and what is claimed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

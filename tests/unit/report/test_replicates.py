@@ -1,7 +1,5 @@
 """Replicates: against enumeration of all resamples, brute force and exact laws."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace

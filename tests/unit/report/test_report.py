@@ -1,7 +1,5 @@
 """Tables, their estimates, published numbers and figures."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -1,7 +1,5 @@
 """Kept quality under distortion: what lies above the same captioner on other images, and nothing for one that has none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The figure of the noise schedules, from the runs' manifests and logs to its files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

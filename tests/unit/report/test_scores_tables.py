@@ -1,7 +1,5 @@
 """Ties, mismatched scores and recall, against brute force."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How unsteady a training is: against series whose noise is known, and against every outcome of small draws."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Table 2's numbers from made-up scores: what each row chooses by, its errors, and which items count; against plain loops."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Table 9 equals the paper's where both speak, and says what the datasets' own pages say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Captions by mask-and-replace diffusion: guidance at its ends, and what a caption may depend on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

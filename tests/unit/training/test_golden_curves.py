@@ -4,8 +4,6 @@ In float64, where the number of threads and the processor's instructions move a 
 moves a curve says why, and writes it anew: ``python tests/unit/training/test_golden_curves.py``.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 import tempfile

@@ -1,8 +1,6 @@
 """On an accelerator: losses and gradients as on the CPU, bf16 and compiled training, steps that wait for nothing, batches that
 are copied beside them, resuming, nccl, and claiming a real device."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Batches, crops and features of labelled sets: the same bytes however many workers read the images, and decoded once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

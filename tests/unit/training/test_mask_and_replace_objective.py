@@ -1,7 +1,5 @@
 """The objective of mask-and-replace diffusion: its loss against MDC's, its draws, and what it leaves alone."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path
@@ -359,8 +357,6 @@ def test_a_run_on_them_names_them() -> None:
     job = plan.pretrain(Run("described", "on-codes", "mcd", 0))
     assert "words/clip" in job.inputs and job.backbone.words.width == 96  # type: ignore[union-attr]
     assert list(plan.jobs).index("words/clip") < list(plan.jobs).index(job.job)
-    plain = Plan(validate(VALUES)).pretrain(Run("described", "on-codes", "mcd", 0))
-    assert "words" not in plain.config()["backbone"]
     for path, to, said in (
         (("words", "clip", "width"), 64, "words = clip: of width 64, and the decoder's is 96"),
         (("pretrain", "backbones", "on-codes", "words"), "x", "no entry of words is named 'x'; allowed: clip"),

@@ -1,7 +1,5 @@
 """MDC's loss, trained and held out, against Algorithm 1 written out plainly: padded to 77, all logits, the same masks."""
 
-from __future__ import annotations
-
 import plain_captioner
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The paper's methods as they stand in params.yaml: one masked objective with different values, and what theory says."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

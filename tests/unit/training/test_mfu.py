@@ -1,7 +1,5 @@
 """The share of a device's peak that operations are, a trace of a run's steps, and which device is chosen."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

@@ -1,8 +1,6 @@
 """Methods of the paper's neighbours: loss and gradient against each definition written out plainly on padded captions, and what
 each promises."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +21,6 @@ from mdc.models.adaptive_norm import Time
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
-from mdc.plan.config.pretrain import Method
 from mdc.plan.records import UserError, write_json
 from mdc.training.objectives import cappa, left_to_right, masked
 from mdc.training.objectives.complementary import supervise as twice
@@ -422,24 +419,3 @@ def test_idf_is_of_the_pieces_of_the_vocabulary(tmp_path: Path) -> None:
     write_json(tmp_path / "f.json", {"captions": 9, "pieces": ["320"]})
     with pytest.raises(UserError, match="not document frequencies"):
         read_idf(tmp_path / "f.json", vocabulary)
-
-
-def test_only_a_method_of_the_masked_objective_takes_its_keys() -> None:
-    mdc: dict[str, Any] = toy.METHODS["mdc"].model_dump()
-    whole = {"t_range": (0.0, 1.0)}
-    assert Method(**{**mdc, **whole, "masking": "next"}).masking == "next"
-    for changed, said in (
-        ({"masking": "suffix"}, "masking suffix needs t_range"),
-        ({"objective": "complementary"}, "objective complementary needs t_range"),
-        ({**whole, "masking": "next", "timed": True}, "timed: masks of a suffix have no t to be conditioned on"),
-        ({**whole, "masking": "next", "weight": "none"}, "masking next needs t_range"),
-        ({"layers": "half"}, "objective masked does not take layers"),
-        ({**whole, "objective": "complementary", "timed": True}, "objective complementary does not take timed"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            Method(**{**mdc, **changed})
-    for key, value in (("timed", True), ("masking", "suffix")):
-        with pytest.raises(ValueError, match=f"objective autoregressive does not take {key}"):
-            Method(label="", objective="autoregressive", pooling="patch_mean", **{key: value})
-    with pytest.raises(ValueError, match="objective superclass does not take patches_kept"):
-        Method(label="", objective="superclass", pooling="patch_mean", patches_kept=0.35)

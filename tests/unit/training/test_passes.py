@@ -1,7 +1,5 @@
 """Two real processes against one: the same gradients, whatever the objective and the parts."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import fields, replace
 from pathlib import Path

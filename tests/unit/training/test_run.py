@@ -1,7 +1,5 @@
 """The job of a run, finetuned or not, from its manifests to its own, with no other objective's code; when its patience ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,23 +10,17 @@ import torch
 import toy
 from calls import Call
 from data_samples import write_corpus
-from pydantic import ValidationError
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.frequencies_job import document_frequencies
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.pretrain import Method
-from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import PretrainJob, Start
-from mdc.plan.jobs.read import as_job
-from mdc.plan.parts import FAMILIES, OBJECTIVES
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
 from mdc.training.objectives.masked import on_canvas
 from mdc.training.run import main
-from mdc.training.state import decisive
 
 
 @pytest.fixture(scope="module")
@@ -106,15 +98,6 @@ def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
         main(_call(folder, "few", batch_size=64))
 
 
-def test_a_run_covers_the_code_of_its_own_objective_alone() -> None:
-    shared = set(closure("mdc.training.run"))
-    own = {name: set(closure(module)) for name, module in OBJECTIVES.items()}
-    for name, module in OBJECTIVES.items():
-        assert module not in shared, f"a changed {name} would rerun every run"
-        # one that is built on another's code is trained again with it
-        assert not any(module in own[other] for other in OBJECTIVES if name not in (other, FAMILIES.get(other)))
-
-
 def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -> None:
     found = read_json(folder / "frequencies.json")
     reader = ShardReader(folder / "alt", "train")
@@ -123,11 +106,6 @@ def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -
     for piece, count in found["pieces"].items():
         assert count == sum(int(piece) in clip_pieces(caption) for caption in captions)
     assert {piece for caption in captions for piece in clip_pieces(caption)} == set(map(int, found["pieces"]))
-
-
-def test_an_objective_that_is_none() -> None:
-    with pytest.raises(ValidationError, match="no objective is named 'tea'; allowed: masked, autoregressive, contr"):
-        Method(label="T", objective="tea", pooling="cls")
 
 
 def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validation(folder: Path) -> None:
@@ -237,15 +215,3 @@ def test_a_caption_on_a_canvas_is_of_any_length_up_to_it() -> None:
     assert bool((batch.tokens[:, -1] == toy.EOT).all())
     longer = on_canvas(batch, 2)
     assert torch.equal(longer.lengths, batch.lengths), "a caption longer than the canvas stays"
-
-
-def test_only_a_finetuned_run_names_its_start() -> None:
-    """… so that the configuration of every other, and with it its hash, is what it was."""
-    plain = toy.job(toy.METHODS["mdc"], toy.recipe())
-    assert "start" not in plain.config()
-    tuned = toy.job(toy.METHODS["mdc"], toy.recipe(), start=START)
-    assert tuned.config()["start"] == START.model_dump(mode="json")
-    for job in (plain, tuned):
-        again = as_job(job.config(), "pretrain", "here")
-        assert isinstance(again, PretrainJob) and again == job and again.sha256 == job.sha256
-    assert "start" in decisive(tuned.config())

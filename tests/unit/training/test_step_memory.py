@@ -1,7 +1,5 @@
 """What `mdc config RUN --memory` says a step holds, against real steps of real models; and what no start loads."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

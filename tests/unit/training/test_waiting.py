@@ -1,7 +1,5 @@
 """A step waits for the device nowhere, which is counted operation by operation; gradients are summed while it still runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
