@@ -335,8 +335,7 @@ def _quarters(began: Any, moments: list[tuple[int, Any]]) -> list[float]:
 
 def writing(here: Here) -> Iterator[Found]:
     """Captions a second of untrained models, and scores: passes of the decoder a second."""
-    from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-    from mdc.evaluation.predictors.draws import Draws
+    from mdc.evaluation.predictors.caption_scores import CaptionScorer, Draws, Pair
     from mdc.evaluation.predictors.writing import Writer
 
     count, name = here.of(1024, 4), here.backbones[0]

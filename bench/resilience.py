@@ -24,7 +24,7 @@ import torch
 import mdc.training.corpus as corpus
 import mdc.training.results as results
 import mdc.training.run as run
-import mdc.training.saver as saver
+import mdc.training.state as saver
 from mdc.app.work import do
 from mdc.plan.config.read import load
 from mdc.plan.jobs.call import Call

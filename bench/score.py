@@ -20,8 +20,7 @@ from torch import Tensor
 from turns import answered
 
 from mdc.diffusion.likelihood import mask_counts
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.caption_scores import GROUPS, CaptionScorer, Draws, Pair
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 from mdc.plan.config.backbones import Backbone, Decoder

@@ -34,8 +34,7 @@ from mdc.data.shards.index import read_index
 from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
 from mdc.evaluation.job_models import run_scorer
 from mdc.evaluation.option_scores import Questions, picture
-from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair
 from mdc.models.runs import open_run
 from mdc.plan.config.score import Scoring
 

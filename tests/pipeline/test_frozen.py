@@ -17,8 +17,8 @@ from mdc.data.loader.batches import CaptionBatches
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.build import build_for
+from mdc.models.encoders.tower import read_tower
 from mdc.models.runs import open_run
-from mdc.models.towers import read_tower
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call

@@ -20,15 +20,15 @@ from mdc.data.loader.center_crops import center_crops
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.encoders.codes import CodesEncoder
+from mdc.models.encoders.tower import TOWER, read_tower
 from mdc.models.runs import open_run
 from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
-from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.encoder_model import TokenizerJob
 from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import TokenizerJob
 from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.group import SINGLE_PROCESS
 from mdc.plan.processes.interrupts import Interrupted

@@ -10,8 +10,7 @@ from shown import read_rows
 
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.runs import open_run
 from mdc.plan.records import read_json

@@ -15,8 +15,7 @@ from mdc.app.cli import main
 from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.option_scores import Questions
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair, Scored
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.runs import open_run
 from mdc.plan.jobs.shown import ChoiceTableJob

@@ -84,7 +84,7 @@ def start(
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         if save_at is not None:
             asked = itertools.count(1)
-            importlib.import_module("mdc.training.saver").Saver.due = lambda _: next(asked) == save_at
+            importlib.import_module("mdc.training.state").Saver.due = lambda _: next(asked) == save_at
         os._exit(main(argv))
     if seconds is not None:
         time.sleep(seconds)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mdc.models.attention import Attention
+from mdc.models.decoder import Attention
 
 
 def attention(layer: Attention, x: Tensor, memory: Tensor, visible: Tensor) -> Tensor:

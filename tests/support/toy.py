@@ -24,8 +24,7 @@ from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import NOTHING
 from mdc.training.objectives.objective import Objective, Setup
-from mdc.training.saver import Saver
-from mdc.training.state import States, decisive
+from mdc.training.state import Saver, States, decisive
 
 CPU = torch.device("cpu")
 V = 40  # predictable tokens; SOT and EOT are the last two of them

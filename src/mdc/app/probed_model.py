@@ -18,9 +18,8 @@ from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, Ru
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs import encoder_jobs
-from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.jobs.ids import Frozen
-from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.model import EncoderJob, PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import TOWERS, load

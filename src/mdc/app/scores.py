@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from mdc.app.answers import Drawing, Score
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair, Scored
 from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import RunScorer, caption_tokens
 from mdc.evaluation.retrieval import HeldOut

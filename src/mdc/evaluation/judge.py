@@ -13,8 +13,7 @@ from threading import Lock
 from typing import Any
 
 from mdc.evaluation.captioned import Captioned
-from mdc.evaluation.judges.endpoint import Answer, Endpoint
-from mdc.evaluation.judges.question import Question, question, votes
+from mdc.evaluation.judges.endpoint import Answer, Endpoint, Question, question, votes
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.evaluation.system_captions import read_systems
 from mdc.plan.config.judge import ByEndpoint

@@ -17,8 +17,7 @@ from PIL import Image
 
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader
-from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import RunScorer, TooLong
 from mdc.evaluation.row_files import Columns, Row

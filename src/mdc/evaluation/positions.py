@@ -19,8 +19,7 @@ from mdc.data.scenes.language import kind_of_word
 from mdc.data.shards.index import read_index
 from mdc.evaluation.job_models import ScoredRun, scored_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
-from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.row_files import Columns, write_results
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores

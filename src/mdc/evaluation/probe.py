@@ -20,10 +20,9 @@ from mdc.evaluation import features
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.models.encoder import build_encoder
-from mdc.models.encoders.tower import Tower
+from mdc.models.encoders.tower import TOWER, Tower, read_tower
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.runs import expected_run, read_run
-from mdc.models.towers import TOWER, read_tower
 from mdc.plan.config.backbones import Backbone, FrozenTokens
 from mdc.plan.config.problems import checked
 from mdc.plan.config.scale import ProbeRuntime

@@ -18,8 +18,7 @@ from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.job_models import scored_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
-from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.models.text import clip_pieces
 from mdc.models.weights import save_tensors
 from mdc.plan.jobs.call import Call, record

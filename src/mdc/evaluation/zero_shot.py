@@ -26,8 +26,7 @@ from mdc.data.scenes.language import class_phrases
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.job_models import scored_run
 from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
-from mdc.evaluation.predictors.caption_scores import Pair
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.models.text import clip_pieces

@@ -5,19 +5,143 @@ Keys and values of the cross-attention are the encoder's tokens after its final 
 step (paper, section 3.2: time-independent parameterisation), unless it is ``timed``.
 
 Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their width, V tokens that can be predicted.
+
+A ``timed`` decoder has adaptive layer norms (Peebles and Xie, 2023, DiT): a gain and a shift for the time t, any number in
+[0, 1], embedded by sinusoids; mask-and-replace diffusion has a table of its steps (:mod:`mdc.models.timed_decoder`). Initially the
+gain is 1 and the shift 0 at all times, so an untrained timed decoder equals one that is not.
 """
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.models.adaptive_norm import AdaptiveNorm, Norm, Time, TimeEmbedding
-from mdc.models.attention import Attention
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing, key_mask
 from mdc.plan.config.backbones import Decoder as DecoderShape
+
+_SCALE, _PERIOD = 1000.0, 10000.0  # DiT's: t counts to 1,000, and the slowest sinusoid has this period over 2π
+
+
+class Time(NamedTuple):
+    """Of B captions a vector (B, W) each; ``rows`` (N,) int64 says whose each of N packed tokens is, None if they lie as
+    (B, T, W)."""
+
+    vectors: Tensor
+    rows: Tensor | None = None
+
+
+def sinusoids(t: Tensor, width: int) -> Tensor:
+    """t (B,) in [0, 1] → (B, width) float64: cosines, then sines, of ⌊width / 2⌋ frequencies each."""
+    half = width // 2
+    frequencies = torch.exp(-math.log(_PERIOD) * torch.arange(half, device=t.device, dtype=torch.float64) / half)
+    angles = _SCALE * t.double()[:, None] * frequencies
+    return F.pad(torch.cat([angles.cos(), angles.sin()], dim=1), (0, width % 2))
+
+
+class TimeEmbedding(nn.Module):
+    """t (B,) → (B, W): sinusoids and two layers."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU())
+
+    def forward(self, t: Tensor) -> Tensor:
+        first: nn.Linear = self.layers[0]  # type: ignore[assignment]
+        return self.layers(sinusoids(t, first.in_features).to(first.weight.dtype))
+
+
+class Norm(nn.LayerNorm):
+    """A layer norm that ignores the time."""
+
+    def forward(self, x: Tensor, time: Time | None = None) -> Tensor:
+        """x (…, W) → the same shape."""
+        return super().forward(x)
+
+
+class AdaptiveNorm(nn.Module):
+    """A layer norm whose gain and shift depend on the time."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.change = nn.Linear(width, 2 * width)
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+
+    def forward(self, x: Tensor, time: Time) -> Tensor:
+        """x (B, T, W), or (N, W) where ``time`` has rows → the same shape."""
+        change = self.change(time.vectors)
+        gain, shift = (change[:, None] if time.rows is None else change.index_select(0, time.rows)).chunk(2, dim=-1)
+        return self.norm(x) * (1 + gain) + shift
+
+
+class Attention(nn.Module):
+    """Queries come from x (B, T, width); keys and values from x itself, or from a memory (B, M, memory_width)."""
+
+    def __init__(self, width: int, heads: int, memory_width: int | None = None) -> None:
+        super().__init__()
+        self.heads = heads
+        self.cross = memory_width is not None
+        if memory_width is None:
+            self.qkv = nn.Linear(width, 3 * width)
+        else:
+            self.query = nn.Linear(width, width)
+            self.key_value = nn.Linear(memory_width, 2 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | tuple[Tensor, Tensor] | None = None,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """memory: of cross-attention, or its keys and values from ``remember``; mask: broadcastable to (B, heads, T, keys), True
+        where a key may be seen. Returns what x is: (B, T, width), or, with a ``packing``, (N, width)."""
+        if self.cross:
+            assert memory is not None
+            return self.attend(x, *(memory if isinstance(memory, tuple) else self.remember(memory)), packing)
+        queries = self.qkv(x) if packing is None else packing.pad(self.qkv(x))
+        query, key, value = (self._heads(part) for part in queries.split(x.shape[-1], dim=-1))
+        return self._attend(query, key, value, mask, causal, packing)
+
+    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory (B, M, memory_width), (B, heads, M, width / heads) each."""
+        key, value = self.key_value(memory).chunk(2, dim=-1)
+        return self._heads(key), self._heads(value)
+
+    def attend(self, x: Tensor, key: Tensor, value: Tensor, packing: Packing | None = None) -> Tensor:
+        """x (B, T, width) or (N, width) against the keys and values of a memory → the same. With k versions of each caption, all
+        first ones before all second ones, the memory holds each image once."""
+        query = self._heads(self.query(x) if packing is None else packing.pad(self.query(x)))
+        images, versions = len(key), len(query) // len(key)
+        if versions == 1:
+            return self._attend(query, key, value, packing=packing)
+        # one long row of queries per image, so that keys and values are not copied
+        folded = query.unflatten(0, (versions, images)).permute(1, 2, 0, 3, 4).flatten(2, 3)
+        mixed = F.scaled_dot_product_attention(folded, key, value)
+        mixed = mixed.unflatten(2, (versions, -1)).permute(2, 0, 3, 1, 4).flatten(3).flatten(0, 1)
+        return self.out(mixed if packing is None else packing.unpad(mixed))
+
+    def _heads(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+        mixed = mixed.transpose(1, 2).flatten(2)
+        return self.out(mixed if packing is None else packing.unpad(mixed))
 
 
 class Block(nn.Module):

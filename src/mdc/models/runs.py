@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mdc.models.build import build_for
-from mdc.models.encoders.tower import fill
+from mdc.models.encoders.tower import fill, read_tower
 from mdc.models.text import Vocabulary
-from mdc.models.towers import read_tower
 from mdc.models.weights import BEST, CHECKPOINT, load_weights
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.call import Call

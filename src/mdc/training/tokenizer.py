@@ -26,13 +26,12 @@ from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
-from mdc.plan.jobs.encoder_model import TokenizerJob
+from mdc.plan.jobs.model import TokenizerJob
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.training.device import choose_device
-from mdc.training.saver import Saver
-from mdc.training.state import Position, States
+from mdc.training.state import Position, Saver, States
 
 TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"
 _SHOWN = 8  # images in reconstructions.png
@@ -40,7 +39,7 @@ _SAVE_EVERY = 60  # seconds between two states, at least
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.TokenizerJob`."""
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.TokenizerJob`."""
     job: TokenizerJob = call.job
     clear_leftovers(call.out)
     call.out.mkdir(parents=True, exist_ok=True)

@@ -24,8 +24,7 @@ from mdc.training.objectives.objective import Objective
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.prefetch import DeviceBatch, prefetch_to_device
 from mdc.training.profile import StepProfile
-from mdc.training.saver import Saver
-from mdc.training.state import Position, States, setting
+from mdc.training.state import Position, Saver, States, setting
 
 SAVE = 1  # request of the first process to save a state; a process that received a signal requests the signal's number
 

@@ -34,9 +34,9 @@ from url_server import IMAGES, Server, image, serving, turned
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.samples import Skipped
 from mdc.data.obtain.accounts import Incomplete, NetworkDown, account_file, shard_files, take_account
+from mdc.data.obtain.downloader import Resize
 from mdc.data.obtain.orders import Answer
 from mdc.data.obtain.plan import part_file, read_part
-from mdc.data.obtain.resize import Resize
 from mdc.data.obtain.transfers.guard import Limits, Opener, networks
 from mdc.data.obtain.urls import download_group, obtain, plan_download
 from mdc.plan.records import UserError, read_json, sha256_file

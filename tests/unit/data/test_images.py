@@ -11,7 +11,7 @@ from torchvision.transforms import CenterCrop, InterpolationMode, Normalize, Ran
 from torchvision.transforms import functional as F
 
 from mdc.data.formats import images, pixels
-from mdc.data.obtain import resize
+from mdc.data.obtain import downloader
 from mdc.data.obtain.reasons import NO_IMAGE, NO_MEMORY, UNEXPECTED
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD, normalise
 
@@ -214,7 +214,7 @@ def test_a_comment_that_no_jpeg_holds_is_left_out(form: str) -> None:
     info = PngImagePlugin.PngInfo()
     info.add_text("comment", "x" * 70_000)
     data = _saved(large, form, **({"pnginfo": info} if form == "PNG" else {"comment": b"x" * 70_000}))
-    encoded, width, height, *_, reason = resize.Resize(64, 95, 1, 1 << 20, 20)(io.BytesIO(data))
+    encoded, width, height, *_, reason = downloader.Resize(64, 95, 1, 1 << 20, 20)(io.BytesIO(data))
     assert reason is None and (width, height) == (85, 64) and encoded is not None
     assert "comment" not in Image.open(io.BytesIO(encoded)).info
 
@@ -231,7 +231,7 @@ def test_whatever_one_image_does_its_row_is_counted(
 
     data = _KINDS["PNG"][0]()
     monkeypatch.setattr(Image.Image, "save", fail)
-    assert resize.Resize(8, 95, 1, 1 << 20, 20)(io.BytesIO(data)) == (*[None] * 5, reason)
+    assert downloader.Resize(8, 95, 1, 1 << 20, 20)(io.BytesIO(data)) == (*[None] * 5, reason)
 
 
 def test_too_little_memory_is_no_fault_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:

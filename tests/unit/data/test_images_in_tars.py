@@ -17,7 +17,7 @@ from data_samples import encoded
 from made_in_parts import group_of, join, samples_of, without_cuts
 
 from mdc.data.formats.samples import held_out, safe_key
-from mdc.data.shards import part
+from mdc.data.shards import parts
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.data.shards.lines import name_below, parse_line, sample_line, source_tar
 from mdc.data.shards.offsets import write_offsets
@@ -143,8 +143,7 @@ def test_tars_of_an_earlier_version_are_read_and_go_when_the_job_runs_again(
 ) -> None:
     """Then every corpus in parts had copies."""
     with monkeypatch.context() as before:
-        before.setattr(part, "tar_name", lambda source, number: None)
-        before.setattr("mdc.data.shards.parts.tar_name", lambda source, number: None)
+        before.setattr(parts, "tar_name", lambda source, number: None)
         old = samples_of(corpus(data, tmp_path / "r"))
     assert ".jsonl" not in stored(tmp_path / "r/parts") and old == expected(data)
     assert samples_of(corpus(data, tmp_path / "r")) == old
@@ -197,7 +196,7 @@ def test_only_the_part_of_a_changed_tar_is_made_again(
 ) -> None:
     corpus(data, tmp_path / "r")
     made: list[int] = []
-    real = part.write_part
+    real = parts.write_part
     monkeypatch.setattr("mdc.data.shards.parts.write_part", lambda *told: made.append(told[1]) or real(*told))
     (data / "w/1.tar").write_bytes(tar_of([file for n in range(100, 120) for file in photo(n)]))
     assert samples_of(corpus(data, tmp_path / "r")) == expected(data)
@@ -205,13 +204,13 @@ def test_only_the_part_of_a_changed_tar_is_made_again(
 
 
 def test_a_tar_that_changes_while_it_is_read(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = part.beside_image
+    real = parts.beside_image
 
     def and_changes(sample: Any) -> Any:
         (data / "w/0.tar").touch()
         return real(sample)
 
-    monkeypatch.setattr(part, "beside_image", and_changes)
+    monkeypatch.setattr(parts, "beside_image", and_changes)
     with pytest.raises(UserError, match=r"w/0\.tar: changed while it was read; rerun"):
         corpus(data, tmp_path / "r")
 

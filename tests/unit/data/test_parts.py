@@ -14,7 +14,7 @@ from data_samples import encoded, write_corpus
 from made_in_parts import HELD, SPLITS, as_whole, group_of, hashes, join
 from obtained_pairs import CHOSEN, PER_SHARD, downloaded, sample, take_account
 
-from mdc.data.shards import part, parts
+from mdc.data.shards import parts
 from mdc.data.shards.index import read_index
 from mdc.data.shards.parts import read_parts
 from mdc.plan.records import UserError, write_json
@@ -82,7 +82,7 @@ def test_what_is_left_out_is_counted_and_listed_as_ever(folder: Path) -> None:
 def made_from_here(monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) -> list[int]:
     """Which parts are made from here on; the work ends behind that of ``dies_in``."""
     made: list[int] = []
-    real = part.write_part
+    real = parts.write_part
 
     def write(source: Any, number: int, *rest: Any) -> Any:
         made.append(number)
@@ -170,7 +170,7 @@ def test_a_shard_is_made_again_where_another_changes_its_keys_or_split(
 
 
 def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, begun = part.write_part, folder / "begun"
+    real, begun = parts.write_part, folder / "begun"
 
     def write(source: Any, number: int, *rest: Any) -> Any:
         if number == 0:

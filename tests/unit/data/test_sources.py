@@ -12,7 +12,7 @@ from PIL import Image
 
 from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.samples import Skipped
-from mdc.data.sources.probes import nouns
+from mdc.data.sources.probes import caption_nouns
 from mdc.models.text import clip_pieces
 from mdc.plan import parts
 from mdc.plan.fingerprint import closure
@@ -175,12 +175,12 @@ def test_nouns_are_found_by_their_places() -> None:
         + [sentence.format("wug", "women", "wugs") for sentence in sentences]
         for sentences in SENTENCES * 10
     ]
-    found = nouns.commonest_nouns(images, 10)
+    found = caption_nouns.commonest_nouns(images, 10)
     forms = ("boat boats", "dog dogs", "house", "woman women", "wug wugs")
     assert found == {words.split()[0]: tuple(words.split()) for words in forms}
-    assert list(nouns.commonest_nouns(images, 2)) == ["boat", "dog"]
-    assert nouns.presence(["Two women.", "a house"], found) == [0, 0, 1, 1, 0]
-    assert nouns.presence(["housewomen boating"], found) == [0] * 5
+    assert list(caption_nouns.commonest_nouns(images, 2)) == ["boat", "dog"]
+    assert caption_nouns.presence(["Two women.", "a house"], found) == [0, 0, 1, 1, 0]
+    assert caption_nouns.presence(["housewomen boating"], found) == [0] * 5
 
 
 def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path) -> None:

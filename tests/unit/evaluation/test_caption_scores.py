@@ -8,8 +8,7 @@ import toy
 from torch import Tensor
 
 from mdc.diffusion.likelihood import mean_of_groups, token_terms
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.caption_scores import GROUPS, CaptionScorer, Draws, Pair
 from mdc.models.normalise import normalise
 
 CAPTIONS = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mdc.evaluation.judges.choice import chosen_letter
+from mdc.evaluation.judges.endpoint import chosen_letter
 
 ANSWERS = yaml.safe_load(Path(__file__).with_name("answers.yaml").read_text(encoding="utf-8"))
 

@@ -11,8 +11,7 @@ from mdc.evaluation import attentive_probe
 from mdc.evaluation.attentive_probe import Fitting
 from mdc.evaluation.knn_probe import votes
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Draws, Pair
 from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.predictors.writing import Writer
 from mdc.models.text import Vocabulary

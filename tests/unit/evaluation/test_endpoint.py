@@ -14,8 +14,7 @@ from jsonschema import validators
 from judge_server import Dripping, Reply, Server, said, without_proxies
 from PIL import Image
 
-from mdc.evaluation.judges.endpoint import Answer, Endpoint
-from mdc.evaluation.judges.question import question
+from mdc.evaluation.judges.endpoint import Answer, Endpoint, question
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.records import UserError
 

@@ -14,8 +14,7 @@ from test_caption_scores import CAPTIONS, images, scorer
 from torch import Tensor
 
 from mdc.diffusion import likelihood
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair, Scored
 from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 
 

@@ -18,8 +18,7 @@ from test_caption_scores import scorer as caption_scorer
 from mdc.app.scores import other_places
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items
 from mdc.evaluation.predictors import caption_scores
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair, Scored
 from mdc.evaluation.predictors.folded import blocks_of
 from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import RunScorer, numbers

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.positions import _about, _Captions, token_values
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.models.normalise import normalise
 

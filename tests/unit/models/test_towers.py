@@ -21,14 +21,13 @@ from torchvision.models._api import BUILTIN_MODELS
 from toy import BACKBONE
 
 from mdc.models.encoder import Encoder
-from mdc.models.encoders.tower import Tower, places, shape_of, weights_of_file
+from mdc.models.encoders.tower import Tower, fetched, places, read_tower, shape_of, weights_of_file
 from mdc.models.normalise import normalise
-from mdc.models.towers import fetched, read_tower
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError, read_json, write_json

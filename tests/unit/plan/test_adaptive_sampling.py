@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mdc.diffusion.likelihood import mask_counts
-from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.caption_scores import GROUPS, Draws
 
 SAMPLES, LENGTH, ITEMS = 256, 6, 200
 

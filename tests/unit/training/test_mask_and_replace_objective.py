@@ -33,9 +33,9 @@ from mdc.plan.config.backbones import FrozenEncoderBackbone, FrozenWords
 from mdc.plan.config.pretrain import Method, Recipe
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.encoder_model import WordsJob
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.model import WordsJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json
 from mdc.training.memory import NothingDrawn

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.evaluation.predictors.folded import hidden_states, remember
-from mdc.models.adaptive_norm import Time
+from mdc.models.decoder import Time
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights

@@ -23,8 +23,7 @@ from mdc.plan.records import UserError, read_json_lines
 from mdc.training.average import AveragedWeights
 from mdc.training.kept import KeptWeights
 from mdc.training.optimizer import build_optimizer, learning_rate
-from mdc.training.saver import Saver
-from mdc.training.state import LATEST, PREVIOUS, Position, States, decisive
+from mdc.training.state import LATEST, PREVIOUS, Position, Saver, States, decisive
 
 CPU = torch.device("cpu")
 

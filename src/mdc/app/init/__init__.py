@@ -10,11 +10,9 @@ from pathlib import Path
 from statistics import median
 
 from mdc.app.init.block import MAX_SKIPPED, captioned, scale_text
-from mdc.app.init.classes import Classes, look_at_classes
 from mdc.app.init.find import Corpus, recognise
 from mdc.app.init.hub import hub_id, look_at_hub
-from mdc.app.init.places import is_anywhere, places_under
-from mdc.app.init.survey import Survey, survey
+from mdc.app.init.survey import Classes, Survey, is_anywhere, look_at_classes, places_under, survey
 from mdc.app.init.values import Values, choose
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.layers import is_scale_name, scale_file, scales_of

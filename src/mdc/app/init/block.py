@@ -5,9 +5,8 @@ import textwrap
 from pathlib import PurePosixPath
 from typing import Any
 
-from mdc.app.init.classes import Classes
 from mdc.app.init.find import Corpus
-from mdc.app.init.survey import Survey
+from mdc.app.init.survey import Classes, Survey
 from mdc.app.init.values import TOWERS, Values
 from mdc.plan.config.yaml_core import dump_yaml
 

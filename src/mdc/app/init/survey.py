@@ -1,9 +1,11 @@
 """Survey of a source: counts, captions and image sizes, from a sample."""
 
 import io
+import os
 import time
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 from mdc.app.init.find import Corpus
 from mdc.data.formats.captions import clean_captions
-from mdc.data.formats.folders import inside
+from mdc.data.formats.folders import inside, is_image_name
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.reading import SourceItem, with_images
@@ -20,9 +22,76 @@ from mdc.data.formats.samples import LeftOut, Skipped, held_out
 from mdc.data.sources.corpora.caption_files import images_within
 from mdc.data.sources.corpora.webdataset import Webdataset
 from mdc.data.sources.parquet import split_counts, split_files
+from mdc.data.sources.probes.class_folder import SPLITS, class_layout
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import clip_pieces
 from mdc.plan.records import UserError
+
+
+@dataclass(frozen=True)
+class Classes:
+    """``train`` and ``test`` count images; ``said``: how they were split, if not by folders."""
+
+    names: list[str]
+    train: int
+    test: int
+    said: str
+
+
+def look_at_classes(folder: Path) -> Classes:
+    """The classes of ``folder``, see :mod:`mdc.data.sources.probes.class_folder`.
+
+    UserError if a split has no images of a class that the other has, or if there are fewer than two classes.
+    """
+    layout = class_layout(folder, None)
+    counts = {
+        split: {name: sum(map(is_image_name, layout.files(split, name))) for name in layout.classes} for split in SPLITS
+    }
+    for split, of_class in counts.items():
+        if missing := [name for name, number in of_class.items() if not number]:
+            raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}")
+    if len(layout.classes) < 2:
+        raise UserError(f"{folder}: contains one class, {layout.classes[0]}; at least two are needed")
+    train, test = (sum(of_class.values()) for of_class in counts.values())
+    return Classes(layout.classes, train, test, layout.note)
+
+
+def places_under(root: Path, paths: Sequence[str]) -> list[str]:
+    """The paths of ``paths`` relative to ``root``, which is MDC_DATA's folder.
+
+    A path may start from ``root`` or from the current folder; ``root`` takes precedence. Links are not
+    followed, so folders may be linked into ``root``. UserError if one does not exist, or is outside of ``root``.
+    """
+    top = _absolute(root)
+    places = [_first_there(top, path) for path in paths]
+    for place in places:
+        if not place.is_relative_to(top):
+            common = os.path.commonpath([place if place.is_dir() else place.parent for place in places])
+            hint = f"; or set MDC_DATA={common}, which holds what you name" if common != os.sep else ""
+            raise UserError(
+                f"{place}: is outside {top}, the folder of your data (MDC_DATA; without it, data/); put or "
+                f"link it there{hint}"
+            )
+    return [place.relative_to(top).as_posix() for place in places]
+
+
+def is_anywhere(root: Path, path: str) -> bool:
+    """Whether there is such a file or folder, from ``root`` or from the current folder."""
+    return any(os.path.lexists(_absolute(base / path)) for base in (root, Path()))
+
+
+def _first_there(top: Path, path: str) -> Path:
+    """``path`` from ``top`` or from the current folder; preferably one in ``top``."""
+    existing = [place for base in (top, Path()) if (place := _absolute(base / path)).exists()]
+    if not existing:
+        raise UserError(f"{path}: no such file or folder, neither in {top} (MDC_DATA) nor in the current folder")
+    return next((place for place in existing if place.is_relative_to(top)), existing[0])
+
+
+def _absolute(path: Path) -> Path:
+    """The absolute path, without resolving links."""
+    return Path(os.path.normpath(Path.cwd() / path))
+
 
 _OPENED = 48  # images that are opened
 _READ = 100  # samples that are read of tars and parquet files, whose captions lie beside their images

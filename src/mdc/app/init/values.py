@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdc.app.init.classes import Classes
-from mdc.app.init.survey import Survey, held_out_of
+from mdc.app.init.survey import Classes, Survey, held_out_of
 from mdc.plan.records import UserError
 
 _LEAST = 16  # images: two batches of two, and some to hold out

@@ -13,8 +13,7 @@ from mdc.data.formats.samples import skipped_list
 from mdc.data.shards.caption_statistics import CaptionStatistics
 from mdc.data.shards.corpus import corpus_index, write_corpus
 from mdc.data.shards.index import INDEX, PARTS
-from mdc.data.shards.part import read_captions, write_part
-from mdc.data.shards.parts import read_parts
+from mdc.data.shards.parts import read_captions, read_parts, write_part
 from mdc.data.shards.set_job import note, sharding, source_of, splits_of
 from mdc.data.shards.writer import SKIPPED, begin, check_unique_keys, finish, repeated_images, split_of
 from mdc.data.sources.cleaned import InParts

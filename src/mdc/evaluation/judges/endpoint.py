@@ -1,22 +1,148 @@
 """A vision-language model behind an endpoint with OpenAI's protocol; kinds of failure are distinguished and counted."""
 
 import base64
+import hashlib
 import json
 import math
 import os
+import re
+import string
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
+import httpx
+import numpy as np
+
 from mdc.data.formats.images import image_format
-from mdc.evaluation.judges.choice import answer_format, chosen_letter
-from mdc.evaluation.judges.question import Question
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.records import UserError
+
+
+class InTime(httpx.Client):
+    """``seconds``: from the start of a request to its complete answer; then httpx.ReadTimeout. The deadline is checked whenever a
+    part arrives; until then httpx's own time-out of as many seconds applies."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(timeout=seconds, follow_redirects=False)
+        self._seconds = seconds
+
+    def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
+        until = time.monotonic() + self._seconds
+        response = super().send(request, stream=True, **options)
+        assert isinstance(response.stream, httpx.SyncByteStream)
+        response.stream = _Until(response.stream, until, request)
+        if not stream:
+            try:
+                response.read()
+            finally:
+                response.close()
+        return response
+
+
+class _Until(httpx.SyncByteStream):
+    def __init__(self, parts: httpx.SyncByteStream, until: float, request: httpx.Request) -> None:
+        self._parts, self._until, self._request = parts, until, request
+
+    def __iter__(self) -> Iterator[bytes]:
+        for part in self._parts:
+            if time.monotonic() > self._until:
+                raise httpx.ReadTimeout("the answer is not whole in time", request=self._request)
+            yield part
+
+    def close(self) -> None:
+        self._parts.close()
+
+
+_KEY = "caption"
+_NOUN = r"(?:caption|option|answer|choice|letter)"
+#: with one of these words an answer may be about a rejected option, so its letter alone is not enough
+_DENIED = re.compile(
+    r"\b(?:not|no|none|never|neither|nor|cannot|worst|worse|wrong|incorrect|bad|awkward|repeats|duplicates|lacks|has|rather|than)\b"
+    r"|n['’]t\b|second.best|\?",
+    re.IGNORECASE,
+)
+#: how a letter {} is chosen: alone on its line, as the label of the answer, or at the end of an announcement
+_CHOSEN = (
+    rf"(?m)(?i:^\W*(?:(?:the|my|final|best|is|{_NOUN})\b\W*)*)(?<!\w)({{}})\W*$",
+    rf"\A\W*(?:(?i:{_NOUN})\W+)?({{}})(?:[*_\"'`]*[.):,](?!\w)|\s+[-–—]\s|\s+because\b)",
+    r"(?m)(?i:\b(?:best|accurate|coherent|answer|correct|choose|pick|go with)\b[^.,;\n]*)(?<!\w)({})\W*$",
+)
+
+
+def answer_format(letters: str) -> dict[str, Any]:
+    """OpenAI's `response_format` by which an answer is a JSON object with one of ``letters`` and nothing else."""
+    letter = {"type": "string", "enum": list(letters)}
+    schema = {"type": "object", "properties": {_KEY: letter}, "required": [_KEY], "additionalProperties": False}
+    return {"type": "json_schema", "json_schema": {"name": "choice", "strict": True, "schema": schema}}
+
+
+def chosen_letter(answer: str, letters: str) -> str | None:
+    """The letter of ``letters`` that an answer chooses; None if it chooses none or several, or is ambiguous.
+
+    An answer is a JSON object in `answer_format`, or free text. Free text counts if it names exactly one letter, denies nothing,
+    and says "B", "B. A dog", "the best caption is **B**" or the like.
+    """
+    text = answer.strip()[:4000]
+    with suppress(ValueError, RecursionError):
+        choice = json.loads(text)
+        letter = choice.get(_KEY) if isinstance(choice, dict) else None
+        return letter if letter in list(letters) else None
+    if len(text) == 1 and text.upper() in letters:
+        return text.upper()
+    # "A" and "I" before another word are words, not letters
+    a_letter = r"(?:(?<![AI])|(?!\s[a-z])|(?=\s(?:because|and|or)\b))"
+    named = set(re.findall(rf"(?<!\w)(?<!\w['’])[{letters}]{a_letter}(?!\w|['’]\w)", text))
+    if len(named) != 1 or _DENIED.search(text):
+        return None
+    (letter,) = named
+    return letter if any(re.search(pattern.format(letter), text) for pattern in _CHOSEN) else None
+
+
+#: the paper's prompt, word for word; the letter-labelled captions are appended to it
+PROMPT = "Which caption best depicts the image and is also coherent (no duplicate words or awkward phrasing)?"
+
+
+@dataclass(frozen=True)
+class Question:
+    """``systems`` in the order of their letters, and their ``captions``."""
+
+    systems: tuple[str, ...]
+    captions: tuple[str, ...]
+
+    @property
+    def letters(self) -> str:
+        return string.ascii_uppercase[: len(self.systems)]
+
+    @property
+    def text(self) -> str:
+        """The prompt and the captions, a line each."""
+        lines = (f"{letter}. {caption}" for letter, caption in zip(self.letters, self.captions, strict=True))
+        return "\n".join([PROMPT, *lines])
+
+
+def question(
+    image: str, systems: Sequence[str], captions: Sequence[str], seed: int, training_seed: int = 0
+) -> Question:
+    """The captions in a random order for each image, which depends only on its key, the systems and the two seeds.
+
+    Orders differ between ``training_seed``s, so a system gets several letters on one image.
+    """
+    named = f"{seed} {training_seed} judge {' '.join(systems)} {image}"
+    digest = hashlib.blake2b(named.encode(), digest_size=16).digest()
+    order = np.random.Generator(np.random.Philox(key=int.from_bytes(digest))).permutation(len(systems)).tolist()
+    return Question(tuple(systems[n] for n in order), tuple(captions[n] for n in order))
+
+
+def votes(question: Question, letter: str) -> dict[str, float]:
+    """Each system's share of the vote; identical captions share it."""
+    winner = question.captions[question.letters.index(letter)]
+    same = [system for system, caption in zip(question.systems, question.captions, strict=True) if caption == winner]
+    return {system: 1 / len(same) if system in same else 0.0 for system in question.systems}
 
 
 @dataclass(frozen=True)
@@ -43,7 +169,7 @@ class Endpoint:
     def __init__(self, config: ByEndpoint, sleep: Callable[[float], None] = time.sleep) -> None:
         import openai
 
-        from mdc.evaluation.judges.deadline import InTime
+        from mdc.evaluation.judges.endpoint import InTime
 
         self.config, self._sleep, self._openai = config, sleep, openai
         key = os.environ.get(config.key_variable, "").strip()

@@ -9,8 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.evaluation.predictors.caption_scores import Pair, Scored
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import Draws, Pair, Scored
 from mdc.evaluation.predictors.score import TooLong, cosines
 from mdc.models.precision import autocast
 from mdc.plan.records import UserError

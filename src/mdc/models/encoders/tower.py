@@ -9,7 +9,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from mdc.models.normalise import normalise
-from mdc.plan.records import UserError
+from mdc.plan.config.backbones import FrozenTokens
+from mdc.plan.config.encoders import RANDOM
+from mdc.plan.jobs.model import EncoderJob
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import TOWERS, load
+from mdc.plan.records import UserError, recorded
 
 
 class Tower(nn.Module, ABC):
@@ -92,3 +97,33 @@ def fill(module: nn.Module, weights: dict[str, Tensor], source: object) -> None:
         module.load_state_dict(weights)
     except RuntimeError as error:
         raise UserError(f"{source}: does not fit the model ({' '.join(str(error).split())[:200]})") from None
+
+
+TOWER = "encoder.safetensors"
+
+
+def fetched(job: EncoderJob, root: Path, checkpoint: Path | None = None) -> Tower:
+    """The encoder with its weights, in evaluation mode: those of its kind's module (see :mod:`mdc.models.encoders`), or
+    ``random`` ones, always the same; the global generator is not touched."""
+    module = load(TOWERS, job.entry.kind)
+    tower: Tower
+    if getattr(job.entry, "weights", None) == RANDOM:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            tower = module.tower(job)
+    else:
+        tower = module.tower(job, root, checkpoint)
+    return tower.eval()
+
+
+def read_tower(path: Path, expected: FrozenTokens) -> Tower:
+    """The encoder of the manifest ``path``, in evaluation mode.
+
+    UserError if it is not ``expected``, or if its weights are not those of the manifest.
+    """
+    weights, manifest = recorded(path, TOWER, expected.config_sha256, expected.job, "import the encoder")
+    job: EncoderJob = as_job(manifest["config"], "import-encoder", str(path))
+    tower: Tower = load(TOWERS, job.entry.kind).tower(job)
+    fill(tower, weights_of_file(weights), weights)
+    tower.mean, tower.std = tuple(manifest["mean"]), tuple(manifest["std"])
+    return tower.eval().requires_grad_(False)

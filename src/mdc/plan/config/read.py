@@ -12,13 +12,12 @@ from yaml.reader import ReaderError
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.caption_fits import check_captioning
-from mdc.plan.config.encoder_fits import check_encoders
 from mdc.plan.config.layers import Overwritten, Places, Values, overlaid, scale_file, scales_of, spread, with_shared
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import problems, short
 from mdc.plan.config.references import unresolved
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.table_fits import check_tables
+from mdc.plan.config.table_fits import check_encoders, check_tables
 from mdc.plan.config.tables import is_free_name
 from mdc.plan.config.yaml_core import Loader, dump_yaml
 from mdc.plan.records import UserError

@@ -192,7 +192,7 @@ class ParquetProbe(Images):
 
 class FolderProbe(Images):
     """A folder of images for each class. ``splits``: the folder of each split, with the same classes; by default they are
-    searched for, and drawn at random if there are none (:mod:`mdc.data.formats.class_layout`)."""
+    searched for, and drawn at random if there are none (:mod:`mdc.data.sources.probes.class_folder`)."""
 
     kind: Literal["class_folder"]
     path: DataPath

@@ -10,16 +10,16 @@ from mdc.plan.config.encoders import CodesTower, RunTower
 from mdc.plan.config.tokenizers import VqVae
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs.context import Context, once
-from mdc.plan.jobs.encoder_model import (
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.model import (
     EncodedJob,
     EncoderJob,
     ImageTokensJob,
+    PretrainJob,
     TokenizerBehind,
     TokenizerJob,
     WordsJob,
 )
-from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.model import PretrainJob
 
 E = TypeVar("E", bound=Strict)
 

@@ -1,4 +1,4 @@
-"""Read a job from its configuration, which the workflow writes (see :mod:`mdc.plan.jobs.configs`).
+"""Read a job from its configuration, which the workflow writes (see :mod:`mdc.plan.jobs.folder`).
 
 A file that was edited, truncated or written by another version gives a UserError of one line.
 """
@@ -20,9 +20,11 @@ from mdc.plan.records import UserError, read_json
 @cache
 def _classes() -> dict[str, type[Job]]:
     """Verb → the class of its jobs, which names it. Imported here, since a table or figure needs none of them."""
-    modules = [import_module(f"mdc.plan.jobs.{name}") for name in ("model", "encoder_model")]
-    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
-    jobs = [kind for kind in kinds if issubclass(kind, Job)]
+    jobs = [
+        kind
+        for kind in vars(import_module("mdc.plan.jobs.model")).values()
+        if isinstance(kind, type) and issubclass(kind, Job)
+    ]
     return {verb: kind for kind in jobs for verb in get_args(kind.model_fields["verb"].annotation)}
 
 

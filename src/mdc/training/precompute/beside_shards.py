@@ -11,11 +11,10 @@ import torch
 
 from mdc.data.loader.center_crops import corpus_images
 from mdc.data.shards.index import read_index
-from mdc.models.encoders.tower import Tower
-from mdc.models.towers import read_tower
+from mdc.models.encoders.tower import Tower, read_tower
 from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob
+from mdc.plan.jobs.model import EncodedJob, EncoderJob, ImageTokensJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.progress import progress
 from mdc.plan.records import atomic_path, clear_leftovers, read_json, sha256_file, sha256_json

@@ -9,7 +9,7 @@ from mdc.training.precompute.beside_shards import BesideShards
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncodedJob`."""
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.EncodedJob`."""
     work = BesideShards(call)
     lines = work.write(lambda images: work.tower(images)[1].half().cpu().numpy())
     # arrays are listed under splits, not outputs: a corpus can have thousands

@@ -17,7 +17,7 @@ CODEBOOK = "codebook.npy"
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.ImageTokensJob`."""
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.ImageTokensJob`."""
     work = BesideShards(call)
     tower: Any = work.tower
     lines = work.write(lambda images: tower.codes(images).cpu().numpy().astype(np.uint16))

@@ -3,18 +3,17 @@
 Writes ``encoder.safetensors`` and last ``encoder.json``. No later job needs the network or a package for these weights.
 """
 
-from mdc.models.encoders.tower import shape_of
+from mdc.models.encoders.tower import TOWER, fetched, shape_of
 from mdc.models.runs import WEIGHTS, expected_run
-from mdc.models.towers import TOWER, fetched
 from mdc.models.weights import save_weights
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
-from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.records import UserError, clear_leftovers, recorded, write_json
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncoderJob`.
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.EncoderJob`.
 
     UserError if the weights are not available, or if the encoder's tokens differ from the scale's entry.
     """

@@ -9,12 +9,12 @@ from mdc.models.weights import WEIGHTS_FORMAT, save_tensors
 from mdc.models.words import WORDS
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
-from mdc.plan.jobs.encoder_model import WordsJob
+from mdc.plan.jobs.model import WordsJob
 from mdc.plan.records import UserError, clear_leftovers, write_json
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.WordsJob`.
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.WordsJob`.
 
     UserError if the model is not available, has another vocabulary than CLIP's, or another embedding width than the scale's
     entry.

@@ -1,15 +1,142 @@
-"""Labelled images in folders (:mod:`mdc.data.formats.class_layout`). Classes are numbered in the order of the folders' names."""
+"""Labelled images in folders. Classes are numbered in the order of the folders' names.
 
-from collections.abc import Iterator, Mapping
+train/CLASS, test/CLASS        the split's folder first, by any usual word (Train, validation, …)
+    CLASS/train, CLASS/test        the class first
+    CLASS, or train/CLASS alone    no splits: the test images are chosen by a hash of their names
+
+Folders within a class belong to it, as for torchvision's ImageFolder.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.class_layout import class_layout
-from mdc.data.formats.folders import is_image_name
+from mdc.data.formats.folders import files_below, is_clutter, is_image_name
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import LeftOut, read_file
+from mdc.data.formats.samples import LeftOut, held_out, read_file
+from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import LabelledImages
+from mdc.plan.records import UserError
+
+SPLITS = ("train", "test")
+_TEST_SHARE = 0.2  # of images without splits
+
+
+@dataclass(frozen=True)
+class ClassLayout:
+    """``folders``: {split: {class: folders of its images}}, in the order of the classes' names. ``drawn``: both splits share
+    their folders, and are split by a hash of the names. ``note``: how the splits differ from the folders' names, or ""."""
+
+    root: Path
+    folders: Mapping[str, Mapping[str, Sequence[Path]]]
+    drawn: bool = False
+    note: str = ""
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.folders["train"])
+
+    def files(self, split: str, name: str) -> Iterator[Path]:
+        """The files of a class in a split, in the order of their names."""
+        for folder in self.folders[split][name]:
+            for path in sorted(files_below(folder)):
+                in_test = held_out(path.relative_to(self.root).as_posix(), _TEST_SHARE)
+                if not self.drawn or in_test == (split == "test"):
+                    yield path
+
+
+def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
+    """The layout of ``root``; ``splits``: the folder of each split, None: they are detected.
+
+    Classes without images are left out. UserError if there is no class, if classes of one split are missing in another, or if a
+    folder is neither split nor class.
+    """
+    layout = _detected(root, splits)
+    empty = {name for name in layout.classes if not any(map(is_image_name, _in_all_splits(layout, name)))}
+    if not empty or len(empty) == len(layout.classes):
+        return layout
+    folders = {split: {name: of[name] for name in of if name not in empty} for split, of in layout.folders.items()}
+    none = f"no images, so no class: {', '.join(sorted(empty)[:5])}"
+    return replace(layout, folders=folders, note="; ".join(filter(None, (layout.note, none))))
+
+
+def _in_all_splits(layout: ClassLayout, name: str) -> Iterator[Path]:
+    return (path for of in layout.folders.values() for folder in of[name] for path in files_below(folder))
+
+
+def _detected(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
+    if splits is not None:
+        return _split_first(root, {split: [root / splits[split]] for split in SPLITS}, "")
+    within = {path: _folders(path) for path in _folders(root)}
+    if not within:
+        raise UserError(f"{root}: contains no folder; needed: train/CLASS/x.jpg and test/CLASS/x.jpg, or CLASS/x.jpg")
+    words = SplitWords({})
+    named = {path: words.of(path.name) for path in within}
+    if "train" in named.values() and len(set(named.values()) - {None}) > 1:
+        if strange := [path for path, split in named.items() if split is None]:
+            raise UserError(
+                f"{strange[0]}: a folder beside those of the splits; move it, or name the splits' folders in source.splits"
+            )
+        places, note = _two_of(named)
+        return _split_first(root, places, note)
+    if all(paths and all(words.of(path.name) for path in paths) for paths in within.values()):
+        found = [(path, *_two_of({inner: words.of(inner.name) for inner in paths})) for path, paths in within.items()]
+        folders = {split: _by_class((path, places[split]) for path, places, _ in found) for split in SPLITS}
+        return ClassLayout(root, folders, note=found[0][2])
+    if set(named.values()) == {"train"}:  # without a test split
+        within = {path: [] for folder in within for path in _folders(folder)}
+    classes = _by_class((path, [path]) for path in within)
+    share = f"{100 * _TEST_SHARE:g} %"
+    note = f"no splits: {share} of the images of each class test, by a hash of their names"
+    return ClassLayout(root, dict.fromkeys(SPLITS, classes), drawn=True, note=note)
+
+
+def _two_of(named: Mapping[Path, str | None]) -> tuple[dict[str, list[Path]], str]:
+    """The folders of train and test from those of two or three splits; and a note on it."""
+    by = {split: [path for path, name in named.items() if name == split] for split in ("train", "val", "test")}
+    if by["val"] and by["test"]:
+        return {
+            "train": by["train"] + by["val"],
+            "test": by["test"],
+        }, f"{by['val'][0].name}: trains too, since nothing is chosen by it"
+    if by["val"]:
+        return {"train": by["train"], "test": by["val"]}, f"{by['val'][0].name}: tests, since there is no folder test"
+    return {"train": by["train"], "test": by["test"]}, ""
+
+
+def _split_first(root: Path, places: Mapping[str, Sequence[Path]], note: str) -> ClassLayout:
+    classes: dict[str, dict[str, list[Path]]] = {}
+    for split, folders in places.items():
+        if missing := next((folder for folder in folders if not folder.is_dir()), None):
+            raise UserError(f"{missing}: no such folder; source.splits names a folder for each split")
+        classes[split] = _by_class((path, [path]) for folder in folders for path in _folders(folder))
+        if not classes[split]:
+            raise UserError(f"{folders[0]}: contains no folder; needed: one for each class, with its images")
+    for split, other in (SPLITS, SPLITS[::-1]):
+        if lacking := sorted(set(classes[other]) - set(classes[split])):
+            raise UserError(
+                f"{places[split][0]}: {len(lacking)} classes of the other split are missing: {', '.join(lacking[:5])}"
+            )
+    return ClassLayout(root, classes, note=note)
+
+
+def _by_class(places: Iterable[tuple[Path, Sequence[Path]]]) -> dict[str, list[Path]]:
+    """{class: the folders of its images}, in the order of the names, from the folders that are named after classes. Systems
+    differ in how they encode accents."""
+    classes: dict[str, list[Path]] = {}
+    for named, folders in places:
+        classes.setdefault(unicodedata.normalize("NFC", named.name), []).extend(folders)
+    return dict(sorted(classes.items()))
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir() and not is_clutter(path.name))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read ({error.strerror})") from None
 
 
 class ClassFolder(LabelledImages):
