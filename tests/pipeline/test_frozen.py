@@ -191,7 +191,7 @@ def test_another_encoder_in_its_place_is_refused(r: Path) -> None:
     config = {**read_json(path), "config_sha256": "0" * 64}
     write_json(path, config)
     run, _ = open_run(r / RUN)
-    with pytest.raises(UserError, match="another encoder than encoders/clip was when this was made"):
+    with pytest.raises(UserError, match="another configuration than encoders/clip needs"):
         run.load()
 
 

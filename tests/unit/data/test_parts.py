@@ -19,6 +19,8 @@ from mdc.data.shards.index import read_index
 from mdc.data.shards.parts import read_parts
 from mdc.plan.records import UserError, write_json
 
+WRITE_PART = parts.write_part
+
 
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +84,7 @@ def test_what_is_left_out_is_counted_and_listed_as_ever(folder: Path) -> None:
 def made_from_here(monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) -> list[int]:
     """Which parts are made from here on; the work ends behind that of ``dies_in``."""
     made: list[int] = []
-    real = parts.write_part
+    real = WRITE_PART
 
     def write(source: Any, number: int, *rest: Any) -> Any:
         made.append(number)
@@ -170,7 +172,7 @@ def test_a_shard_is_made_again_where_another_changes_its_keys_or_split(
 
 
 def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, begun = parts.write_part, folder / "begun"
+    real, begun = WRITE_PART, folder / "begun"
 
     def write(source: Any, number: int, *rest: Any) -> Any:
         if number == 0:
