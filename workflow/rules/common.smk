@@ -23,7 +23,7 @@ from mdc.plan.config.layers import scale_file
 from mdc.plan.config.read import layered, validate
 from mdc.plan.data_folder import data_folder
 from mdc.plan.fingerprint import remembered
-from mdc.plan.jobs.folder import delete_others, write_configs
+from mdc.plan.jobs.configs import delete_others, write_configs
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
 from mdc.plan.jobs.plan import Plan

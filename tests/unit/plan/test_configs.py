@@ -7,7 +7,8 @@ import pytest
 
 from mdc.app.cli import main
 from mdc.plan.config.read import load
-from mdc.plan.jobs.folder import ScaleFolder, delete_others, write_configs
+from mdc.plan.jobs.configs import delete_others, write_configs
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import write_json
