@@ -128,7 +128,7 @@ def test_what_is_told_to_readers_decides_nothing_and_all_else_does() -> None:
         ("name", "label", "paper_label", "url", "citation", "reference", "licence", "licence_note"), "x"
     )
     assert decisive(replace(entry, **told)) == decisive(entry) == json.loads(json.dumps(decisive(entry)))
-    # an origin is told by its ways
+    # an origin is decided by its ways
     assert {field.name for field in fields(entry)} - told.keys() - {"origin"} <= decisive(entry).keys()
 
 

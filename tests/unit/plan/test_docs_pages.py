@@ -202,20 +202,6 @@ def test_a_page_shows_each_claim_with_its_verdicts(tmp_path: Path) -> None:
     page, _ = made = findings.pages(tmp_path, tmp_path)
     assert [path.name for path in made] == ["page.md", "README.md"]
     assert "| – | not compared (detectable: 0.70) | open | – |" in page.read_text()
-    # a claim that could not be compared has no value, no scope and no picture
-    (tmp_path / "questions.yaml").write_text(asked)
-    unknown = {"value": "", "low": "", "high": "", "scope": "", "seeds": "", "size": "", "direction": "not compared"}
-    write_csv(tmp_path / "evidence/mini.csv", [{**line, **unknown} for line in lines], findings.COLUMNS)
-    page, _ = made = findings.pages(tmp_path, tmp_path)
-    assert [path.name for path in made] == ["page.md", "README.md"]
-    assert "| – | not compared (detectable: 0.70) | open | – |" in page.read_text()
-    # a claim that could not be compared has no value, no scope and no picture
-    (tmp_path / "questions.yaml").write_text(asked)
-    unknown = {"value": "", "low": "", "high": "", "scope": "", "seeds": "", "size": "", "direction": "not compared"}
-    write_csv(tmp_path / "evidence/mini.csv", [{**line, **unknown} for line in lines], findings.COLUMNS)
-    page, _ = made = findings.pages(tmp_path, tmp_path)
-    assert [path.name for path in made] == ["page.md", "README.md"]
-    assert "| – | not compared (detectable: 0.70) | open | – |" in page.read_text()
 
 
 def _result(folder: Path, seeds: int) -> None:
