@@ -1,7 +1,7 @@
 """docs/findings/: what was found, from the claims of results that were run, without a number typed by hand.
 
 ``make findings`` collects the claims of all tables and figures that lie in ``results/`` into ``evidence/SCALE.csv``, with the
-sha256 of each table's record and the commit at which it was collected. Then it writes the overview, and the generated part and
+seeds, the sha256 of each table's record and the commit at which it was collected. Then it writes the overview, and the generated part and
 the picture of each page, from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by evidence
 of fewer.
 """
@@ -29,7 +29,7 @@ from mdc.report.tables.render import escape_markdown
 
 FINDINGS = Path(__file__).parent / "findings"
 BEGIN, END = "<!-- made by `make findings` -->", "<!-- end of what is made -->"
-COLUMNS = (*CLAIMS, "record", "collected_at")
+COLUMNS = (*CLAIMS, "which_seeds", "record", "collected_at")
 LOOKS = {
     "methods": ("#0072B2", "o", "blue"),
     "splits": ("#56B4E9", "s", "light blue"),
@@ -84,9 +84,11 @@ def _made(scale: Path, commit: str) -> Iterator[tuple[str, list[dict[str, str]]]
         record = folder.record(path.name, "make")
         if not record.is_file():
             continue
-        outputs = read_json(record)["outputs"]
-        if rows := read_claims(path, outputs):
-            yield path.name, [{**row, "record": sha256_file(record), "collected_at": commit} for row in rows]
+        made = read_json(record)
+        if rows := read_claims(path, made["outputs"]):
+            seeds = " ".join(map(str, made["config"]["seeds"]))
+            of_all = {"which_seeds": seeds, "record": sha256_file(record), "collected_at": commit}
+            yield path.name, [{**row, **of_all} for row in rows]
 
 
 def _seeds(rows: Sequence[Row]) -> int:
@@ -104,14 +106,16 @@ def pages(source: Path, out: Path) -> list[Path]:
     """Write the overview, the pages and their pictures into ``out``, from the questions and the evidence in ``source``, in which
     also lies what is written by hand; returns the files.
 
-    UserError for a page without its two marks, and for a claim that no row of its table has.
+    UserError for a page without its two marks, for a claim that no row of its table has, and for a row that no page shows.
     """
     evidence = {path.stem: _read(path) for path in sorted((source / "evidence").glob("*.csv"))}
     questions = yaml.safe_load((source / "questions.yaml").read_text(encoding="utf-8"))
     written, overview = [], []
+    hidden = {id(row): row for rows in evidence.values() for row in rows}
     for page, asked in questions.items():
         shown = [_shown(one, evidence) for one in asked["claims"]]
         rows = list({id(row): row for one in shown for row, _ in one.rows}.values())
+        hidden = {key: row for key, row in hidden.items() if row not in rows}
         if drawn := [row for row in rows if row["value"]]:
             draw(drawn, out / f"{page}.png")
             written.append(out / f"{page}.png")
@@ -119,6 +123,9 @@ def pages(source: Path, out: Path) -> list[Path]:
         write_text(out / f"{page}.md", text)
         written.append(out / f"{page}.md")
         overview += [line for one in shown for line in _overview(one, page, asked["question"])]
+    if hidden:
+        named = sorted({f"{row['scale']}/{row['artefact']}: {row['first']}, {row['second']}" for row in hidden.values()})
+        raise UserError(f"questions.yaml shows no claim of {'; '.join(named)}")
     head = "| source says | difference | verdict | scope | scale | source agrees? | page |\n|---|---|---|---|---|---|---|\n"
     write_text(out / "README.md", _between(source / "README.md", "# What was found\n", head + "".join(overview)))
     return [*written, out / "README.md"]
@@ -178,11 +185,27 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row], drawn: Sequenc
             parts.append(f"Left out: {'; '.join(one.left_out)}.")
         if one.untested:
             parts.append(f"Not tested: {one.untested}.")
+    if rows:
+        parts.append("\n".join(f"    {line}" for line in _commands(rows)))
     if drawn:
         about = [scope for scope in LOOKS if scope in {row["scope"] for row in drawn}]
         colours = f". {'; '.join(f'{LOOKS[scope][2]}: about {scope}' for scope in about)}" if len(about) > 1 else ""
         parts.append(f"![Differences with 95 % intervals{colours}]({page}.png)")
     return "\n\n".join(parts) + "\n"
+
+
+def _commands(rows: Sequence[Row]) -> list[str]:
+    """The calls that make the tables and figures of ``rows``, one for each scale and choice of seeds."""
+    calls: dict[str, list[str]] = {}
+    for row in rows:
+        options = [] if row["scale"] == "mini" else [f"scale={row['scale']}"]
+        named = [int(seed) for seed in row["which_seeds"].split()]
+        if named != yaml.safe_load(_scale_file(row["scale"]).read_text(encoding="utf-8"))["pretrain"]["seeds"]:
+            options.append(f"'pretrain={{seeds: {named}}}'")
+        target = f"results/{row['artefact']}.{'png' if 'figure' in row['artefact'] else 'csv'}"
+        targets = calls.setdefault(f"--config {' '.join(options)}" if options else "", [])
+        targets += [] if target in targets else [target]
+    return [" ".join(("snakemake", *targets, "--cores all", options)).strip() for options, targets in calls.items()]
 
 
 def bears(row: Row, holds_if: str, but: str) -> str:

@@ -210,7 +210,8 @@ def _result(folder: Path, seeds: int) -> None:
     row = dict.fromkeys(CLAIMS, "") | {"artefact": folder.name, "primary": True, "seeds": seeds}
     file = folder / f"{folder.name}_contrasts.csv"
     write_csv(file, [row], CLAIMS)
-    write_json(folder / f"{folder.name}.json", {"outputs": {file.name: sha256_file(file)}})
+    made = {"config": {"seeds": list(range(seeds))}, "outputs": {file.name: sha256_file(file)}}
+    write_json(folder / f"{folder.name}.json", made)
 
 
 def _script(name: str) -> ModuleType:
