@@ -1,8 +1,8 @@
 """docs/findings/: what was found, from the claims of results that were run, without a number typed by hand.
 
 ``make findings`` collects the claims of all tables and figures that lie in ``results/`` into ``evidence/SCALE.csv``, with the
-seeds, the sha256 of each table's record and the commit at which it was collected. Then it writes the overview, and the generated part and
-the picture of each page, from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by evidence
+seeds, the sha256 of each table's record and the commit at which it was collected. Then it writes the overview, and the generated
+part and the picture of each page, from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by evidence
 of fewer.
 """
 
