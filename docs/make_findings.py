@@ -2,8 +2,8 @@
 
 ``make findings`` collects the claims of all tables and figures that lie in ``results/`` into ``evidence/SCALE.csv``, with the
 seeds, the sha256 of each table's record and the commit at which it was collected. Then it writes the overview, and the generated
-part and the picture of each page, from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by evidence
-of fewer.
+part and the picture of each page, from ``questions.yaml`` and these csv files alone. Evidence of more seeds is never replaced by
+evidence of fewer.
 """
 
 import argparse
