@@ -124,7 +124,9 @@ def pages(source: Path, out: Path) -> list[Path]:
         written.append(out / f"{page}.md")
         overview += [line for one in shown for line in _overview(one, page, asked["question"])]
     if hidden:
-        named = sorted({f"{row['scale']}/{row['artefact']}: {row['first']}, {row['second']}" for row in hidden.values()})
+        named = sorted(
+            {f"{row['scale']}/{row['artefact']}: {row['first']}, {row['second']}" for row in hidden.values()}
+        )
         raise UserError(f"questions.yaml shows no claim of {'; '.join(named)}")
     head = "| source says | difference | verdict | scope | scale | source agrees? | page |\n|---|---|---|---|---|---|---|\n"
     write_text(out / "README.md", _between(source / "README.md", "# What was found\n", head + "".join(overview)))

@@ -19,7 +19,7 @@ from PIL import Image, PngImagePlugin
 
 from mdc.app.cli import main
 from mdc.data.formats import images
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import ImageError, as_shown, decode
 from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, counted, read_file
 from mdc.plan.records import read_json, read_json_lines, sha256_file
 
@@ -147,8 +147,12 @@ def test_exif_rotated(kind: str) -> None:
     for orientation, quarter in {1: 0, 3: 2, 6: -1, 8: 1}.items():
         exif = Image.Exif()
         exif[0x0112] = orientation
-        seen = np.asarray(decode(save(image, kind, exif=exif.tobytes())))
-        np.testing.assert_array_equal(seen, np.rot90(np.asarray(image), quarter))
+        data = save(image, kind, exif=exif.tobytes())
+        np.testing.assert_array_equal(np.asarray(decode(data)), np.rot90(np.asarray(image), quarter))
+        shown, form = as_shown(data)  # what a program that does not rotate gets
+        plain = Image.open(io.BytesIO(shown))
+        assert (plain.mode, plain.format) == ("RGB", form.upper())
+        np.testing.assert_array_equal(np.asarray(plain), np.asarray(decode(data)))
 
 
 def test_what_is_broken_beside_the_pixels_is_ignored() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.images import as_shown
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.others import coca as script
 from mdc.plan.data_folder import data_folder, weights_files, weights_path
@@ -70,11 +71,11 @@ def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, A
 
 
 def _files(images: Captioned, folder: Path) -> dict[str, str]:
-    """The images as files, under numbers: a name may hold anything."""
+    """The images as all systems see them, in files under numbers: a name may hold anything."""
     paths = {}
     for number, key in enumerate(images.keys):
         path = folder / f"{number:06d}"
-        path.write_bytes(images.reader.read(number)[1])
+        path.write_bytes(as_shown(images.reader.read(number)[1])[0])
         paths[key] = str(path)
     return paths
 

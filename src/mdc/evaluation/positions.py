@@ -109,7 +109,10 @@ class _Captions:
 
     def __init__(self, job: PositionsJob, run: ScoredRun, tokens: Sequence[list[int]], pictures: Tensor) -> None:
         self.job, self.run, self.tokens, self.pictures = job, run, tokens, pictures
-        self.masked = family_of(run.job.method.objective) == "masked"
+        method = run.job.method
+        self.masked = family_of(method.objective) == "masked"
+        #: a model of one mask ratio neither learns nor scores with other numbers of masks
+        self.t_range = None if method.fixed_ratio is None else method.t_range
         scoring = job.scoring
         self.draws = [
             Draws(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)
@@ -135,7 +138,7 @@ class _Captions:
         captioner = self.run.scorer.captioner
         if self.masked:
             samples = self.job.scoring.samples
-            own = [score.tokens for score in captioner.monte_carlo(memory, pairs, self.draws, samples)]
+            own = [score.tokens for score in captioner.monte_carlo(memory, pairs, self.draws, samples, self.t_range)]
             matched = prefix_scores(captioner, memory, pairs)
         else:
             reverse = self.run.job.method.direction is not None

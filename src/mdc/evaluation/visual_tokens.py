@@ -48,8 +48,8 @@ def gradient_norms(
     gives it, without the batch.
 
     ``schedule`` None: an autoregressive model, ℓ_i = −log p(c_i | c_<i, V), with ``reverse`` from right to left. Otherwise
-    the mean over ``draws`` of t and of masks that hide token i, as training draws them, of the norm for
-    ℓ_i = −log p(c_i | visible, V): token i is hidden with probability t and then weighs 1/t, so this is what it adds.
+    the mean over ``draws`` of t and of independent masks that hide token i, of the norm for ℓ_i = −log p(c_i | visible, V). MDC
+    hides token i with probability t and then weighs it 1/t, so this is what it adds; suffix masks and a loss without 1/t differ.
     """
     length = len(tokens) - 1
     device = image.device

@@ -56,5 +56,5 @@ class Captioner(ImageCaptioner):
         return weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """All logits (B, T, V), for sampling, scoring and tests. Training uses ``forward``, which needs less memory."""
+        """All logits (B, T, V), for comparisons. Training uses ``forward``, which needs less memory."""
         return self.head(self.text(inputs, lengths, self.visual(images)))

@@ -137,10 +137,6 @@ class RecurrentCaptioner(ImageCaptioner):
         keys, visual = (part[:, 0].repeat_interleave(versions, dim=0) for part in memory.layers[0])
         return self.text(tokens.flatten(0, 1), keys, visual)[0].unflatten(0, tokens.shape[:2])
 
-    def logits(self, images: Tensor, inputs: Tensor) -> Tensor:
-        """All logits (B, T, V) of inputs (B, T), for tests."""
-        return self.head(self.text(inputs, *self.text.remember(self.visual(images)))[0])
-
 
 def unevenness(attention: Tensor, steps: Tensor) -> Tensor:
     """Σ over captions and places of (1 − Σ_t α_ti)², a scalar: attention (B, T, M), of which the first ``steps`` (B,) count."""

@@ -24,7 +24,7 @@ OBJECTIVES = {
 #: objective → the objective whose scoring and decoding its models use, if it is another
 FAMILIES = {"cappa": "autoregressive", "bicaptioning": "autoregressive", "complementary": "masked"}
 
-#: kind of a frozen encoder → its module (build, fetched)
+#: kind of a frozen encoder → its module (tower)
 TOWERS = {
     "open_clip": "mdc.models.encoders.open_clip",
     "timm": "mdc.models.encoders.timm",

@@ -40,7 +40,7 @@ class RunLog(AbstractContextManager["RunLog"]):
         kept = [line for line in read_json_lines(self.path) if line["step"] <= start_step] if start_step else []
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = self.path.open("a", encoding="utf-8")
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step)
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step + 1)
         self._bar = progress(total=steps, initial=start_step, desc=title, unit="step")
         self._last, self._every, self._images, self._least = steps, every, images, least_seconds
         self._restart_clock()

@@ -80,9 +80,6 @@ class _Alike(Group):
     def alone(self) -> bool:
         return True
 
-    def sum(self, tensor: Tensor) -> Tensor:
-        return tensor
-
     def gather(self, tensor: Tensor) -> Tensor:
         return torch.cat([tensor] * self.world)
 
@@ -153,8 +150,8 @@ def held(job: PretrainJob, captions: Captions) -> StepMemory:
 
 
 def operations(job: PretrainJob, captions: Captions) -> int:
-    """Floating-point operations of matrix products in a step of each process, forward and backward, without recomputed
-    activations."""
+    """Floating-point operations of matrix products in a step of each process, forward and backward, without checkpointing. Of
+    attention PyTorch counts 2.5 times the forward pass for the backward one, since it recomputes the scores."""
     from torch.utils.flop_counter import FlopCounterMode
 
     once = job.recipe.model_copy(update={"activation_checkpointing": None, "accumulation": 1})

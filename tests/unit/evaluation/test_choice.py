@@ -26,6 +26,15 @@ def test_every_letter_can_be_chosen_though_two_are_words(letter: str) -> None:
     assert chosen_letter("I choose B.", "ABCDEFGHIJ") == "B"
 
 
+def test_a_caption_that_is_repeated_does_not_count() -> None:
+    captions = ("a dog", "a red bus with no people", "the bus that has a door, not C")
+    for letter, caption in zip("ABC", captions, strict=True):
+        for said in ("{}. {}", "{}: {}.", "The best caption is {}. {}"):
+            assert chosen_letter(said.format(letter, caption), "ABC", captions) == letter
+    assert chosen_letter("B. a red bus with no people is not coherent", "ABC", captions) is None
+    assert chosen_letter("B. a red bus with no people", "ABC") is None
+
+
 def test_a_long_answer_is_read_in_no_time() -> None:
     began = time.process_time()
     words = ("best ", "A, B ", "caption ", "*", "not ", "A\n", "the best is ", "most accurate and ", "I think that ")

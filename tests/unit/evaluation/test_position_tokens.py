@@ -60,6 +60,15 @@ def test_mismatched_in_own_contexts_is_the_mean_of_log_p_for_every_method() -> N
         assert row["own_mismatched"] == pytest.approx(sum(terms[1:]) / 2, abs=1e-4)
 
 
+def test_a_model_of_one_mask_ratio_is_measured_with_its_number_of_masks() -> None:
+    """With all tokens masked there is one context, so the token's own term has no error."""
+    parallel = measured("mdc", t_range=(1.0, 1.0))
+    for row in parallel.part(range(3)):
+        tokens, place = CAPTIONS[row["caption"]], row["place"]
+        log_probs = plain("mdc", row["caption"], masked(tokens, set(range(1, len(tokens)))))
+        assert row["own"] == pytest.approx(float(log_probs[place, tokens[place]]), abs=1e-4)
+
+
 def test_no_image_adds_nothing_in_either_context() -> None:
     """Where all images say the same, both gains are 0; where they do not, the two mismatched scores are unlike."""
     same = torch.tensor([-1.0, -4.0])

@@ -70,8 +70,8 @@ def test_it_is_the_equations_of_the_paper() -> None:
     for place, tokens in enumerate(CAPTIONS):
         expected, attention = written_out(one, images()[place], tokens)
         with torch.no_grad():
-            found = one.logits(shown[place : place + 1], torch.tensor([tokens]))[0].log_softmax(dim=-1)
-            alpha = one.text(torch.tensor([tokens]), *one.text.remember(one.visual(shown[place : place + 1])))[1][0]
+            hidden, alphas = one.text(torch.tensor([tokens]), *one.text.remember(one.visual(shown[place : place + 1])))
+            found, alpha = one.head(hidden)[0].log_softmax(dim=-1), alphas[0]
         assert torch.allclose(found, expected, atol=1e-5) and torch.allclose(alpha, attention, atol=1e-6)
         assert float(alpha.std()) > 1e-3  # it looks somewhere
 

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 import toy
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.weights import save_weights
@@ -43,6 +44,12 @@ def _steps(state: Path) -> list[int]:
     return [line["step"] for line in read_json_lines(state / "log.jsonl") if "loss" in line]
 
 
+def _curve(state: Path) -> list[int]:
+    board = EventAccumulator(str(state / "tensorboard"))
+    board.Reload()
+    return [event.step for event in board.Scalars("loss")]
+
+
 @pytest.mark.parametrize(
     ("method", "kills"),
     [("mdc", [3, 7, 11]), *((name, [7]) for name in ("arc", "clip", "lstm", "mcd", *toy.NEIGHBOURS))],
@@ -61,7 +68,7 @@ def test_a_killed_run_resumes_to_the_bit(method: str, kills: list[int], tmp_path
         with pytest.raises(toy.Killed):
             trained(state, kill_at)
         assert toy.same_tensors(whole, trained(state))
-        assert _steps(state) == list(range(1, 13)), "the log has each step once"
+        assert _steps(state) == _curve(state) == list(range(1, 13)), "log and curve have each step once"
         best, again = (sorted(folder.rglob("best-*")) for folder in (tmp_path / "whole", state))
         assert [one.read_bytes() for one in best] == [one.read_bytes() for one in again] and best
 

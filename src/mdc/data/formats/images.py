@@ -104,6 +104,18 @@ def image_format(data: bytes) -> str:
     return _decoded(data, None).form
 
 
+def as_shown(data: bytes) -> tuple[bytes, str]:
+    """(bytes, "jpeg" or "png") of the image that ``decode`` gives, for programs that decode otherwise: an upright RGB JPEG stays as
+    it is, and everything else becomes a PNG. ImageError as in ``decode``."""
+    decoded = _decoded(data, None)
+    if decoded.plain:
+        return data, "jpeg"
+    decoded.image.info.clear()
+    buffer = io.BytesIO()
+    decoded.image.save(buffer, "PNG")
+    return buffer.getvalue(), "png"
+
+
 def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
     """Encoded bytes, decoded once and completely, and resized to a shorter side of at most ``shorter`` pixels, like img2dataset's
     keep_ratio.

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 
-from mdc.data.formats.images import image_format
+from mdc.data.formats.images import as_shown
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.records import UserError
 
@@ -81,17 +81,21 @@ def answer_format(letters: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "choice", "strict": True, "schema": schema}}
 
 
-def chosen_letter(answer: str, letters: str) -> str | None:
+def chosen_letter(answer: str, letters: str, captions: Sequence[str] = ()) -> str | None:
     """The letter of ``letters`` that an answer chooses; None if it chooses none or several, or is ambiguous.
 
     An answer is a JSON object in `answer_format`, or free text. Free text counts if it names exactly one letter, denies nothing,
-    and says "B", "B. A dog", "the best caption is **B**" or the like.
+    and says "B", "B. A dog", "the best caption is **B**" or the like. A caption that is repeated after its letter is ignored.
     """
     text = answer.strip()[:4000]
     with suppress(ValueError, RecursionError):
         choice = json.loads(text)
-        letter = choice.get(_KEY) if isinstance(choice, dict) else None
-        return letter if letter in list(letters) else None
+        if not isinstance(choice, str):
+            letter = choice.get(_KEY) if isinstance(choice, dict) else None
+            return letter if letter in list(letters) else None
+        text = choice.strip()
+    for letter, caption in zip(letters, captions, strict=False):
+        text = re.sub(rf"(?<!\w)({letter}\W{{1,4}}){re.escape(caption.strip())}", r"\1", text)
     if len(text) == 1 and text.upper() in letters:
         return text.upper()
     # "A" and "I" before another word are words, not letters
@@ -169,8 +173,6 @@ class Endpoint:
     def __init__(self, config: ByEndpoint, sleep: Callable[[float], None] = time.sleep) -> None:
         import openai
 
-        from mdc.evaluation.judges.endpoint import InTime
-
         self.config, self._sleep, self._openai = config, sleep, openai
         key = os.environ.get(config.key_variable, "").strip()
         if not key.isascii():
@@ -227,8 +229,8 @@ class Endpoint:
         return Answer(last, None, "", self.config.retries, limits)
 
     def _request(self, question: Question, image: bytes) -> Any:
-        kind = image_format(image).lower()
-        data = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+        shown, kind = as_shown(image)
+        data = f"data:image/{kind};base64,{base64.b64encode(shown).decode()}"
         parts: list[Any] = [{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": question.text}]
         system: list[Any] = [{"role": "system", "content": self.config.instruction}] if self.config.instruction else []
         structured: Any = {"response_format": answer_format(question.letters)} if self.config.answer == "json" else {}
@@ -250,7 +252,7 @@ class Endpoint:
         if getattr(message, "refusal", None) or getattr(first, "finish_reason", None) == "content_filter":
             return Answer("refused", None, self._short(str(getattr(message, "refusal", None) or "")), waits)
         text = message.content if isinstance(message.content, str) else ""
-        letter = chosen_letter(text, question.letters)
+        letter = chosen_letter(text, question.letters, question.captions)
         return Answer("chosen" if letter else "malformed", letter, self._short(text), waits)
 
     def _short(self, text: str) -> str:
