@@ -105,8 +105,8 @@ def image_format(data: bytes) -> str:
 
 
 def as_shown(data: bytes) -> tuple[bytes, str]:
-    """(bytes, "jpeg" or "png") of the image that ``decode`` gives, for programs that decode otherwise: an upright RGB JPEG stays as
-    it is, and everything else becomes a PNG. ImageError as in ``decode``."""
+    """(bytes, "jpeg" or "png") of the image that ``decode`` gives, for programs that decode otherwise: an upright RGB JPEG stays
+    as it is, and everything else becomes a PNG. ImageError as in ``decode``."""
     decoded = _decoded(data, None)
     if decoded.plain:
         return data, "jpeg"
