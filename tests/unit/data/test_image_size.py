@@ -160,6 +160,12 @@ def test_texts_beside_images(tmp_path: Path) -> None:
     (tmp_path / "b").rename(tmp_path / "valid")
     values = {"kind": "caption_files", "path": "."}
     assert [len(_samples(values, tmp_path, split)) for split in ("train", "val")] == [1, 1]
+    # an image beside the splits' folders must not make all of them one pool
+    (tmp_path / "cover.png").write_bytes(_encoded("PNG", (20, 20)))
+    with pytest.raises(UserError, match=r"cover\.png: in no folder named after a split"):
+        _source(values, tmp_path)
+    (tmp_path / "valid").rename(tmp_path / "training/more")
+    assert len(_samples({**values, "val_fraction": 0.99}, tmp_path, "val")) == 2
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="contains no images"):
         _source({"kind": "caption_files", "path": "empty"}, tmp_path)

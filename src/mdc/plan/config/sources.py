@@ -126,8 +126,8 @@ class CaptionFilesCorpus(Images, Captions):
     """A folder ``path`` of images with its subfolders, each image with a text file of the same name (0001.jpg, 0001.txt), one
     caption per line.
 
-    If all images are in folders named after splits (train/, val/), these are their splits. Otherwise the share ``val_fraction``
-    of the images, chosen by a hash of their names, is held out.
+    Folders named after splits (train/, val/) are their splits, if any is named after another than train; then all images must be
+    in such folders. Otherwise the share ``val_fraction`` of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_files"]

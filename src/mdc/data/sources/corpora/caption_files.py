@@ -25,9 +25,7 @@ class CaptionFiles(CaptionedImages):
         self._names = images_within(self._root)
         if not self._names:
             raise UserError(f"{self._root}: contains no images")
-        words = SplitWords({})
-        named = {name: words.of(name.partition("/")[0]) if "/" in name else None for name in self._names}
-        self._named = named if None not in named.values() and "train" in named.values() else {}
+        self._named = _named_after_splits(self._root, self._names)
 
     def items(self, split: str) -> Iterator[SourceItem]:
         for number, name in enumerate(self._names):
@@ -49,3 +47,20 @@ open_source = CaptionFiles  # see mdc.data.sources.source
 def images_within(root: Path) -> list[str]:
     """The image files below a folder by their extension, sorted, without clutter."""
     return sorted(path.relative_to(root).as_posix() for path in files_below(root) if is_image_name(path))
+
+
+def _named_after_splits(root: Path, names: list[str]) -> dict[str, str | None]:
+    """The split that each image's first folder is named after; empty if the folders do not distinguish splits. UserError if only
+    some images are in such folders: those of test must not be drawn for training."""
+    words = SplitWords({})
+    named = {name: words.of(name.partition("/")[0]) if "/" in name else None for name in names}
+    splits = set(named.values())
+    if splits <= {None, "train"} or len(splits) == 1:
+        return {}
+    if nameless := [name for name, split in named.items() if split is None]:
+        more = f" and {len(nameless) - 1} more" * (len(nameless) > 1)
+        raise UserError(
+            f"{root / nameless[0]}{more}: in no folder named after a split, as other images are; move it into train/, val/ or "
+            "test/, or put all images into folders without such names"
+        )
+    return named
