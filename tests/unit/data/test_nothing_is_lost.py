@@ -238,7 +238,31 @@ def test_keys_that_begin_anew_in_each_shard(tmp_path: Path, names: list[str]) ->
     for given in (source, {**source, "path": ".", "splits": {"train": "w"}}):
         index = write_corpus("c", given, tmp_path / "out", tmp_path)  # it refuses equal keys
         assert index["splits"]["train"]["samples"] == 6
-    assert 0 < len(_captions({**source, "val_fraction": 0.5}, "val", tmp_path)) < 6
+
+
+@pytest.mark.parametrize("kind", ["webdataset", "parquet"])
+def test_another_file_moves_no_sample_between_train_and_val(tmp_path: Path, kind: str) -> None:
+    """It sorts before the others; a tar's keys begin anew, a row of parquet has no key."""
+
+    def write(name: str, first: int) -> None:
+        if kind == "parquet":
+            rows = _rows(caption=[f"caption {first + n}" for n in range(30)])
+            write_parquet(tmp_path / f"w/{name}.parquet", rows)
+        else:
+            files = [_sample(f"{n:04d}", first + n) for n in range(30)]
+            (tmp_path / "w").mkdir(exist_ok=True)
+            (tmp_path / f"w/{name}.tar").write_bytes(
+                _tar({name: data for each in files for name, data in each.items()})
+            )
+
+    source = {"kind": kind, "path": "w", "val_fraction": 0.4, **({"split_column": None} if kind == "parquet" else {})}
+    write("1", 0)
+    before = {split: _captions(source, split, tmp_path) for split in ("train", "val")}
+    write("0", 30)
+    for split, captions in before.items():
+        after = _captions(source, split, tmp_path)
+        assert captions and [text for text in after if int(text.split()[1]) < 30] == captions
+        assert len(after) > len(captions)
 
 
 def test_captions_of_other_webdatasets(tmp_path: Path) -> None:

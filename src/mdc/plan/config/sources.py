@@ -59,7 +59,7 @@ class ParquetCorpus(Images, Captions):
     ``pairs``: number of rows of the train split, chosen by a hash of their keys, so that smaller subsets are nested in larger
     ones. ``resplit``: new splits of the rows of all files. ``sharded``: each file becomes one shard of each split, so that
     several jobs and processes share a folder of many files (``data.runtime``). ``val_fraction``: the share of rows, chosen by a
-    hash of their keys, that is held out where no file and no column names a split.
+    hash of their keys (without keys: of the file's name and the row), that is held out where no file and no column names a split.
     """
 
     kind: Literal["parquet"]

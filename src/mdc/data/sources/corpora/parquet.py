@@ -64,16 +64,20 @@ class ParquetCorpus(InParts):
     def _items(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[SourceItem]:
         # a file of another split is not read
         here = [split for split in splits if path in self._splits.get(split, ())]
-        chosen = {split: choose for split in here if (choose := self._chosen(split)) is not None}
+        chosen = {split: choose for split in here if (choose := self._chosen(split, path, numbers[split]))}
         if self._resplit:
             (split,) = splits
             here, chosen = [ALL], {ALL: self._new_splits[split].__contains__}
         if here:
             yield from rows_of_file(path, self.config, here, numbers, captions=True, chosen=chosen)
 
-    def _chosen(self, split: str) -> Callable[[str], bool] | None:
-        """Whether a key of a split is taken; None: all."""
+    def _chosen(self, split: str, path: Path, first: int) -> Callable[[str], bool] | None:
+        """Whether a key of a split is taken; None: all. ``first``: the number of the file's first row."""
         if share := self._val_fraction:
+            if (
+                self.config["key_column"] is None
+            ):  # other files change a row's number, but not its place in its own file
+                return lambda key: held_out(f"{path.name}/{int(key) - first}", share) == (split == "val")
             return lambda key: held_out(key, share) == (split == "val")
         if split != "train" or self._subset is None:
             return None

@@ -69,7 +69,8 @@ class Webdataset(InParts):
             count += 1
             _check_consecutive(shard, sample.key, seen)
             key = f"{self._names[part]}/{sample.key}" if self._restart else sample.key
-            split = named or ("val" if held_out(key, share) else "train")
+            # by the sample's key alone: another shard may make keys restart
+            split = named or ("val" if held_out(sample.key, share) else "train")
             if split not in splits:
                 continue
             read, place = _image(sample)
