@@ -1,6 +1,7 @@
 """Downloading from a list of URLs: every row accounted for, every good pair bit-true, killed, on a full disk, gone on with."""
 
 import copy
+import errno
 import fcntl
 import hashlib
 import io
@@ -305,6 +306,28 @@ def test_the_shards_of_another_plan_are_not_thrown_away(whole: Whole, tmp_path: 
     for account in (tmp_path / "set/accounts").glob("*.json"):
         account.write_text(json.dumps({**read_json(account), "part": "of an earlier version"}))
     with pytest.raises(UserError, match=r"set: its shards are of another plan.*put back its plan/, or delete shards/"):
+        obtain(config(), None, tmp_path)
+    assert len(list((tmp_path / "set/shards").glob("*.tar"))) == 6
+
+
+def test_no_shard_is_thrown_away_because_its_account_cannot_be_read_or_written(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, account: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def download(settings: Any, orders: Any, trust_network_errors: bool) -> Iterator[Answer]:
+        raise AssertionError(f"{list(orders)} are downloaded again")
+
+    shutil.copytree(whole[0] / "set", tmp_path / "set", copy_function=shutil.copyfile)  # a copy has new times
+    monkeypatch.setattr("mdc.data.obtain.urls.download", download)
+    with monkeypatch.context() as patched:
+        patched.setattr("mdc.data.obtain.accounts.write_json", full)
+        assert obtain(config(), None, tmp_path) == whole[1]
+    account = account_file(tmp_path / "set", 2)
+    account.unlink()
+    account.mkdir()  # cannot be read, also by root
+    with pytest.raises(UserError, match=r"00002\.json: cannot be read"):
         obtain(config(), None, tmp_path)
     assert len(list((tmp_path / "set/shards").glob("*.tar"))) == 6
 

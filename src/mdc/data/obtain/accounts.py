@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,11 @@ def account_file(folder: Path, shard: int) -> Path:
 
 
 def read_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The account of a shard of this plan's ``part``; None if there is none, or if the files have changed since."""
+    """The account of a shard of this plan's ``part``; None if there is none, or if the files have changed since. UserError if a
+    file cannot be read: its shard may be good."""
+    path = account_file(folder, shard)
     try:
-        account, now = read_json(account_file(folder, shard)), _seals(folder, shard)
+        account, now = json.loads(path.read_bytes()), _seals(folder, shard)
         if account["part"] != part["sha256"]:
             return None
         if account["files"] != now:  # a copied folder has new times
@@ -51,10 +54,16 @@ def read_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str,
                 return None
             if sha256_file(shard_files(folder, shard)[0]) != account["tar"]:
                 return None
-            write_json(account_file(folder, shard), account := {**account, "files": now})
-    except (UserError, OSError, KeyError, TypeError, ValueError, AttributeError):
+            account = {**account, "files": now}
+            with suppress(OSError):  # a full disk makes no shard worse; the next run hashes it again
+                write_json(path, account)
+    except FileNotFoundError:
         return None
-    return account
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: cannot be read ({error.strerror}); nothing was removed") from None
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+    return dict(account)
 
 
 def take_account(
