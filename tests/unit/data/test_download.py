@@ -40,6 +40,7 @@ from mdc.data.obtain.orders import Answer
 from mdc.data.obtain.plan import part_file, read_part
 from mdc.data.obtain.transfers.guard import Limits, Opener, networks
 from mdc.data.obtain.urls import download_group, obtain, plan_download
+from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, read_json, sha256_file
 
 Whole = tuple[Path, dict[str, Any]]
@@ -409,6 +410,20 @@ def test_a_worker_that_is_still_ending_is_waited_for(whole: Whole) -> None:
     threading.Timer(0.4, left.close).start()
     began = time.monotonic()
     assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
+
+
+def test_groups_of_another_number_would_have_the_same_parts(whole: Whole) -> None:
+    folder, sha256 = whole[0], sha256_file(whole[0] / "set/plan/plan.json")
+    with locked(folder / "set/groups/1-of-4"):
+        assert download_group(config(), folder, sha256, 0, 4)["shards"] == whole[1]["shards"][::4]
+        with pytest.raises(UserError, match=r"1-of-4: process \d+ is downloading this group already"):
+            download_group(config(), folder, sha256, 0, 2)
+    left = (folder / "set/groups/1-of-4/workers").open("a")
+    fcntl.flock(left, fcntl.LOCK_SH)  # a worker of a group that was killed
+    threading.Timer(0.4, left.close).start()
+    began = time.monotonic()
+    download_group(config(), folder, sha256, 0, 2)
+    assert time.monotonic() - began >= 0.4
 
 
 def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:

@@ -1,4 +1,4 @@
-"""The outcome of each row of a shard: img2dataset's files checked against the plan, the stats and the images in the tar.
+"""The outcome of each row of a shard: img2dataset's rows checked against the plan, the stats and the images that were written.
 
 img2dataset exits with 0 whatever failed, so only a checked shard counts. Its account is ``<folder>/accounts/NNNNN.json``. It is
 valid while the shard's files keep the recorded size and time, or the tar its hash.
@@ -76,8 +76,8 @@ def take_account(
 ) -> dict[str, Any]:
     """Check a shard that was just written, and write its account. Incomplete if rows are missing or not those of the plan.
 
-    ``planned``: the part's rows; ``images``: the sha256 of each image in the tar, by key. NetworkDown if over nine rows in ten
-    reached no server, unless other shards did just now (``trust_network_errors``).
+    ``planned``: the part's rows; ``images``: the sha256 of each image that was written to the tar, by key. NetworkDown if over
+    nine rows in ten reached no server, unless other shards did just now (``trust_network_errors``).
     """
     columns = planned.column_names
     parquet, stats = shard_files(folder, shard)[1], read_json(shard_files(folder, shard)[2])
@@ -97,7 +97,7 @@ def take_account(
         line = [*(row[name] for name in columns), row["key"], reason, row["sha256"], images.get(row["key"])]
         digest.update(json.dumps(line).encode() + b"\n")
     if (stats["count"], stats["successes"]) != (rows.num_rows, counts[""]) or len(images) != counts[""]:
-        raise Incomplete("its rows, its stats and its tar disagree on the number of pairs")
+        raise Incomplete("its rows, its stats and its images disagree on the number of pairs")
     silent = sum(count for reason, count in counts.items() if reason in SILENCE)
     if not trust_network_errors and part["rows"] >= _FEW and silent > _NEARLY_ALL * part["rows"]:
         raise NetworkDown(f"{silent} of {part['rows']} rows got no response from any host; check your network")

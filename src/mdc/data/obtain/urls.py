@@ -26,7 +26,7 @@ from mdc.plan.progress import progress
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.plan.registry.entry import RegistryEntry
 
-_DOING = "is downloading into this folder"
+_DOING, _DOING_GROUP = "is downloading into this folder", "is downloading this group"
 _ROUNDS = 2  # a failed shard is retried once, after all others
 
 
@@ -71,12 +71,16 @@ def download_group(
 ) -> dict[str, Any]:
     """Download the parts ``group``, ``group`` + ``groups``, … of the plan with this hash; their summary.
 
-    Groups may run at the same time, also on other machines, but not beside ``obtain``. UserError if the plan was rebuilt,
-    otherwise as ``obtain``.
+    Groups of one number may run at the same time, also on other machines, but not beside ``obtain``. UserError if groups of
+    another number are running, or if the plan was rebuilt, otherwise as ``obtain``.
     """
     folder = data_dir / config["dataset"]["path"]
     own = folder / "groups" / f"{group}-of-{groups}"
-    with locked(folder, doing=_DOING, shared=True), locked(own, doing="is downloading this group"):
+    with locked(folder, doing=_DOING, shared=True), locked(own, doing=_DOING_GROUP):
+        for other in own.parent.glob("*-of-*"):
+            if not other.name.endswith(f"-of-{groups}"):  # it has some of the same parts
+                with locked(other, doing=_DOING_GROUP, shared=True), worker_lock(other, fcntl.LOCK_EX):
+                    pass
         place = folder / "plan" / PLAN
         if not place.is_file() or sha256_file(place) != plan_sha256:
             raise UserError(f"{place}: missing or rebuilt since this job was planned; plan the dataset again")
