@@ -1,5 +1,6 @@
 """What strangers' addresses may not do: each attack against the opener that downloads go through."""
 
+import base64
 import shutil
 import socket
 import ssl
@@ -241,6 +242,28 @@ def test_the_environments_proxy_is_asked_only_if_wanted(server: Server, monkeypa
     assert told("http://10.0.0.1/image/1", limits) == told("http://localhost/", limits) == "address is not public"
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [])
     assert told("http://a.example/image/1") == "address is not public"  # not by the proxy
+
+
+def test_a_proxy_with_a_login_is_given_it_and_no_other_host_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener, heard = socket.create_server(("127.0.0.1", 0)), list[bytes]()
+
+    def serve() -> None:
+        for _ in range(3):
+            connection, _ = listener.accept()
+            with connection:
+                heard.append(connection.recv(1 << 16))
+                connection.sendall(b"HTTP/1.1 407 Log in\r\nContent-Length: 0\r\n\r\n")
+
+    threading.Thread(target=serve, daemon=True).start()
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://user:p%40ss@{address}")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    limits = Limits(timeout=2, deadline=2, max_bytes=300_000, exceptions=HERE, use_proxy=True)
+    said = [told(url, limits) for url in ("http://a.example/1", "https://a.example/1", f"http://{address}/1")]
+    login = b"Proxy-Authorization: Basic " + base64.b64encode(b"user:p@ss")
+    assert [login in request for request in heard] == [True, True, False] and not any("ss" in text for text in said)
+    listener.close()
 
 
 def test_urlopen_goes_through_the_installed_opener(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

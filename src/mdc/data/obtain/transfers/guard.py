@@ -13,12 +13,13 @@ import socket
 import ssl
 import time
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 from urllib.response import addinfourl
 
 from mdc.data.obtain import reasons as why
@@ -223,10 +224,13 @@ class _Connection(http.client.HTTPConnection):
             raise Failure(why.ADDRESS)
         proxy_parts = urlsplit(proxy if "//" in proxy else f"//{proxy}")
         super().__init__(proxy_parts.hostname or "", proxy_parts.port or 80)
+        login = f"{unquote(proxy_parts.username or '')}:{unquote(proxy_parts.password or '')}".encode()
+        headers = {} if login == b":" else {"Proxy-Authorization": f"Basic {b64encode(login).decode()}"}
         if self._tls:
-            self.set_tunnel(host, port)
+            self.set_tunnel(host, port, headers)
         else:
             self.target = url
+            self.named |= headers
 
     def connect(self) -> None:
         self.sock = _connected(self.host, self.port, self._transfer, self._checked)
