@@ -67,6 +67,9 @@ def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:
         table = pa.table({"url": urls, "re_caption": ["x"] * 3, "id": [part, 10, 20]})
         pq.write_table(table, tmp_path / f"train-{part}.parquet")
     (tmp_path / "README.md").write_text("not a list")
+    for hidden in ("._train-0.parquet", ".ipynb_checkpoints/train-1-checkpoint.parquet"):
+        (tmp_path / hidden).parent.mkdir(exist_ok=True)
+        (tmp_path / hidden).write_bytes(b"not a list")
     found, counts = read(tmp_path, Columns("url", "re_caption", "id", "parquet"))
     assert [row[0] for row in found] == list(range(9)) and counts == {"": 9}
     assert [row[1] for row in found][::3] == ["0", "1", "2"]
@@ -87,8 +90,8 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
         ("a.csv", "caption", r"a\.csv, line 3: .*; unclosed quote"),
         ("a.csv", "text", "has no column 'text'; it has url, caption"),
         ("a.parquet", "caption", "not a readable parquet file"),
-        ("none.tsv", "caption", "no such file or folder; put the list of URLs there"),
-        ("list.txt", "caption", r"unknown file extension; set list\.format to tsv, csv, jsonl or parquet"),
+        ("none.tsv", "caption", "no such file or folder; put it there"),
+        ("list.txt", "caption", r"unknown file extension; allowed: \.csv, .*, or set list\.format"),
     ):
         with pytest.raises(UserError, match=said):
             read(tmp_path / name, Columns("url", caption))

@@ -154,6 +154,7 @@ def test_a_list_is_found_in_its_data_sets_folder(tmp_path: Path, monkeypatch: py
     for name in ("b.tsv", "a.tsv"):
         write_tsv(tmp_path / "cc" / "list" / name, captions(5))
     (tmp_path / "cc" / "licence.txt").write_text("…")
+    (tmp_path / "cc" / "list" / "._a.tsv").write_bytes(b"\0\5\x16\7Mac OS X")
     source = {"kind": "caption_list", "path": "cc", "header": False, "caption_column": 0}
     protocol = load(ROOT / "params.yaml").protocol.data.model_dump(mode="json")
     config = {"job": "data/texts/cc", "verb": "texts", "scale": "s", "fingerprint": "f", "inputs": [], "name": "cc"}

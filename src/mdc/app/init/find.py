@@ -10,8 +10,8 @@ from mdc.app.init.table import Table, look_at_table, splits_of_words
 from mdc.data.formats.folders import is_clutter, is_image_name
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.table_rows import TEXTS, kind_of
 from mdc.data.sources.corpora.caption_files import ENDINGS as BESIDE
-from mdc.data.sources.corpora.caption_table import own_kind
 from mdc.data.sources.parquet import image_column, need_columns, parquet_files
 from mdc.plan.records import UserError
 
@@ -50,7 +50,7 @@ def recognise(root: Path, paths: Sequence[str]) -> Corpus:
     ending = Path(path).suffix.lower()
     if ending in (".tar", ".parquet"):
         return _webdataset(root, path) if ending == ".tar" else _parquet(root, path)
-    if own_kind(root / path) is None and ending != ".txt":
+    if kind_of(root / path, TEXTS) is None and ending != ".txt":
         raise UserError(f"{root / path}: unknown file extension; allowed: {_TAKEN}")
     folder = root / folders[0] if folders else (root / path).parent
     return _table(root, path, look_at_table(root / path, [folder, *_image_folders(folder)]))
@@ -108,7 +108,7 @@ def _kind(file: Path) -> str:
         return "tars" if ending == ".tar" else "parquets"
     if ending in BESIDE:
         return "texts"
-    return "tables" if own_kind(file) else "others"
+    return "tables" if kind_of(file, TEXTS) else "others"
 
 
 def _image_folders(folder: Path) -> list[Path]:

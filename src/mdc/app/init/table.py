@@ -10,8 +10,8 @@ from typing import Any
 from mdc.data.formats.folders import inside
 from mdc.data.formats.samples import IMAGE_ENDINGS, texts_of
 from mdc.data.formats.split_words import USUAL, SplitWords
-from mdc.data.formats.table_rows import Column, table_rows
-from mdc.data.sources.corpora.caption_table import image_name, own_kind
+from mdc.data.formats.table_rows import TEXTS, Column, kind_of, table_rows
+from mdc.data.sources.corpora.caption_table import image_name
 from mdc.plan.records import UserError
 
 Rows = list[Mapping[Column, Any]]
@@ -38,7 +38,7 @@ def look_at_table(path: Path, folders: Sequence[Path]) -> Table:
     The image column is the one with names of files there; the caption column is known by its name, or is the only one with
     several words. UserError if one is missing, or for no such table.
     """
-    kind = own_kind(path) or "txt"
+    kind = kind_of(path, TEXTS) or "txt"
     form, delimiter, folder, image, rows = _first_that_fits(path, kind, [folder.resolve() for folder in folders])
     named = form in ("jsonl", "json")
     header = named

@@ -6,30 +6,46 @@ yielded with a complaint, so that the reader can count it.
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.folders import files_below, needed
 from mdc.data.formats.gzipped import read_json_value, unzipped
 from mdc.plan.records import UserError
 
 Column = str | int
 Row = tuple[int, dict[Column, Any], str]  # line, values by column, complaint or ""
 
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+ENDINGS = {
+    **{".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"},
+    **{".json": "json", ".parquet": "parquet"},
+}
+#: tables whose columns have names, and tables that are text
+TABLES, TEXTS = ("tsv", "csv", "jsonl", "parquet"), ("tsv", "csv", "jsonl", "json")
 _LONGEST_LINE = 1 << 24  # bytes
 _LONGEST_FIELD = 1 << 20  # characters
 
 
-def table_kind(path: Path) -> str | None:
-    """The kind of table by a file's extension, with or without ``.gz``; None if unknown."""
+def kind_of(path: Path, kinds: Collection[str] = TABLES) -> str | None:
+    """The kind of a table by its file's extension, with or without ``.gz``; None for one that is not among ``kinds``."""
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return ENDINGS.get(name.suffix.lower())
+    kind = ENDINGS.get(name.suffix.lower())
+    return kind if kind in kinds else None
 
 
-def kind_of(path: Path) -> str | None:
-    """csv, tsv, jsonl or parquet by a file's extension; None for another."""
-    return "parquet" if path.suffix.lower() == ".parquet" else table_kind(path)
+def files_of(path: Path, kinds: Collection[str], form: str | None = None, setting: str = "format") -> list[Path]:
+    """``path`` itself, or the files below it of ``kinds`` (of ``form`` alone, if it is given), without clutter, in the order of
+    their names. UserError if there is none, or if the file's extension is unknown; it names the ``setting`` of the form."""
+    endings = [ending for ending, kind in ENDINGS.items() if kind in ([form] if form else kinds)]
+    if needed(path, "file or folder").is_file():
+        if form is None and kind_of(path, kinds) is None:
+            raise UserError(f"{path}: unknown file extension; allowed: {', '.join(endings)}, or set {setting}")
+        return [path]
+    files = sorted(file for file in files_below(path) if kind_of(file, [form] if form else kinds))
+    if not files:
+        raise UserError(f"{path}: contains no {' or '.join(endings)} file; put it there")
+    return files
 
 
 def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:

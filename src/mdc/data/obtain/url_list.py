@@ -19,7 +19,7 @@ import numpy as np
 from mdc.data.formats.captions import clean_caption
 from mdc.data.formats.gzipped import unzipped
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.table_rows import ENDINGS, Column, kind_of, table_rows
+from mdc.data.formats.table_rows import TABLES, Column, files_of, kind_of, table_rows
 from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, SCHEME, Failure
 from mdc.data.obtain.transfers.web_url import web_url
 from mdc.plan.host import usable_cores
@@ -72,18 +72,7 @@ def columns_of(described: Mapping[str, Any]) -> Columns:
 
 def list_files(path: Path, columns: Columns) -> list[Path]:
     """The list's files in the order of their names; UserError if there is none, or if an extension is unknown."""
-    if path.is_dir():
-        kinds = ((file, kind_of(file)) for file in sorted(path.rglob("*")) if file.is_file())
-        files = [file for file, kind in kinds if kind is not None and columns.format in (None, kind)]
-        if not files:
-            wanted = columns.format or f"{', '.join(ENDINGS)} or .parquet"
-            raise UserError(f"{path}: contains no list ({wanted}); put it there, or set list.path")
-        return files
-    if not path.is_file():
-        raise UserError(f"{path}: no such file or folder; put the list of URLs there, or set list.path")
-    if columns.format is None and kind_of(path) is None:
-        raise UserError(f"{path}: unknown file extension; set list.format to tsv, csv, jsonl or parquet")
-    return [path]
+    return files_of(path, TABLES, columns.format, "list.format")
 
 
 def rows_about(file: Path, columns: Columns) -> int:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name
-from mdc.data.formats.folders import files_below, needed
 from mdc.data.formats.parquet_file import is_text, open_parquet, readable
 from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
+from mdc.data.formats.table_rows import files_of
 from mdc.plan.records import UserError
 
 SourceConfig = Mapping[str, Any]
@@ -146,13 +146,7 @@ def captions_of_file(
 
 def parquet_files(source: SourceConfig, data_dir: Path) -> list[Path]:
     """The file, or all files of the folder in the order of their names. UserError if there is none."""
-    path = needed(Path(data_dir) / source["path"], "file or folder")  # an absolute path wins
-    if path.is_file():
-        return [path]
-    files = sorted(file for file in files_below(path) if file.suffix == ".parquet")
-    if not files:
-        raise UserError(f"{path}: contains no .parquet file")
-    return files
+    return files_of(Path(data_dir) / source["path"], (), "parquet")  # an absolute path wins
 
 
 def split_files(source: SourceConfig, split: str, data_dir: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from mdc.data.formats.folders import listed_name, needed, read_named
 from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, held_out, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
-from mdc.data.formats.table_rows import table_kind, table_rows
+from mdc.data.formats.table_rows import TEXTS, kind_of, table_rows
 from mdc.data.sources.cleaned import CaptionedImages
 from mdc.plan.records import UserError
 
@@ -83,7 +83,7 @@ class CaptionTable(CaptionedImages):
     def _rows(self) -> Iterator[_Row]:
         """The table's rows in order, without those of unused splits."""
         source, path = self.config, self._path
-        if (kind := source["format"] or own_kind(path)) is None:
+        if (kind := source["format"] or kind_of(path, TEXTS)) is None:
             raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv, jsonl or json")
         words, column = SplitWords(source["splits"]), source["caption_column"]
         captions = column if isinstance(column, list) else [column]
@@ -110,12 +110,6 @@ class CaptionTable(CaptionedImages):
 
 
 open_source = CaptionTable  # see mdc.data.sources.source
-
-
-def own_kind(path: Path) -> str | None:
-    """The kind of table by a file's extension, with JSON; None if unknown."""
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return "json" if name.suffix.lower() == ".json" else table_kind(path)
 
 
 def image_name(name: str) -> str:

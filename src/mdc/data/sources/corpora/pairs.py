@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import size_and_time
+from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, samples_by_key
 from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import Encoded, held_out, read_image, safe_key
@@ -103,7 +103,8 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
         raise UserError(
             f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
         )
-    if not any((data_dir / mirror).rglob("*.parquet")) or any((data_dir / mirror).rglob("*.tar")):
+    endings = {file.suffix.lower() for file in files_below(needed(data_dir / mirror))}
+    if ".parquet" not in endings or ".tar" in endings:
         return Webdataset(source, data_dir, mirror, splits=None)
     column = source.get("image_column") or image_column(parquet_files({"path": mirror}, data_dir)[0])
     columns = {

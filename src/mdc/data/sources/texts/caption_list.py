@@ -9,15 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import needed
+from mdc.data.formats.folders import is_clutter, needed
 from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import Skipped, texts_of
 from mdc.data.formats.table_rows import ENDINGS, Column, kind_of, table_rows
 from mdc.data.sources.parquet import captions_of_file
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError
-
-_ENDINGS = (*ENDINGS, ".parquet", ".json")
 
 
 class CaptionList(Source[list[str]]):
@@ -56,10 +54,10 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
     if needed(path, "file or folder").is_dir():
         folder = path / "list" if (path / "list").is_dir() else path
         wanted = source["format"]
-        files = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
+        files = [(file, kind) for file in sorted(folder.iterdir()) if _is_data(file) and (kind := _format_of(file))]
         files = [(file, kind) for file, kind in files if wanted in (None, kind)]
         if not files:
-            raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(_ENDINGS)}")
+            raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(ENDINGS)}")
         names_here = {file.name for file, _ in files}
         if twice := sorted(name for name in names_here if name.endswith(".gz") and name[:-3] in names_here):
             raise UserError(f"{folder}: contains {twice[0]} unpacked too; remove one of them, or set source.file")
@@ -75,9 +73,14 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
     return [(path, kind)]
 
 
+def _is_data(file: Path) -> bool:
+    return file.is_file() and not is_clutter(file.name)
+
+
 def _format_of(path: Path) -> str | None:
     """The format by a file's extension, or None."""
-    return "coco_json" if path.name.lower().endswith((".json", ".json.gz")) else kind_of(path)
+    kind = kind_of(path, ENDINGS.values())
+    return "coco_json" if kind == "json" else kind
 
 
 def _table(source: Mapping[str, Any], path: Path, kind: str, skipped: Skipped) -> Iterator[list[str]]:
