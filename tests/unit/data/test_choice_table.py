@@ -91,8 +91,9 @@ def test_what_cannot_be_used_is_counted_by_its_reason(root: Path) -> None:
         file.write("one cell\n")
     skipped = Skipped()
     assert [one.id for one in read(root, skipped)] == ["0", "1"]
+    assert skipped.captions == 1, "the empty cell of an item that is kept"
     assert sum(skipped.counts.values()) == 7 and skipped.counts["image file is missing"] == 1
-    assert skipped.counts["image outside the folder"] == skipped.counts["no wrong caption"] == 1
+    assert skipped.counts["image outside the folder"] == skipped.counts["not one right caption"] == 1
     with pytest.raises(UserError, match=r"nowhere.csv: no such file; put it there, or set MDC_DATA"):
         read(root, path="nowhere.csv")
     with pytest.raises(UserError, match="unknown file extension"):

@@ -512,3 +512,15 @@ def test_a_transparent_colour_is_laid_over_white() -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (8, 8), (10, 20, 30)).save(buffer, "PNG", transparency=(10, 20, 30))
     assert decode(buffer.getvalue()).getpixel((1, 1)) == (255, 255, 255)
+
+
+def test_captions_beside_others_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(encoded(0))
+    texts = ["a dog", "nan", None, 7, "\u200b", "n/a", "a cat"]
+    (tmp_path / "c.jsonl").write_text(json.dumps({"image": "a.png", "caption": texts}))
+    for mode, kept in (("each", ["a dog", "a cat"]), ("join", ["a dog . a cat ."])):
+        source = {"kind": "caption_table", "path": "c.jsonl", "caption_mode": mode}
+        assert _captions(source, "train", tmp_path) == kept
+        assert write_corpus("c", source, tmp_path / "out", tmp_path)["captions_left_out"] == 5
+    listed = write_texts("c", {"path": "c.jsonl"}, tmp_path / "out", tmp_path, 77)
+    assert listed["captions_left_out"] == 5

@@ -37,7 +37,9 @@ def test_sugarcrepes_items_are_those_whose_image_is_there(tmp_path: Path) -> Non
     assert skipped.counts == {"image is missing": 1}
     broken = {"image": [encoded(0)[:40], encoded(2)], "filename": [names[0], names[2]]}
     write_parquet(tmp_path / "images.parquet", broken)
-    assert [s.id for s in read(CREPE, tmp_path)] == ["0"], "an image that cannot be read is as if it were not there"
+    skipped = Skipped()
+    assert [s.id for s in read(CREPE, tmp_path, skipped)] == ["0"]
+    assert skipped.counts == {"image is missing": 1, "image cannot be decoded": 1}, "every item is counted once"
     write_parquet(tmp_path / "images.parquet", {"image": [encoded(0)] * 2, "filename": [names[0]] * 2})
     with pytest.raises(UserError, match="two rows have the filename"):
         read(CREPE, tmp_path)
@@ -74,6 +76,14 @@ def test_every_caption_of_an_image_that_is_there_is_an_item(order: Path) -> None
         assert list(sample.options) == options_of(caption, words, words[0], generator(0, sample.id), 30)
         assert sample.image == encoded({"coco:10": 1, "coco:20": 2}[sample.image_name])
         assert len(sample.options) == 5 and sample.group == "order"
+
+
+def test_captions_without_an_image_are_counted(order: Path) -> None:
+    """As left out where the file has no such image: it may hold some of them. As skipped where it is broken."""
+    write_parquet(order / "coco.parquet", {"image": [encoded(1), encoded(2)[:40]], "image_id": [10, 20]})
+    skipped = Skipped()
+    assert [s.id for s in read(ORDER, order, skipped)] == ["1", "5", "8"]
+    assert skipped.counts == {"image cannot be decoded": 2} and skipped.captions == 1
 
 
 def test_so_many_captions_an_image_are_the_first_by_their_ids_with_the_same_options(order: Path) -> None:

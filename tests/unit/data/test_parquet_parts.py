@@ -21,7 +21,7 @@ def written(folder: Path, **changes: Any) -> None:
         columns: dict[str, Any] = {
             "id": [f"k{n}" for n in ids],
             "image": [b"no image" if n == 6 else encoded(n) for n in ids],
-            "captions": [[" "] if n == 9 else [f"thing {n}", f"another word {n}"] for n in ids],
+            "captions": [[" "] if n == 9 else [f"thing {n}", "nan", f"another word {n}"] for n in ids],
             "split": ["val" if n % 4 == 1 else "test" if n % 7 == 5 else "train" for n in ids],
         }
         folder.mkdir(exist_ok=True)
@@ -75,6 +75,8 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: di
     joined(config, tmp_path, tmp_path / "in", groups, processes=groups)
     whole, parts = same_as_whole(config, tmp_path)
     assert whole["skipped"] == parts["skipped"] and whole["captions"] == parts["captions"]
+    samples = sum(whole["splits"][split]["samples"] for split in whole["splits"])
+    assert whole["captions_left_out"] == parts["captions_left_out"] == samples
     assert all(whole["splits"][split]["samples"] for split in SPLITS)
     lists = [(tmp_path / "in" / path / "skipped.jsonl").read_text() for path in ("whole", "corpora/c")]
     # one account goes through the splits, the other through the files

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from mdc.data.formats.rank import rank_hash
-from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.formats.samples import LeftOut, Skipped, safe_key
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.corpora import parquet as corpus
 from mdc.data.sources.source import open_corpus
@@ -64,10 +64,11 @@ def test_images_by_name_are_those_of_the_file(tmp_path: Path) -> None:
     images = [image(n) for n in range(150)] + [b"none"]
     table = pa.table({"image": images, "name": [f"{n}" for n in range(151)]})
     pq.write_table(table, tmp_path / "i.parquet")
-    skipped = Skipped()
-    found = parquet_images(tmp_path / "i.parquet", "image", "name", skipped)
-    assert [found[f"{n}"] for n in reversed(range(150))] == [(images[n], "png") for n in reversed(range(150))]
-    assert "150" not in found and sum(skipped.counts.values()) == 1
+    found = parquet_images(tmp_path / "i.parquet", "image", "name")
+    assert [found.read(f"{n}") for n in reversed(range(150))] == [(images[n], "png") for n in reversed(range(150))]
+    for name, reason in (("150", "image cannot be decoded"), ("151", "image is missing")):
+        with pytest.raises(LeftOut, match=reason):
+            found.read(name)
 
 
 def test_each_image_has_the_captions_of_all_rows(tmp_path: Path) -> None:

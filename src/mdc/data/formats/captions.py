@@ -1,8 +1,9 @@
 """Cleaning of a source's captions on their way into the shards."""
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from mdc.data.formats.samples import Skipped
 from mdc.models.text import clip_pieces, clip_text, has_piece
 from mdc.plan.records import UserError
 
@@ -47,20 +48,25 @@ def clean_caption(caption: str) -> str:
     return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def clean_captions(captions: Iterable[str], mode: str = "each", max_pieces: int | None = None) -> tuple[str, ...]:
+def clean_captions(
+    captions: Sequence[str], mode: str = "each", max_pieces: int | None = None, skipped: Skipped | None = None
+) -> tuple[str, ...]:
     """The captions after ``clean_caption``, without those that have no CLIP token or mean a missing value ("nan").
 
     ``mode`` "each" keeps them separate; "join" makes one caption of them, each with a full stop if it has no end mark;
-    "cut" keeps of each the longest prefix of whole words within ``max_pieces`` CLIP tokens.
+    "cut" keeps of each the longest prefix of whole words within ``max_pieces`` CLIP tokens. ``skipped`` counts the captions
+    that are left out, if one stays.
     """
     kept = [text for text in map(clean_caption, captions) if has_piece(text) and text.lower() not in _NOTHING]
-    if mode == "each" or not kept:
-        return tuple(kept)
-    if mode == "join":
-        return (" ".join(text if text.endswith((".", "!", "?")) else text + " ." for text in kept),)
     if mode == "cut" and max_pieces is not None:
-        return tuple(short for text in kept if (short := _cut(text, max_pieces)))
-    raise UserError(f"caption_mode is {mode!r}; allowed: each, join, cut (with max_pieces)")
+        kept = [short for text in kept if (short := _cut(text, max_pieces))]
+    elif mode not in ("each", "join"):
+        raise UserError(f"caption_mode is {mode!r}; allowed: each, join, cut (with max_pieces)")
+    if kept and skipped is not None:
+        skipped.captions += len(captions) - len(kept)
+    if mode == "join" and kept:
+        return (" ".join(text if text.endswith((".", "!", "?")) else text + " ." for text in kept),)
+    return tuple(kept)
 
 
 def _cut(text: str, max_pieces: int) -> str:

@@ -78,7 +78,8 @@ class Shortcut:
 
 
 class Skipped:
-    """The samples left out: ``counts`` by reason, the first of each reason as an example, and a list of all.
+    """The samples left out: ``counts`` by reason, the first of each reason as an example, and a list of all; and how many
+    ``captions`` are left out of samples that keep others.
 
     ``split`` is the split being read. Each sample left out is written to ``lines``, if given, as a line of JSON.
     """
@@ -86,6 +87,7 @@ class Skipped:
     def __init__(self, lines: IO[str] | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
+        self.captions = 0
         self.split = ""
         self._lines = lines
 
@@ -194,10 +196,11 @@ def _existing_form(path: Path) -> Path:
 
 
 def texts_of(value: Any) -> list[str]:
-    """The texts of a source's field: a text, or those of a list, which may be written as text; other values are ignored."""
+    """The texts of a source's field: a text, or those of a list, which may be written as text, with "" for its other values; none
+    of another value."""
     if isinstance(value, str):
         return _listed(value)
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+    return [text if isinstance(text, str) else "" for text in value] if isinstance(value, list | tuple) else []
 
 
 def _listed(text: str) -> list[str]:

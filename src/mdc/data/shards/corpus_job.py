@@ -72,6 +72,7 @@ def join_parts(
                 raise UserError(f"{name}: part {part} was not written by any job; rerun")
             for split, shard in entry["splits"].items():
                 shards[split].append(_placed(shard, prefix))
+            skipped.captions += entry.get("captions_left_out", 0)
             read_captions(folder, entry, statistics, keys, images)
             if "skipped_list" in entry:
                 with (folder / entry["skipped_list"]["file"]).open(encoding="utf-8") as lines:

@@ -30,7 +30,7 @@ from mdc.data.shards.corpus import beside_image
 from mdc.data.shards.index import Count, FileOf, Shard
 from mdc.data.shards.lines import ENDING, SourceTar, name_below
 from mdc.data.shards.shard_file import new_shard
-from mdc.data.shards.writer import file_entry
+from mdc.data.shards.writer import file_entry, left_out_of
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.config.problems import checked
 from mdc.plan.processes.interrupts import end_with_parent
@@ -65,6 +65,7 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
         "part": part,
         "splits": {split: shards[split].entry for split in splits if split in shards},
         "skipped": dict(skipped.counts),
+        **left_out_of(skipped),
         "captions": _write_captions(folder / f"captions-{part:05d}.safetensors", statistics, shards),
     }
     if skipped.counts:
@@ -142,6 +143,7 @@ class _Entry(BaseModel):
     part: Count
     splits: dict[str, Shard]
     skipped: dict[str, Count]
+    captions_left_out: Count = 0
     captions: FileOf
     skipped_list: FileOf | None = None
 

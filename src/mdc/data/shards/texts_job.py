@@ -12,7 +12,7 @@ from mdc.data.formats.samples import Skipped, skipped_list
 from mdc.data.shards.caption_statistics import UNIT, CaptionLengths
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, source_of
-from mdc.data.shards.writer import SKIPPED, begin, file_entry
+from mdc.data.shards.writer import SKIPPED, begin, file_entry, left_out_of
 from mdc.data.sources.source import Source, open_texts
 from mdc.models.text import clip_pieces
 from mdc.plan.data_folder import data_folder
@@ -45,6 +45,7 @@ def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, conte
         raise UserError(f"{name}: {source.config['path']} has no caption ({skipped or 'no row was left out'})")
     index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config, "skipped": dict(skipped.counts)}
     index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
+    index |= left_out_of(skipped)
     if skipped.counts:
         index["skipped_list"] = file_entry(out / SKIPPED)
     write_json(out / INDEX, index)
@@ -57,7 +58,7 @@ def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skip
     mode, most = source.config["caption_mode"], source.config["max_pieces"]
     rows = progress(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows")
     for number, texts in enumerate(rows):
-        counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most)]
+        counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most, skipped)]
         lengths.lengths.update(counts)
         if not counts:
             skipped.add("no caption", f"row {number}", detail=repr(texts[0]) if texts else "")

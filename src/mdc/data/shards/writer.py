@@ -43,8 +43,9 @@ def write_splits(
     samples_per_shard: int,
     max_skipped: float,
 ) -> dict[str, Any]:
-    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and "skipped_list" of an index, and
-    "repeated" if images of a split are in an earlier one too, by their bytes: how many, and the key of the first.
+    """Write the shards of all splits and remove older ones; returns "splits", "skipped", "captions_left_out" and
+    "skipped_list" of an index, and "repeated" if images of a split are in an earlier one too, by their bytes: how many, and
+    the key of the first.
 
     ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older shards are the files
     that are named like shards: other tars stay.
@@ -116,10 +117,15 @@ def finish(name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, m
     for path in out_dir.iterdir():
         if _OURS.fullmatch(path.name) and path.name not in current:
             path.unlink()
-    index: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
+    index: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts), **left_out_of(skipped)}
     if left_out:
         index["skipped_list"] = file_entry(out_dir / SKIPPED)
     return index
+
+
+def left_out_of(skipped: Skipped) -> dict[str, int]:
+    """The number of captions that are left out of samples that keep others, for an index; empty if there are none."""
+    return {"captions_left_out": skipped.captions} if skipped.captions else {}
 
 
 def file_entry(path: Path) -> dict[str, Any]:

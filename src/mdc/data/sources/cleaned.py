@@ -31,7 +31,7 @@ class CaptionedImages(Source[RawSample]):
     def _read(self, items: Iterable[SourceItem], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
         """(split, sample) of the items with a good image and a caption."""
         for item, image, extension in with_images(items, skipped, self.image_size, self.threads):
-            captions = clean_captions(item.captions, self.config["caption_mode"], self.config["max_pieces"])
+            captions = clean_captions(item.captions, self.config["caption_mode"], self.config["max_pieces"], skipped)
             if captions:
                 yield item.split, RawSample(item.key, image, extension, captions, place=item.place)
             else:

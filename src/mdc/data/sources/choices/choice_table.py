@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.captions import clean_caption
 from mdc.data.formats.folders import NamedImages, listed_name, needed
 from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, checked_image, texts_of
 from mdc.data.sources.cleaned import Choices
 from mdc.data.sources.named_table import RIGHT, WRONG, NamedTable
+from mdc.models.text import has_piece
 from mdc.plan.records import UserError
 
 
@@ -36,12 +38,14 @@ class ChoiceTable(Choices):
         folder = NamedImages(self._root, skipped) if self._root is not None else None
         for number, row, complaint in self._table.rows([self._image, self._right, *self._wrong]):
             key = f"{number:08d}"
-            right = texts_of(row.get(self._right))
-            wrong = [text for column in self._wrong for text in texts_of(row.get(column)) if text.strip()]
+            columns = [self._right], self._wrong
+            listed = [[text for column in each for text in texts_of(row.get(column))] for each in columns]
+            right, wrong = ([text for text in texts if has_piece(clean_caption(text))] for texts in listed)
             if problem := complaint or _problem(right, wrong):
                 skipped.add(problem, key, self._table.path.name)
             elif (read := self._read(folder, key, row.get(self._image), skipped)) is not None:
                 image, name = read
+                skipped.captions += sum(map(len, listed)) - len(right) - len(wrong)
                 yield ChoiceSample(key, *image, options=(*right, *wrong), group="all", id=str(number), image_name=name)
 
     def _read(self, folder: NamedImages | None, key: str, cell: Any, skipped: Skipped) -> tuple[Encoded, str] | None:

@@ -2,18 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.gzipped import read_json_object
-from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.formats.samples import ChoiceSample, Skipped, counted
 from mdc.data.sources.choices.orders import Orders
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.plan.records import UserError
 
 
 class OrderParquet(Orders):
-    """One sample for each caption whose image is in the parquet file, by caption id, which is the sample's ``id``."""
+    """One sample for each caption whose image is in the parquet file, by caption id, which is the sample's ``id``; the others are
+    counted as captions left out, since the file may have some of the images."""
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
@@ -25,17 +27,21 @@ class OrderParquet(Orders):
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        images = parquet_images(self._images, source["image_column"], source["id_column"], skipped)
+        images = parquet_images(self._images, source["image_column"], source["id_column"])
         counts: Counter[str] = Counter()
         chosen = []
         for caption_id, image, caption in self._captions:
             counts[image] += 1
-            if image in images and counts[image] <= (source["per_image"] or len(self._captions)):
+            if image not in images:
+                skipped.captions += 1
+            elif counts[image] <= (source["per_image"] or len(self._captions)):
                 chosen.append((caption_id, image, caption))
         if not chosen:
             raise UserError(f"{source['path']}: none of its images is in {source['images']}")
         for number, (caption_id, image, caption) in enumerate(chosen):
-            yield self.ordered(number, images[image], caption, str(caption_id), f"coco:{int(image)}")
+            read = counted(partial(images.read, image), skipped, f"{number:08d}", image)
+            if read is not None:
+                yield self.ordered(number, read, caption, str(caption_id), f"coco:{int(image)}")
 
 
 open_source = OrderParquet  # see mdc.data.sources.source

@@ -4,7 +4,7 @@ Format: one JSON object per task, ``{"0": {"filename", "caption", "negative_capt
 images are files of a folder, or rows of a parquet file (``sugarcrepe_parquet``).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import NamedImages, coco_image, existing_folder
-from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped
+from mdc.data.formats.folders import coco_image, existing_folder, read_named
+from mdc.data.formats.samples import ChoiceSample, Skipped, counted
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.cleaned import Choices
 
@@ -34,17 +34,17 @@ class SugarCrepe(Choices):
         folder = existing_folder(data_dir / source["path"], "sugarcrepe")
         self._items = read_published(folder / f"{source['task']}.json", "sugarcrepe", dict[str, Item])
         images = data_dir / source["images"]
-        self._images: Callable[[Skipped], Any] = (
-            partial(parquet_images, images, source["image_column"], source["name_column"])
+        self._read = (
+            parquet_images(images, source["image_column"], source["name_column"]).read
             if source["kind"] == "sugarcrepe_parquet"
-            else partial(NamedImages, existing_folder(images, "mscoco"))
+            else partial(read_named, existing_folder(images, "mscoco").resolve())
         )
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        images, group = self._images(skipped), self.config["task"]
+        group = self.config["task"]
         for number, (name, item) in enumerate(self._items.items()):
             key = f"{number:08d}"
-            image: Encoded | None = images.read(key, item.filename)
+            image = counted(partial(self._read, item.filename), skipped, key, item.filename)
             if image is not None:
                 options = (item.caption, item.negative_caption)
                 shown = coco_image(item.filename)

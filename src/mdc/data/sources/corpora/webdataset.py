@@ -154,7 +154,7 @@ def captions_of(sample: TarSample, field: str | None) -> list[str]:
         return [decoded_text(text)]
     record = record_of(sample)
     texts = texts_of(record.get(field or caption_name(record) or ""))
-    if field is None and not texts:
+    if field is None and not any(texts):
         endings = _matching(sample, _TEXTS)
         texts = [decoded_text(text) for ending in endings if len(endings) == 1 and (text := sample.read(ending))]
     return texts
