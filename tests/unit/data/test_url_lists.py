@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from read_table import read_table
 
-from mdc.data.obtain import url_list
 from mdc.data.obtain.reasons import Failure
 from mdc.data.obtain.transfers.web_url import web_url
 from mdc.data.obtain.url_list import Columns, good_rows, list_files
@@ -32,9 +30,8 @@ def read(path: Path, columns: Columns) -> tuple[list[tuple[Any, ...]], dict[str,
     counts: Counter[str] = Counter()
     found: list[tuple[Any, ...]] = []
     for file in list_files(path, columns):
-        first = counts[""]
         for table in good_rows(file, columns, counts, lambda urls: (np.arange(len(urls)), np.ones(len(urls), bool))):
-            found += [(first + row["row"], row["key"], row["url"], row["caption"]) for row in table.to_pylist()]
+            found += [(row["row"], row["key"], row["url"], row["caption"]) for row in table.to_pylist()]
             assert set(table["hash"].to_pylist()) <= {"", "ab" * 32}
     return sorted(found), dict(counts)
 
@@ -127,26 +124,6 @@ def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.Monkey
     assert short == outcomes() and 50 < plain < len(texts) - 1000
 
 
-def test_what_batches_take_as_it_is_needs_nothing() -> None:
-    draw = random.Random(5)
-    pieces = [*"aB7/?#:.-_ ü[]|@\\\t\n", "%41", "&=", "//", "80", ":8080", ":80", ":65535", ":0443", "a" * 62]
-    texts = [
-        f"http{draw.choice(['', 's'])}://" + "".join(draw.choices(pieces, k=draw.randrange(9))) for _ in range(9000)
-    ]
-    texts += [f"http://a.example{''.join(draw.choices(pieces, k=3))}/" for _ in range(9000)]
-    matched = pc.match_substring_regex(pa.array(texts), url_list._FIT).to_pylist()
-    fit = [text for text, good in zip(texts, matched, strict=True) if good]
-    assert len(fit) > 500 and all(web_url(text) == text for text in fit)
-    starts = ["ftp:", "file://", "s3://", "data:", "blob:"]
-    texts = [draw.choice(starts) + "".join(draw.choices(pieces, k=4)) for _ in range(3000)]
-    matched = pc.match_substring_regex(pa.array(texts), url_list._FOREIGN).to_pylist()
-    foreign = [text for text, good in zip(texts, matched, strict=True) if good]
-    assert len(foreign) > 100
-    for text in foreign:
-        with pytest.raises(Failure, match="URL scheme"):
-            web_url(text)
-
-
 def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Path) -> None:
     captions = pa.array([b"a", b"\xff", None, "\u00e9".encode()]).view(pa.string())
     urls = [f"http://a.example/{n}" for n in range(4)]
@@ -155,48 +132,6 @@ def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Pa
     found, counts = read(tmp_path / "l.parquet", Columns("url", "caption", hash="sha"))
     assert [row[::3] for row in found] == [(0, "a"), (3, "\u00e9")]
     assert counts == {"": 4, "text is not UTF-8": 1, "no caption": 1}
-
-
-def nasty(draw: random.Random, form: str) -> bytes:
-    """A list with everything that lists have: some rows good, some broken, some only for a strict reader."""
-    pieces = [*"aZ0 ,;:.'\"\\", "é", "🦆", "\xa0", '""', "\\n", "word "]
-    pieces += draw.choice([[], ["\t"], ["\n", "\r\n"], ["\0", "\ud800"]])
-    lines = []
-    for number in range(draw.randrange(60)):
-        caption = "".join(draw.choices(pieces, k=draw.randrange(6)))
-        url = draw.choice(
-            [f"http://a.example/{number}", f"http://a.example/{number} ü", "ftp://x/", "", f"HTTP://b{number}"]
-        )
-        if form == "jsonl":
-            key = draw.choice([number, number, str(number), None, 1.5])
-            row = {"url": url, "caption": caption, "key": key, "more": draw.choice([1, "x", [2]])}
-            lines.append(draw.choice([json.dumps(row)] * 30 + ["", "[1]", "no", json.dumps({**row, "url": 3})]))
-            continue
-        if form == "csv" and draw.random() < 0.7:
-            caption = '"' + caption.replace('"', '""') + '"'
-        lines.append((",", "\t")[form == "tsv"].join([url, caption, *draw.choice([["k"]] * 30 + [[], ["k", "more"]])]))
-    return "\n".join(lines).encode("utf-8", "surrogatepass").replace(b"Z", draw.choice([b"Z"] * 3 + [b"\xff"]))
-
-
-@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
-def test_batches_say_what_rows_say(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyArrow's checks against those of one row."""
-    path, columns = (
-        tmp_path / f"l.{form}",
-        Columns("url", "caption", "key") if form == "jsonl" else Columns(0, 1, 2, header=False),
-    )
-    batched = 0
-    for seed in range(300):
-        path.write_bytes(nasty(random.Random(seed), form))
-        try:
-            with monkeypatch.context() as patched:
-                patched.setattr(url_list, "_FIT", "^never$")
-                wanted = read(path, columns)
-        except UserError:
-            continue
-        assert read(path, columns) == wanted, seed
-        batched += bool(wanted[0])
-    assert batched > 100
 
 
 def seen_by(

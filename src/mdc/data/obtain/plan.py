@@ -4,7 +4,7 @@
 list, ``source_key`` ("" if the list has no keys), ``url``, ``caption``, and ``listed_sha256`` if the list has a column of hashes.
 The order is by rank (mdc.data.obtain.subset), so that a larger subset begins with the smaller one.
 
-Exact duplicates (same url and caption) are left out after the first.
+Exact duplicates (same url, as listed, and caption) are left out after the first. Rows that are not of the subset are not checked.
 
 ``plan/list/`` has the hash of each file of the list (mdc.data.obtain.seals), and stays. ``plan/reading/`` has the rows read so
 far, and is removed when the plan is complete; a killed planning reads the list again. Parts that are right are not rewritten.
@@ -103,6 +103,8 @@ def _same_pairs(folder: Path, existing: Mapping[str, Any], wanted: Mapping[str, 
     old, remedy = existing["asked"], "use a different path for this dataset or delete the folder"
     if old["list"] != wanted["list"] or old["columns"] != wanted["columns"]:
         raise UserError(f"{folder}: was made from a different list or different columns; {remedy}")
+    if old["rank"] != wanted["rank"]:
+        raise UserError(f"{folder}: was planned by {old['rank']}, now it is {wanted['rank']}: another order; {remedy}")
     for name, value in wanted["shape"].items():
         if old["shape"].get(name) != value:
             raise UserError(f"{folder}: was made with {name} {old['shape'].get(name)}, now it is {value}; {remedy}")

@@ -1,8 +1,8 @@
 """The rows of a list, or the first N of them, in an order that depends only on a seed and their URLs.
 
-A row's rank is a keyed hash of its URL (pandas' variant of SipHash; the seed gives the key); ties are sorted by URL, caption,
-key and hash. So the order is independent of the list's order and of other rows, a smaller subset is the beginning of every
-larger one, and the captions of one image are adjacent.
+A row's rank is a keyed hash of its URL as it is listed (pandas' variant of SipHash; the seed gives the key); ties are sorted by
+URL, caption, key and hash. So the order is independent of the list's order and of other rows, a smaller subset is the beginning
+of every larger one, and the captions of one image are adjacent.
 
 The list is read once. Its number of rows is known or estimated, and gives a bound of the rank below which a few more than N
 rows are expected. Those are kept on disk, split by ranges of the rank, and one range is sorted at a time. If too few are below
@@ -26,7 +26,7 @@ from mdc.data.obtain.url_list import Choose, Columns, good_rows, row_schema, row
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError
 
-RANK = "pandas.util.hash_array of the URL"
+RANK = "pandas.util.hash_array of the URL as listed"
 _LAST = (1 << 64) - 1  # the largest rank
 _SLACK, _SPARE = 1.25, 1000  # factor, and rows, that are kept beyond the requested ones
 _RANGE, _RANGES = 250_000, 512  # rows of a range; ranges at most
@@ -38,7 +38,7 @@ def ranks_of(urls: Any, seed: int) -> Any:
     from pandas.util import hash_array
 
     key = hashlib.blake2b(str(seed).encode(), digest_size=8).hexdigest()
-    values = urls.cast(pyarrow.binary()).to_numpy(zero_copy_only=False)  # bytes hash as text does, and faster
+    values = urls.cast(pyarrow.large_binary()).to_numpy(zero_copy_only=False)  # bytes hash as text does, and faster
     return hash_array(values, hash_key=key, categorize=False)
 
 
@@ -59,9 +59,9 @@ def ranked_rows(
     about = max(sum(rows_about(file, columns) for file in files), 1)
     pairs, seed = (subset["pairs"], subset["seed"]) if subset else (1 << 62, 0)
     low, high, left, again = 0, _within((pairs * _SLACK + _SPARE) / about), pairs, 0
-    read: Counter[str] = Counter()
+    bad: Counter[str] = Counter()
     while left and low <= high:
-        read.clear()
+        read: Counter[str] = Counter()
         ranges = max(1, min(_RANGES, round(about * ((high - low + 1) / 2.0**64) / _RANGE)))
         rows = _read(files, seals, columns, about, read, partial(_choose, seed=seed, low=low, high=high))
         width = min((high - low) // ranges + 1, _LAST)
@@ -74,15 +74,16 @@ def ranked_rows(
             yield table.slice(0, len(new)).filter(new)
             if not left:
                 break
+        total = read.pop("")
+        bad.update(read)
         low, high = high + 1, _within(max(_SLACK * pairs / max(pairs - left, 1), 1.125) * high / 2.0**64)
-    good = 2 * read[""] - read.total()
-    counts.update({**read, **({SAME_AGAIN: again} if again else {})})
+    counts.update({"": total, **bad, **({SAME_AGAIN: again} if again else {})})
     if not subset:
         return
     if left:
         message = f"a subset of {pairs} pairs is requested, the list has {pairs - left} usable rows{left_out(counts)}"
         raise UserError(f"{files[0].parent}: {message}")
-    counts[NOT_CHOSEN] = good - pairs - again
+    counts[NOT_CHOSEN] = total - pairs - again - bad.total()
 
 
 def _choose(urls: Any, seed: int, low: int, high: int) -> tuple[Any, Any]:
@@ -103,13 +104,10 @@ def _read(
     choose: Choose,
 ) -> Iterator[Any]:
     """The chosen rows, numbered through the list."""
-    import pyarrow.compute as pc
-
     with progress(desc="reading", unit="row", total=about) as bar:
         for file, seal in zip(files, seals, strict=True):
-            first = read[""]
             for table in good_rows(file, columns, read, choose):
-                yield table.set_column(table.column_names.index("row"), "row", pc.add(table["row"], first))
+                yield table
                 bar.update(read[""] - bar.n)
             need_unchanged(file, seal)
 
