@@ -1,37 +1,26 @@
 """Tar shards: webdataset samples (consecutive files ``<key>.<extension>``) with the same bytes for the same content."""
 
+import tarfile
 from typing import BinaryIO
 
 BLOCK = 512
 MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, but fits into memory
 Place = tuple[int, int]  # an image's offset in a tar, and its size, in bytes
 _RECORD = 20 * BLOCK  # a tar's length is a multiple of this
-# name, size, checksum; mode 0644, owner, group and time 0, a plain file, no link, no names of owners, no device, no prefix
-_HEAD = (
-    b"%b0000644\0"
-    + 2 * b"0000000\0"
-    + b"%b\0"
-    + b"0" * 11
-    + b"\0%b0"
-    + bytes(100)
-    + b"ustar\x0000"
-    + bytes(64 + 16 + 155 + 12)
-)
 
 
 class TarWriter:
-    """Appends plain files to an open binary file, as USTAR with time 0, owner 0 and mode 0644, independent of the machine.
-
-    The bytes are those of Python's ``tarfile``, which is slower and may change them.
-    """
+    """Appends plain files to an open binary file, as USTAR with time 0, owner 0 and mode 0644, independent of the machine."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._written = file, 0
 
     def add(self, name: str, content: bytes) -> None:
-        """Append one file; ``name`` is at most 100 bytes, ``content`` below 8 GiB. ValueError for what does not fit."""
+        """Append one file; ``content`` is below 8 GiB. ValueError for what does not fit."""
         rest = -len(content) % BLOCK
-        self._file.write(_header(name, len(content)))
+        header = tarfile.TarInfo(name)
+        header.size = len(content)
+        self._file.write(header.tobuf(tarfile.USTAR_FORMAT, "utf-8"))
         self._file.write(content)
         self._file.write(bytes(rest))
         self._written += BLOCK + len(content) + rest
@@ -40,15 +29,6 @@ class TarWriter:
         """Write the end of the archive; the file itself stays open."""
         self._file.write(bytes(2 * BLOCK))
         self._file.write(bytes(-(self._written + 2 * BLOCK) % _RECORD))
-
-
-def _header(name: str, size: int) -> bytes:
-    """The 512 bytes before a plain file's content (POSIX 1003.1)."""
-    coded, digits = name.encode().ljust(100, b"\0"), b"%011o" % size
-    if len(coded) > 100 or len(digits) > 11:
-        raise ValueError(f"{name!r} of {size} bytes: a tar shard has names of at most 100 bytes and files below 8 GiB")
-    head = _HEAD % (coded, digits, b" " * 8)
-    return _HEAD % (coded, digits, b"%06o\0 " % sum(head))
 
 
 def parse_header(block: bytes) -> tuple[str, int]:
