@@ -318,7 +318,8 @@ def test_no_shard_is_thrown_away_because_its_account_cannot_be_read_or_written(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def download(settings: Any, orders: Any, trust_network_errors: bool) -> Iterator[Answer]:
-        raise AssertionError(f"{list(orders)} are downloaded again")
+        assert not orders, "they are downloaded again"
+        return iter(())
 
     shutil.copytree(whole[0] / "set", tmp_path / "set", copy_function=shutil.copyfile)  # a copy has new times
     monkeypatch.setattr("mdc.data.obtain.urls.download", download)
