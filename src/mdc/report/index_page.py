@@ -66,7 +66,7 @@ def write_index(
         ]
         write_csv(root / "claims.csv", rows, (*CLAIMS, "stale"))
         write_text(root / "claims.md", as_markdown(rows))
-    claims = [(card, claim) for card in cards if card["made"] for claim in card["made"]["claims"]]
+    claims = [(card, claim) for card in cards if card["name"] in own for claim in card["made"]["claims"]]
     write_page(
         page, "index.html.j2", claims=claims, scale=scale, label=label, sections=sections, missing=missing, total=total
     )
