@@ -66,3 +66,9 @@ def test_claims_of_another_scale_are_not_this_ones(results: Path) -> None:
     (row,) = index(results, "table1")
     assert "ours" in row and 'id="table5"' in (results / "index.html").read_text()
     assert [claim["scale"] for claim in csv.DictReader((results / "own/claims.csv").open())] == ["own"]
+
+
+def test_a_stale_claim_is_marked(results: Path) -> None:
+    table(results, "own", "table1")
+    assert "stale" not in index(results, "table1")[0]
+    assert "stale" in index(results, "table1", sha256="2" * 64)[0]
