@@ -21,7 +21,7 @@ import yaml
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, sha256_file, write_text
-from mdc.report.claimed import claimed, detectable
+from mdc.report.claimed import Claimed, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, error_bars, rows_axis
 from mdc.report.frame import CLAIMS, read_claims
@@ -178,7 +178,13 @@ def _part(page: str, shown: Sequence[Shown], rows: Sequence[Row], drawn: Sequenc
                 table = (
                     f"`{row['artefact']}`, [`{row['scale']}`](evidence/{row['scale']}.csv), record {row['record'][:8]}"
                 )
-                cells = (found.comparison, found.difference, _verdict(row), bears(row, one.holds_if, but), _scope(row))
+                cells = (
+                    found.comparison,
+                    found.difference,
+                    _verdict(found),
+                    bears(row, one.holds_if, but),
+                    _scope(row),
+                )
                 lines.append(f"| {' | '.join((*map(escape_markdown, cells), table))} |")
             parts.append("\n".join(lines))
         if one.missing:
@@ -232,13 +238,12 @@ def _agrees(row: Row, holds_if: str) -> str:
     return "no" if direction in ("supported", "reversed") or size == "equivalent" else "open"
 
 
-def _verdict(row: Row) -> str:
+def _verdict(found: Claimed) -> str:
     """Direction and size; of an inconclusive one also what could have been detected."""
-    if row["direction"] == "not tested":
+    if found.direction == "not tested":
         return "none: an earlier claim of the fixed order is not supported"
-    least = detectable(row)
-    size = f", size {row['size']}" if row["size"] else ""
-    return f"{row['direction']}{size}" + (f" (detectable: {least})" if least else "")
+    size = f", size {found.size}" if found.size else ""
+    return f"{found.direction}{size}" + (f" (detectable: {found.detectable})" if found.detectable else "")
 
 
 def _scope(row: Row) -> str:
@@ -255,7 +260,7 @@ def _overview(one: Shown, page: str, question: str) -> Iterator[str]:
     for row, but in one.rows:
         found = claimed(row)
         text = f"{found.comparison}: {found.difference}"
-        cells = (text, _verdict(row), _scope(row), row["scale"], bears(row, one.holds_if, but))
+        cells = (text, _verdict(found), _scope(row), row["scale"], bears(row, one.holds_if, but))
         lines.append(" | ".join(map(escape_markdown, cells)))
     if one.missing:
         lines.append(f"not run under the present rules: {', '.join(one.missing)} | | | | open")

@@ -18,10 +18,9 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load, read_yaml
 from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.records import read_json, sha256_file, write_json
+from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of
-from mdc.report.claimed import Claimed, claimed
-from mdc.report.frame import CLAIMS, read_claims
+from mdc.report.frame import CLAIMS
 from mdc.report.index_page import a_caption, behind, decoding_times, duration, time_text, times
 
 pytestmark = pytest.mark.usefixtures("own_copy")
@@ -178,30 +177,6 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
     assert place > 7
     thumbnail = text.split('<article id="table_guidance"')[1].split("<tbody>")[0]
     assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:4].count(head[place]) == 1
-
-
-#: a file of claims
-WRITTEN = """\
-label,dataset,second_dataset,backbone,second_backbone,method,second_method,second,condition,value,low,high,unit,scope,primary,direction,size
-Loss,A,A,B,B,x,y,s,,-0.1,-0.21,0.004,points,checkpoints,True,supported,equivalent
-Loss,A,B,B,B,x,x,s,,2,1,3,points,checkpoints,True,reversed,undecided
-Loss,A,A,B,B,x,,,prefix,2.5,,,points,methods,True,too few groups,
-Loss,A,A,B,B,x,z,s,,0,-0.1,0.693147,log of a ratio,checkpoints,True,inconclusive,
-Loss,A,A,B,B,x,z,s,,2,,,points,checkpoints,False,,
-"""
-
-
-def test_a_claim_is_read_with_its_unit_and_scope(tmp_path: Path) -> None:
-    (tmp_path / "t_contrasts.csv").write_text(WRITTEN)
-    found = [
-        claimed(row) for row in read_claims(tmp_path, {path.name: sha256_file(path) for path in tmp_path.glob("*.csv")})
-    ]
-    assert found == [
-        Claimed("x − y, A, Loss", "−0.10 [−0.21, 0.00] points", "supported (checkpoints), equivalent", "Loss"),
-        Claimed("x (A) − x (B), Loss", "+2.0 [+1.0, +3.0] points", "reversed (checkpoints)", "Loss"),
-        Claimed("x, A, prefix, Loss", "+2.5 points", "too few groups (methods)", "Loss"),
-        Claimed("x − z, A, Loss", "1.00× [0.90×, 2.00×]", "inconclusive (checkpoints)", "Loss"),
-    ]
 
 
 @needs_chromium

@@ -12,50 +12,63 @@ from mdc.report.tables.render import escape_markdown
 _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
 
 
+#: how the numbers of a list of claims are to be read
+TOGETHER = (
+    "An interval is of its difference alone. A verdict also takes the other claims of its table or figure into account, so it "
+    "may be inconclusive where the interval leaves out 0."
+)
+
+
 @dataclass(frozen=True)
 class Claimed:
-    """``comparison``: both sides, dataset and column; ``difference``: with interval and unit; ``verdict``: direction with its
-    scope, and size; ``label``: the column."""
+    """``comparison``: both sides, dataset and column; ``difference``: with interval and unit; ``direction`` with its ``scope``,
+    and ``size``; ``detectable``: the minimum detectable effect of an inconclusive claim, else ""; ``label``: the column."""
 
     comparison: str
     difference: str
-    verdict: str
+    direction: str
+    scope: str
+    size: str
+    detectable: str
     label: str
+
+    @property
+    def about(self) -> str:
+        """``supported (methods)``; "not compared" has no scope."""
+        return self.direction + (f" ({self.scope})" if self.scope else "")
+
+    @property
+    def verdict(self) -> str:
+        """``inconclusive (methods), equivalent, minimum detectable 2.3``"""
+        size = self.size if self.size not in ("undecided", "not tested") else ""
+        least = f"minimum detectable {self.detectable}" if self.detectable else ""
+        return ", ".join(part for part in (self.about, size, least) if part)
 
 
 def claimed(row: Mapping[str, str]) -> Claimed:
     """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`)."""
     numbers = [float(row[key]) for key in ("value", "low", "high") if row[key]]
-    unit = row["unit"] if numbers else ""
+    ratio = row["unit"] == LOG_RATIO  # read as a ratio
+    unit = "" if ratio or not numbers else row["unit"]
+    least = float(row["detectable"]) if row["detectable"] else None
     if not numbers:  # one side has no such number
         shown = ["–"]
-    elif unit == LOG_RATIO:  # read as a ratio
-        shown, unit = [f"{math.exp(number):.2f}×" for number in numbers], ""
+    elif ratio:
+        shown = [f"{math.exp(number):.2f}×" for number in numbers]
     else:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
         shown = [signed(number, decimals) for number in numbers]
     difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
-    size = f", {row['size']}" if row["size"] not in ("", "undecided", "not tested") else ""
     comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)
-    return Claimed(comparison, difference.strip(), f"{direction_of(row)}{size}", row["label"])
-
-
-def direction_of(row: Mapping[str, str]) -> str:
-    """``supported (methods)``; "not compared" has no scope."""
-    return row["direction"] + (f" ({row['scope']})" if row["scope"] else "")
-
-
-def detectable(row: Mapping[str, str]) -> str:
-    """The minimum detectable effect of an inconclusive claim, "" of any other."""
-    least = float(row["detectable"]) if row["detectable"] else None
-    return (
-        "" if least is None else f"{math.exp(least):.2f}×" if row["unit"] == LOG_RATIO else f"{least:#.2g}".rstrip(".")
+    detectable = "" if least is None else f"{math.exp(least):.2f}×" if ratio else f"{least:#.2g}".rstrip(".")
+    return Claimed(
+        comparison, difference.strip(), row["direction"], row["scope"], row["size"], detectable, row["label"]
     )
 
 
 def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
     """The claims of a scale as Markdown, one table for each table and figure, for the pages of the documentation."""
-    lines = []
+    lines = [TOGETHER, ""] if rows else []
     for (artefact, stale), group in itertools.groupby(rows, key=lambda row: (row["artefact"], row.get("stale"))):
         lines += [
             f"### {artefact}{' (stale)' * (stale == 'True')}",
@@ -65,8 +78,8 @@ def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
         ]
         for row in group:
             claim = claimed(row)
-            sides = (claim.comparison, claim.difference, direction_of(row), row["size"] or "–")
-            cells = (*sides, detectable(row), row["seeds"], row["groups"])
+            verdict = claim.about, claim.size or "–", claim.detectable
+            cells = (claim.comparison, claim.difference, *verdict, row["seeds"], row["groups"])
             lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
         lines.append("")
     return "\n".join(lines)

@@ -18,7 +18,7 @@ from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
-from mdc.report.claimed import as_markdown, claimed
+from mdc.report.claimed import TOGETHER, as_markdown, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.tables.render import write_page
@@ -67,9 +67,8 @@ def write_index(
         write_csv(root / "claims.csv", rows, (*CLAIMS, "stale"))
         write_text(root / "claims.md", as_markdown(rows))
     claims = [(card, claim) for card in cards if card["name"] in own for claim in card["made"]["claims"]]
-    write_page(
-        page, "index.html.j2", claims=claims, scale=scale, label=label, sections=sections, missing=missing, total=total
-    )
+    values = {"claims": claims, "together": TOGETHER, "scale": scale, "label": label}
+    write_page(page, "index.html.j2", sections=sections, missing=missing, total=total, **values)
     return missing
 
 

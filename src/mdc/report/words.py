@@ -132,8 +132,8 @@ def verdict(decision: Decision, estimate: Estimate, decimals: int = 1) -> str:
     return ", ".join(parts)
 
 
-def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
-    """The meaning of a table's verdicts, a sentence each."""
+def claims(statistics: Statistics, contrasts: Sequence[Contrast]) -> tuple[str, ...]:
+    """The meaning of the verdicts of a table's ``contrasts``, a sentence each."""
     least = f"{1 - statistics.level:.2g}"
     return (
         "Claims that the scale names: the first side is higher.",
@@ -141,24 +141,25 @@ def claims(statistics: Statistics, count: int) -> tuple[str, ...]:
         f"at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds "
         "or more).",
         "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
-        correction(count, statistics.order),
+        correction(statistics, contrasts),
     )
 
 
-def correction(count: int, order: str) -> str:
-    """The correction for several claims, in words."""
-    if order != "holm":
+def correction(statistics: Statistics, contrasts: Sequence[Contrast]) -> str:
+    """The correction for the claims among ``contrasts``, in words."""
+    count = sum(line.decision is not None and line.decision.p is not None for line in contrasts)
+    if statistics.order != "holm":
         return (
             "Claims are tested in this order, without correction, until the first that is not supported; a size is decided only "
             "if all earlier sizes are."
         )
     if count == 0:
         return "No claim has a p."
-    return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."
+    return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}, an interval is not."
 
 
-def claim_sentences(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
-    """The claims among ``contrasts`` with their verdicts, as in a figure's note."""
+def claim_sentences(contrasts: Iterable[Contrast], decimals: int = 1) -> list[str]:
+    """The claims among ``contrasts`` with their verdicts, as in a figure's note, which ends with :func:`correction`."""
     return [
         f"{contrast.name}: {shown(contrast.estimate, decimals)}, {verdict(contrast.decision, contrast.estimate, decimals)}"
         for contrast in contrasts

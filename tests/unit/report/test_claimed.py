@@ -9,6 +9,7 @@ import pytest
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import sha256_file, write_json
+from mdc.report.claimed import TOGETHER, as_markdown, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS
 from mdc.report.index_page import write_index
@@ -72,3 +73,50 @@ def test_a_stale_claim_is_marked(results: Path) -> None:
     table(results, "own", "table1")
     assert "stale" not in index(results, "table1")[0]
     assert "stale" in index(results, "table1", sha256="2" * 64)[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "comparison", "difference", "verdict"),
+    [
+        (
+            {"value": "-0.1", "low": "-0.21", "high": "0.004", "scope": "checkpoints", "size": "equivalent"},
+            *("MDC − ARC, A, Shape", "−0.10 [−0.21, 0.00] points", "supported (checkpoints), equivalent"),
+        ),
+        (
+            {"second_dataset": "B", "second_method": "MDC", "direction": "reversed", "size": "undecided"},
+            *("MDC (A) − MDC (B), Shape", "+2.0 [+1.0, +3.0] points", "reversed (methods)"),
+        ),
+        (
+            {"second": "", "condition": "prefix", "low": "", "high": "", "direction": "too few groups"},
+            *("MDC, A, prefix, Shape", "+2.0 points", "too few groups (methods)"),
+        ),
+        (
+            {"value": "", "low": "", "high": "", "unit": "log of a ratio", "scope": "", "direction": "not compared"},
+            *("MDC − ARC, A, Shape", "–", "not compared"),
+        ),
+        (
+            {"value": "0", "low": "-0.1", "high": "0.693147", "unit": "log of a ratio", "detectable": "0.693147"}
+            | {"direction": "inconclusive"},
+            *("MDC − ARC, A, Shape", "1.00× [0.90×, 2.00×]", "inconclusive (methods), minimum detectable 2.00×"),
+        ),
+        (
+            {"direction": "inconclusive", "size": "equivalent", "detectable": "2.3053"},
+            *("MDC − ARC, A, Shape", "+2.0 [+1.0, +3.0] points"),
+            "inconclusive (methods), equivalent, minimum detectable 2.3",
+        ),
+    ],
+)
+def test_a_claim_is_read_with_its_unit_and_scope(
+    cells: dict[str, str], comparison: str, difference: str, verdict: str
+) -> None:
+    found = claimed(CLAIM | cells)
+    assert (found.comparison, found.difference, found.verdict) == (comparison, difference, verdict)
+
+
+def test_a_page_says_what_could_have_been_detected_and_that_intervals_are_uncorrected(results: Path) -> None:
+    table(results, "own", "table1", direction="inconclusive", detectable="2.3053")
+    (row,) = index(results, "table1")
+    assert "minimum detectable 2.3" in row
+    for page in (results / "index.html", results / "own/claims.md"):
+        assert TOGETHER in page.read_text()
+    assert as_markdown([]) == ""

@@ -66,7 +66,7 @@ def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tm
     assert {line["condition"] for line in falls} == {"own", "suffix"}
     assert all(line["second"] == line["direction"] == "" for line in falls)
     drawn = (out / "figure_position.svg").read_text()
-    assert "ARC right to left (control: suffix shown)" in drawn
+    assert "ARC right to left (control: suffix shown)" in drawn and "No claim has a p" in drawn
 
 
 @pytest.mark.parametrize("changed", [{"reference": "arc_rtl", "primary": []}, {"primary": ["alt/arc_rtl"]}])

@@ -11,7 +11,7 @@ from mdc.app.export.results import Results
 from mdc.plan.config.backbones import Backbone, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
-from mdc.report.claimed import claimed
+from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.frame import POOLINGS
 
 #: a data file of the package that this module depends on
@@ -106,6 +106,7 @@ def model_card(
         marks=_marks([result.row["interval"] for result in results.numbers if result.row["low"]]),
         poolings=POOLINGS,
         claimed=claimed,
+        together=TOGETHER,
         scale=scale_label,
     )
 

@@ -75,8 +75,11 @@ class AccuracyPanels:
         ]
 
     def finish(self, figure: Figure, title: str, handles: Sequence[Any], bars: str, note: str) -> None:
-        """The title, and below all panels the legend with the meaning of ``bars`` and a ``note``."""
-        results = self.results
+        """The title, and below all panels the legend with the meaning of ``bars``, a ``note``, and the claims."""
+        results, claims = self.results, self.results.claims()
+        if sentences := "; ".join(words.claim_sentences(claims)):
+            note += f" Of {results.name(results.primary_measure)}, in points: {sentences}."
+            note += f" {words.correction(results.job.statistics, claims)}"
         headline(figure, f"{title} linear probing of {', '.join(results.backbones)}, {results.scale_text}")
         keys = dict.fromkeys(n.system.key for n in self.untrained)
         lines = [

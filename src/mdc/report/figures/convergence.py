@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from mdc.plan.jobs.shown import ConvergenceJob
-from mdc.report import words
 from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing
 from mdc.report.frame import Number, write_contrasts, write_levels
@@ -66,8 +65,6 @@ def draw(results: Results, shares: Mapping[str, float], paths: Sequence[Path]) -
             panel.set_visible(False)
         last = {results.training(n.system, "steps") for n in shown.trained if shares[n.system.key] == 1}
         note = f" All steps: {' or '.join(count_words(n) for n in sorted(filter(None, last)))}."
-        if claims := words.claim_sentences(results.claims()):
-            note += f" Of {results.name(results.primary_measure)}, in points: {'; '.join(claims)}."
         title = "Convergence:" if len(corpora) > 1 else f"Convergence on {corpora[0][1]}:"
         shown.finish(figure, title, shown.handles(1.3), "Bars:", note)
 

@@ -115,6 +115,7 @@ def _draw(
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
         if sentences := words.claim_sentences(claims):
             note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
+            note += f" {words.correction(job.statistics, claims)}"
         if any(claim.estimate is NOT_COMPARED for claim in claims):
             lost = [results.all_columns[key] for key in (_Y, _EQUAL) if key in results.missing]
             why = f"{lost[0]} is not available" if lost else f"no {_EQUAL} is reached by the curves of all seeds"

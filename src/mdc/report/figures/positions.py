@@ -160,6 +160,7 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
             for kind, introduction in _CLAIMED.items()
             if any(claim.kind == kind for claim in claims)
         ]
+        sentences += [words.correction(positions.job.statistics, claims)] if sentences else []
         handles = [line_handle(styles[key], labels[key]) for key in styles]
         bottom_legend(figure, handles, " ".join([_MISMATCHED, *sentences]))
 

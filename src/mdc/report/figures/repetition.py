@@ -14,7 +14,6 @@ from typing import Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
-from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing, error_bars, line_handle
@@ -155,8 +154,6 @@ def draw(results: Repetition, paths: Sequence[Path]) -> None:
             pairs = ((False, "the same pairs"), (True, "fresh pairs"))
             handles += [line_handle(("#444444", ""), label, **_dashes(fresh_pairs)) for fresh_pairs, label in pairs]
         note = "" if len(results.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
-        if claims := words.claim_sentences(results.claims()):
-            note += f" Of {results.name(results.primary_measure)}, in points: {'; '.join(claims)}."
         shown.finish(figure, f"Repeated pairs{', or fresh ones' * fresh}:", handles, "Bars:", note)
 
 

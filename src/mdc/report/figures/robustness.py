@@ -146,7 +146,7 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
         sentences = [f"{kinds[claim.condition]}: {text}" for claim in claims for text in words.claim_sentences([claim])]
         if sentences:
             what = "Share of the quality above mismatched images that is kept at the strongest distortion, difference in points"
-            note += f" {what}: {'; '.join(sentences)}."
+            note += f" {what}: {'; '.join(sentences)}. {words.correction(job.statistics, claims)}"
         if any(claim.estimate is NOT_COMPARED for claim in claims):
             lost = results.claimed_metric in results.missing
             why = "is not available" if lost else "of one side is not significantly above its mismatched-image control"

@@ -139,13 +139,12 @@ def _times(line: Line) -> str:
 
 def _note(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> str:
     statistics, level = job.statistics, words.percent(lines[0].value.level)
-    claimed = [line.ratio.decision for line in lines if line.ratio is not None and line.ratio.decision is not None]
+    claimed = [line.ratio for line in lines if line.ratio is not None and line.ratio.decision is not None]
     notes = findings(lines, job)
     if claimed:
         notes.append(
             "Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is "
-            f"below {1 - statistics.level:.2g}. "
-            + words.correction(sum(decision.p is not None for decision in claimed), statistics.order)
+            f"below {1 - statistics.level:.2g}. " + words.correction(statistics, claimed)
         )
     if seeds >= steadiness.SEEDS:
         notes.append(f"{level} intervals over {seeds} seeds, paired by seed.")

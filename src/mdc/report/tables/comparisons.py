@@ -119,11 +119,10 @@ def claims(
 ) -> Table:
     """One row for each claim: its labels under ``heads``, the difference, its corrected p, direction and size.
     ``description``: the differences and their intervals in words."""
-    body, tested = [], 0
+    body = []
     for labels, contrast in contrasts:
         decision = contrast.decision
         assert decision is not None
-        tested += decision.p is not None
         value, _, interval = words.shown(contrast.estimate).partition(" ")
         verdict = words.direction(decision, contrast.estimate), words.size(decision), words.detectable(decision)
         body.append(
@@ -132,7 +131,7 @@ def claims(
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
-        caption=(description, *words.claims(statistics, tested)),
+        caption=(description, *words.claims(statistics, [contrast for _, contrast in contrasts])),
         labels=(*heads, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(body),
