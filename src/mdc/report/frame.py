@@ -194,19 +194,26 @@ def comparison_name(claim: Mapping[str, Any]) -> str:
     return ", ".join([" − ".join(sides), *([shared] if shared else [])])
 
 
-def read_rows(path: Path, outputs: Mapping[str, str]) -> list[dict[str, str]]:
+class OtherVersion(UserError):
+    """A file lacks columns, since another version of the code wrote it."""
+
+
+def read_rows(path: Path, outputs: Mapping[str, str], columns: Sequence[str]) -> list[dict[str, str]]:
     """The lines of a csv file. ``outputs``: file name → sha256, as the record of its table or figure names them; UserError if
-    the file is missing or another."""
+    the file is missing or another, or lacks one of ``columns``."""
     if not path.is_file() or sha256_file(path) != outputs.get(path.name):
         raise UserError(f"{path}: not the file that the record of {path.parent.name} names; make it again")
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        lines = csv.DictReader(file)
+        if not set(columns) <= set(lines.fieldnames or ()):
+            raise OtherVersion(f"{path}: written by another version; make it again")
+        return list(lines)
 
 
 def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]]:
     """The lines of claims in a table's or figure's ``folder`` (:func:`read_rows`)."""
     files = [folder / name for name in sorted(outputs) if name.endswith(CLAIM_FILES)]
-    return [row for path in files for row in read_rows(path, outputs) if row.get("primary") == "True"]
+    return [row for path in files for row in read_rows(path, outputs, CLAIMS) if row["primary"] == "True"]
 
 
 def dataset(system: System) -> str:

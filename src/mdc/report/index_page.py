@@ -20,7 +20,7 @@ from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
 from mdc.report.claimed import TOGETHER, as_markdown, claimed
 from mdc.report.csv_file import write_csv
-from mdc.report.frame import CLAIMS, read_claims
+from mdc.report.frame import CLAIMS, OtherVersion, read_claims
 from mdc.report.tables.render import write_page
 
 #: files of the package that the output depends on
@@ -59,11 +59,7 @@ def write_index(
     total = time_text(times(folder, {job for name in own for job in behind(folder, name)}))
     if others:
         stale = {card["name"]: card["made"]["stale"] for card in cards if card["made"] and card["scale"] == scale}
-        rows = [
-            row | {"stale": str(stale[name])}
-            for name in stale
-            for row in read_claims(folder.job(name), _outputs(folder, name))
-        ]
+        rows = [row | {"stale": str(stale[name])} for name in stale for row in _claims(folder, name) or ()]
         write_csv(root / "claims.csv", rows, (*CLAIMS, "stale"))
         write_text(root / "claims.md", as_markdown(rows))
     claims = [(card, claim) for card in cards if card["name"] in own for claim in card["made"]["claims"]]
@@ -72,10 +68,12 @@ def write_index(
     return missing
 
 
-def _outputs(folder: ScaleFolder, name: str) -> dict[str, str]:
-    """The files of a table or figure and their sha256, as its record has them."""
-    outputs: dict[str, str] = read_json(folder.record(name, "make")).get("outputs", {})
-    return outputs
+def _claims(folder: ScaleFolder, name: str) -> list[dict[str, str]] | None:
+    """The claims of a table or figure; None if another version of the code wrote them."""
+    try:
+        return read_claims(folder.job(name), read_json(folder.record(name, "make")).get("outputs", {}))
+    except OtherVersion:
+        return None
 
 
 def copied_scale(results: Path, artefact: str) -> str | None:
@@ -186,7 +184,8 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str |
     host = folder.host(name)
     took = f"{duration(float(read_json(host).get('seconds', 0.0)))} to make" if host.is_file() else ""
     time_before = time_text(times(folder, behind(folder, name) - {name}))
-    claims = [claimed(row) for row in read_claims(own, _outputs(folder, name))]
+    rows = _claims(folder, name)
+    claims = [claimed(row) for row in rows or ()]
     image = next((file for file in files if file.endswith(".png")), None)
     return {
         "files": [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
@@ -195,7 +194,7 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str |
         "preview": None if image else _preview(own / artefact.files[0], {claim.label for claim in claims}),
         "opens": f"{to_root}{name}/{next((file for file in files if file.endswith('.html')), files[0])}",
         "time": "; ".join(part for part in (took, time_before and f"before it {time_before}") if part),
-        "stale": expected is not None and read_json(record).get("config_sha256") != expected,
+        "stale": rows is None or (expected is not None and read_json(record).get("config_sha256") != expected),
         "writing": [(label, a_caption(time / count), count) for label, count, time in decoding_times(folder, name)],
         "claims": claims,
     }

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.records import sha256_file, write_json
+from mdc.plan.records import UserError, read_json, sha256_file, write_json
 from mdc.report.claimed import TOGETHER, as_markdown, claimed
 from mdc.report.csv_file import write_csv
-from mdc.report.frame import CLAIMS
+from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.index_page import write_index
 
 CLAIM = dict.fromkeys(CLAIMS, "") | {
@@ -120,3 +120,16 @@ def test_a_page_says_what_could_have_been_detected_and_that_intervals_are_uncorr
     for page in (results / "index.html", results / "own/claims.md"):
         assert TOGETHER in page.read_text()
     assert as_markdown([]) == ""
+
+
+def test_a_table_of_another_version_is_stale_and_breaks_no_page(results: Path) -> None:
+    table(results, "own", "table1", columns=tuple(key for key in CLAIMS if key != "condition"))
+    table(results, "own", "table5")
+    table(results, "other", "table4", columns=("primary",))
+    (row,) = index(results, "table1", "table5")
+    assert "#table5" in row
+    cards = re.findall(r'<article id="(\w+)">(.*?)</article>', (results / "index.html").read_text(), re.S)
+    assert [name for name, card in cards if "values or code" in card] == ["table1", "table4"]
+    with pytest.raises(UserError, match=r"table1.* written by another version"):
+        folder = results / "own/table1"
+        read_claims(folder, read_json(folder / "table1.json")["outputs"])

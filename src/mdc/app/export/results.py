@@ -9,9 +9,11 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.plan.verbs import verb_of
 from mdc.report.claimed import Claimed, claimed
-from mdc.report.frame import POOLINGS, read_rows
+from mdc.report.frame import CLAIMS, LEVELS, POOLINGS, RUNS, read_rows
 
 Row = dict[str, str]
+#: files of a table and their columns
+_READ = {"runs": RUNS, "long": LEVELS, "contrasts": CLAIMS}
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
         table = runs.parent.name
         try:
             outputs = read_json(folder.record(table, "make")).get("outputs", {})
-            files = [runs.with_name(f"{table}_{what}.csv") for what in ("runs", "long", "contrasts")]
-            of_runs, levels, differences = (read_rows(file, outputs) if file.name in outputs else [] for file in files)
+            files = {runs.with_name(f"{table}_{what}.csv"): columns for what, columns in _READ.items()}
+            of_runs, levels, differences = (
+                read_rows(file, outputs, columns) if file.name in outputs else [] for file, columns in files.items()
+            )
         except UserError as error:
             left_out.append((table, str(error).removeprefix(f"{scale}/")))
             continue
