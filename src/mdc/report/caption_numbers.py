@@ -1,6 +1,6 @@
 """The numbers of Table 3: captioners by metrics, estimated from per-image results."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -80,6 +80,11 @@ class Captioned(Results):
         if control is None:
             return None
         return caption_margin(self.whole(pair[1], measure), self.whole(control, measure), self.job.statistics.level)
+
+    def item_words(self, systems: Sequence[System], columns: Sequence[str]) -> str:
+        """The number of images of each dataset that ``systems`` caption."""
+        images = {system.corpus.label: self.count(system, columns[0]) for system in systems if system.corpus}
+        return f"Images: {', '.join(f'{label} {count}' for label, count in images.items())}."
 
     def entries(self, system: System) -> list[dict[str, Any]]:
         """The entry of a system in each seed's record, empty where it is missing."""

@@ -303,14 +303,18 @@ class Results:
     @property
     def level_words(self) -> str:
         """A description of the levels' intervals."""
-        return self.interval_words(self.levels.values())
+        return self.interval_words(self.levels.values(), self.job.systems, self.measures)
 
-    def interval_words(self, estimates: Iterable[Estimate]) -> str:
-        """A description of the intervals of ``estimates``, and the number of test items of each column."""
-        sizes = ", ".join(f"{label} {self.count(self.job.systems[0], key)}" for key, label in self.columns.items())
-        shifted = any(items[0].biased for items in self.items.values())
+    def interval_words(self, estimates: Iterable[Estimate], systems: Sequence[System], measures: Sequence[str]) -> str:
+        """A description of the intervals of ``estimates``, which are of ``systems`` on ``measures``, and their test items."""
+        columns = list(dict.fromkeys(column for measure in measures for column in self.parts(measure)))
+        shifted = any(self.items[system.key, column][0].biased for system in systems for column in columns)
         bias = " Its replicates of mAP are shifted by their bias." * shifted
-        return f"{words.intervals(estimates, self.job.seeds)}{bias} Test items: {sizes}."
+        return f"{words.intervals(estimates, self.job.seeds)}{bias} {self.item_words(systems, columns)}"
+
+    def item_words(self, systems: Sequence[System], columns: Sequence[str]) -> str:
+        """The number of test items of each of ``columns``, on which all ``systems`` are tested."""
+        return f"Test items: {', '.join(f'{self.name(key)} {self.count(systems[0], key)}' for key in columns)}."
 
     def notes(self, systems: Sequence[System] | None = None) -> list[str]:
         """The notes below a table of levels of ``systems``, by default all. Reference rows are not listed."""

@@ -1,10 +1,14 @@
 """What is read back of measured captions."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mdc.report.caption_numbers import Captioned
 from mdc.report.measured_captions import measured_of
+from mdc.report.results import Results
 
 
 @pytest.mark.parametrize(
@@ -19,3 +23,19 @@ def test_a_result_that_is_no_number_is_refused_and_one_that_is_not_there_is_not(
     assert found.items("CIDEr") is not None and found.items("BLEU-4") is None
     with pytest.raises(ValueError, match=f"{column}: a result is no finite number"):
         measured_of({**table, column: [cell]})
+
+
+def test_images_are_counted_by_dataset_and_of_what_is_shown() -> None:
+    """Differences of two datasets of unlike size; the other dataset and the columns that are not shown are not named."""
+    results: Any = object.__new__(Captioned)
+    systems = [
+        SimpleNamespace(key=f"{k}/mdc", corpus=SimpleNamespace(label=k.title())) for k in ("large", "small", "no")
+    ]
+    results.job, results.columns, results.averaged = SimpleNamespace(seeds=[0]), {"a": "A", "b": "B"}, []
+    results.items = {
+        (system.key, key): [SimpleNamespace(n=n, biased=False)]
+        for system, n in zip(systems, (5000, 1000, 3), strict=True)
+        for key in "ab"
+    }
+    assert results.interval_words([], systems[:2], ["a"]).endswith(" Images: Large 5000, Small 1000.")
+    assert Results.item_words(results, systems, ["b"]) == "Test items: B 5000."

@@ -155,9 +155,11 @@ def _differences(
         labels = names(probing.systems[pair[0]]) if gain else _minus(probing, pair)
         body.append(Row(labels, tuple(map(estimate_cell, line)), "/".join(labels[:2])))
     subject, *more = caption
+    first = [probing.systems[pair[0]] for pair in pairs]
+    how = probing.interval_words(itertools.chain(*estimates), first, shown)
     return Table(
         title=f"{title}, {probing.scale_text}",
-        caption=(f"{subject}, paired. {probing.interval_words(itertools.chain(*estimates))}", *more),
+        caption=(f"{subject}, paired. {how}", *more),
         labels=("Dataset", "Backbone", "Method" if gain else "Comparison"),
         columns=columns(probing, group, shown),
         rows=tuple(body),

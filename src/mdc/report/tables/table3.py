@@ -187,11 +187,10 @@ def _table(
     ]
     measured = [key for key in columns if key in results.columns]
     shown = [results.levels[s.key, key] for s in results.job.systems for key in measured]
-    images = {s.corpus.label: results.count(s, next(iter(results.columns))) for s in results.job.systems if s.corpus}
-    counts = ", ".join(f"{label} {count}" for label, count in images.items())
+    images = results.item_words(results.job.systems, list(results.columns))
     return Table(
         title=f"{heading}, {results.scale_text}",
-        caption=(f"{words.intervals(shown, results.job.seeds)} Images: {counts}.",),
+        caption=(f"{words.intervals(shown, results.job.seeds)} {images}",),
         labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows) if marked else rows),
