@@ -243,7 +243,7 @@ def test_no_space_for_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     config = corpus_config(tmp_path / "c.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
     with full_disk(20_000):
         line = told(["corpus", config, "--out", str(tmp_path / "out")], capsys)
-    assert "train-00000.tar: File too large; no partial file was written" in line
+    assert "train-00000.tar: File too large" in line
     assert list((tmp_path / "out").iterdir()) == []
 
 

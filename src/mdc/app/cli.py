@@ -8,6 +8,7 @@ one line; 3 a link in the chain behind a number does not hold (``verify``, ``why
 import argparse
 import io
 import json
+import select
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -46,9 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LostPeer as error:
         return launch.lost_peer(args.verb, str(error))
     except BrokenPipeError:
+        if not _stdout_is_closed():  # a process of ours is gone
+            raise
         return 0
     except MemoryError:
-        launch.say(args.verb, "out of memory; no partial file was written")
+        launch.say(args.verb, "out of memory")
         return 2
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
@@ -60,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
         path = error.filename or "a file"
-        launch.say(args.verb, f"{path}: {error.strerror or error}; no partial file was written")
+        launch.say(args.verb, f"{path}: {error.strerror or error}")
         return 2
     except Interrupted as error:
         launch.say(args.verb, str(error))
@@ -70,6 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         launch.say(args.verb, f"interrupted; {state() if callable(state) else state}")
         return 130
     return 0
+
+
+def _stdout_is_closed() -> bool:
+    """Whether who read our output is gone, as in ``mdc data list | head``."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # it is no file
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def build_parser() -> argparse.ArgumentParser:

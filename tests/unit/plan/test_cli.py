@@ -1,5 +1,6 @@
 """The command line: help everywhere, light to start, mistakes in one line with exit code 2."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from read_table import read_table
 from scale_files import ROOT, scale_values, write_params
 from scale_plans import plan_of
@@ -213,6 +215,29 @@ def test_an_artefact_that_the_scale_does_not_name_is_refused(
     write_params(tmp_path, values)
     assert main(["make", "table9", "--params", str(tmp_path / "params.yaml")]) == 2
     assert "scale mini names no table9; it has table1, table2, table3, table4, " in one_line(capsys)
+
+
+def test_more_classes_than_a_path_can_have_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ",".join(f"class number {number}" for number in range(100))
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    assert main(["zero-shot", str(tmp_path / "a.png"), "--classes", names, "--run", "none"]) == 2
+    assert "run none: no folder" in one_line(capsys)
+
+
+def test_only_a_reader_of_ours_may_leave_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in ``mdc data list | head -1``; a worker that is gone is a failure."""
+    with pytest.raises(BrokenPipeError), monkeypatch.context() as patched:
+        patched.setattr("mdc.app.cli._config", lambda args: os.write(_unread_pipe(), b"a worker's"))
+        main(["config", "list"])
+    with open(_unread_pipe(), "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert main(["config", "list", "--params", str(ROOT / "params.yaml")]) == 0
+
+
+def _unread_pipe() -> int:
+    read, write = os.pipe()
+    os.close(read)
+    return write
 
 
 def test_an_editor_s_lock_is_no_scale(tmp_path: Path) -> None:
