@@ -138,11 +138,24 @@ def claims(statistics: Statistics, contrasts: Sequence[Contrast]) -> tuple[str, 
     return (
         "Claims that the scale names: the first side is higher.",
         f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect "
-        f"at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds "
-        "or more).",
+        f"at {percent(statistics.power)} power.{_scopes(contrasts)}",
         "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
         correction(statistics, contrasts),
     )
+
+
+_SCOPES = {
+    "checkpoints": "these checkpoints",
+    "methods": "the methods (three seeds or more)",
+    "splits": "other random splits of the same images",
+}
+
+
+def _scopes(contrasts: Sequence[Contrast]) -> str:
+    """What verdicts are about, as far as it occurs among ``contrasts``."""
+    known = {line.estimate.scope for line in contrasts if line.estimate is not NOT_COMPARED}
+    about = ", or ".join(text for scope, text in _SCOPES.items() if scope in known)
+    return f" In brackets what it is about: {about}." if about else ""
 
 
 def correction(statistics: Statistics, contrasts: Sequence[Contrast]) -> str:

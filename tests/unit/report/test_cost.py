@@ -149,6 +149,12 @@ def test_times_of_cores_are_the_processors(tmp_path: Path) -> None:
     assert "A CPU" in "".join(page(tmp_path / "out/table_cost.html").itertext())
 
 
+def test_a_cost_is_about_neither_checkpoints_nor_methods(tmp_path: Path) -> None:
+    made = Costs(tmp_path, seeds=3)
+    found = [*levels(made.make() / "table_cost_measured.csv").values()]
+    assert {row["scope"] for row in found} == {""} and "3" in {row["seeds"] for row in found}
+
+
 def test_times_of_gpus_are_wall_time_by_their_number(tmp_path: Path) -> None:
     made = Costs(tmp_path, seeds=1)
     made.host("runs/toy/toy/mdc/s0", seconds=7200.0, processor_seconds=3.0, device="A GPU", processor="A CPU")

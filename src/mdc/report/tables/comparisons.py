@@ -177,7 +177,8 @@ def columns(probing: Results, group: str, measures: Sequence[str]) -> tuple[Colu
     apart = "not in the average" if AVERAGE in measures else ""
     separate = f"{group}, {apart}" if group and apart else group or apart.capitalize()
     groups = dict.fromkeys(probing.job.reported_separately, separate) | {AVERAGE: ""}
-    return tuple(Column(probing.name(m), groups.get(m, group), probing.metric[m]) for m in measures)
+    named = ((m, probing.name(m), probing.metric[m]) for m in measures)
+    return tuple(Column(name, groups.get(m, group), "" if metric == name else metric) for m, name, metric in named)
 
 
 def _minus(probing: Results, pair: Pair) -> tuple[str, str, str]:

@@ -59,6 +59,13 @@ class Timing:
     machines: tuple[str, ...]
 
 
+class _Cost(Number):
+    """Neither interval nor scope: counts are exact, and times of one machine do not apply to others."""
+
+    def cells(self) -> dict[str, Any]:
+        return super().cells() | {"scope": None}
+
+
 def make(job: CostJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``. UserError if a record does not serve; a host file that is missing, or of another
     record, leaves its time out."""
@@ -87,9 +94,7 @@ def make(job: CostJob, manifests: Manifests, out: Path) -> None:
 
 
 def _number(system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None) -> Number:
-    # no interval: counts are exact, and times of one machine do not apply to others
-    estimate = Estimate(value, None, None, n or seeds, seeds, "seeds")
-    return Number(system, key, label, "cost", unit, estimate)
+    return _Cost(system, key, label, "cost", unit, Estimate(value, None, None, n or seeds, seeds, "seeds"))
 
 
 def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, int]:
