@@ -21,7 +21,7 @@ from small_project import ARC, CLIP, MDC, TUNED, exported
 from tampering import put
 
 from mdc.app.cli import main
-from mdc.app.export.results import Results, results_of
+from mdc.app.export.results import Result, Results, results_of
 from mdc.data.formats.images import center_resize, decode
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.predictors.score import caption_tokens
@@ -29,6 +29,8 @@ from mdc.models.encoder import pool
 from mdc.models.runs import open_run
 from mdc.plan.records import read_json, sha256_file, write_json
 from mdc.report.claimed import claimed
+from mdc.report.csv_file import write_csv
+from mdc.report.frame import CLAIMS, LEVELS, RUNS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -211,7 +213,7 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path) -> None
             # a number that several tables show is the first's
             line = rf"\| \w+ \| {row['label']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
             assert re.search(line, card), (line, row)
-            assert not row["low"] or f"</sup> {row['interval'].replace('_', ' ')}" in card
+            assert not row["low"] or f"</sup> 95 %, {row['interval'].replace('_', ' ')}" in card
     card = card.partition("Claims of the scale")[0]
     shown = [line.split("|")[2] for line in card.splitlines() if line.startswith("| table")]
     assert not [one for one in shown if "mismatched" in one], "control rows say nothing of it"
@@ -235,19 +237,27 @@ def test_a_finetuned_runs_card_names_all_that_it_was_trained_on(r: Path, tmp_pat
             assert f"| {key} | {manifest['config']['recipe'][key]} |" in text
 
 
-def test_licences_that_differ_are_all_named(r: Path) -> None:
+def test_a_card_holds_foreign_labels_and_differing_licences(r: Path, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from mdc.app.export.model_card import Stage, data_of, model_card
+    from mdc.app.export.model_card import Stage, data_of, write_model_card
 
     run, manifest = open_run(r / "runs" / MDC)
     index = read_json(r / "data/corpora/alt/index.json")
     own = Stage(manifest, run.job, data_of(index))
     foreign = replace(own, data=data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}}))
     told: dict[str, Any] = {"weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}
-    _, head, text = model_card([foreign, own], told, {}, Results([], [], []), "a scale").split("---\n", 2)
+    row = dict.fromkeys(LEVELS, "1") | {"metric": "top-1", "interval": "seeds_and_items", "pooling": ""}
+    number = Result("table_mine", row, "a | b", dict.fromkeys(CLAIMS, "1") | {"second_method": "no | one"}, 0.9)
+    claim = claimed(dict.fromkeys(CLAIMS, "1") | {"method": "x | y"})
+    results = Results([number], [("table_mine", claim)], [])
+    write_model_card(tmp_path / "card.md", [foreign, own], told, {}, results, "a scale")
+    _, head, text = (tmp_path / "card.md").read_text().split("---\n", 2)
     named = {"license": "other", "license_name": "training-data", "license_link": "README.md"}
     assert named.items() <= yaml.safe_load(head).items()
+    rows = [line.replace(r"\|", "") for line in text.splitlines() if line.startswith("| table_mine")]
+    assert [row.count("|") for row in rows] == [11, 5], "a cell for each heading"
+    assert "90 %" in text and "95 %" not in text
     for stage in (foreign, own):
         assert f"Licence of the data: {stage.data.licence}." in text
 
@@ -256,18 +266,22 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
     assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
     assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
-    head = "system,column,pooling,estimator,method,label,metric,value,low,high,interval,n,seeds,chance"
     run = tmp_path / "runs" / MDC / "run.json"
     write_json(run, {})
-    for table, columns, value in (("table1", "", ""), ("table3", ",weights,is_control", ",best,False")):
-        line = f"s,shape,,,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25{value}"
+    for table, more in (("table1", {}), ("table3", {"weights": "best", "is_control": "False"})):
+        line = {"system": "s", "column": "shape", "method": "MDC", "label": "Shape", "metric": "top-1", "chance": "25"}
+        line |= {"value": f"{len(table)}{len(more)}", "low": "0", "high": "1", "interval": "exact", "n": "9"}
         numbers = tmp_path / table / f"{table}_long.csv"
-        numbers.parent.mkdir()
-        numbers.write_text(f"{head}{columns}\n{line}\n")
+        write_csv(numbers, [dict.fromkeys(LEVELS, "") | line | more], (*LEVELS, *more))
         runs = numbers.with_name(f"{table}_runs.csv")
-        runs.write_text(f"system,run\ns,{MDC}\nother,x\n")
+        write_csv(runs, [dict.fromkeys(RUNS, "") | {"system": "s", "run": MDC}], RUNS)
         outputs = {path.name: sha256_file(path) for path in (numbers, runs)}
-        write_json(numbers.parent / f"{table}.json", {"inputs": {f"runs/{MDC}": sha256_file(run)}, "outputs": outputs})
+        record = {
+            "inputs": {f"runs/{MDC}": sha256_file(run)},
+            "outputs": outputs,
+            "config": {"statistics": {"level": 0.9}},
+        }
+        write_json(numbers.parent / f"{table}.json", record)
     found = {
         weights: [one.table for one in results_of(tmp_path, MDC, {weights}).numbers] for weights in ("last", "best")
     }

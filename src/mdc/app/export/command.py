@@ -13,7 +13,7 @@ from typing import Any
 from safetensors.torch import save_file
 
 from mdc.app.export import open_clip_model, timm_model
-from mdc.app.export.model_card import Stage, data_of, model_card
+from mdc.app.export.model_card import Stage, data_of, write_model_card
 from mdc.app.export.results import results_of
 from mdc.app.find_run import run_folder
 from mdc.models.runs import WEIGHTS as RUN_WEIGHTS
@@ -23,7 +23,7 @@ from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, write_json, write_text
+from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, write_json
 
 #: library → the module that makes its files, if it can run the model
 FORMATS: dict[str, Any] = {"open_clip": open_clip_model, "timm": timm_model}
@@ -78,8 +78,8 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
         exported = manifest["outputs"].get(run.checkpoint.name)
         same = {name for name, file in RUN_WEIGHTS.items() if manifest["outputs"].get(file) == exported}
         results = results_of(scale, str(manifest["id"]).removeprefix("runs/"), same)
-        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), metadata, missing, results, run.job.scale)
-        write_text(folder / "README.md", card)
+        stages = _stages(ScaleFolder(scale), manifest, run.job)
+        write_model_card(folder / "README.md", stages, metadata, missing, results, run.job.scale)
         for table, reason in results.left_out:
             print(f"{table}: left out of the card, since {reason}")
     elif "open_clip" in missing:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mdc.app.export.open_clip_model import feature
 from mdc.app.export.results import Results
@@ -13,9 +12,10 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.frame import POOLINGS
+from mdc.report.tables.render import escape_markdown, write_page
 
 #: a data file of the package that this module depends on
-DATA_FILES = ("app/export/templates/model_card.md.j2",)
+DATA_FILES = ("report/templates/model_card.md.j2",)
 #: licence → its id on the hub; any other needs "other", a name and a link, here to the card itself
 _HUB_LICENCES = {
     "MIT License": "mit",
@@ -54,9 +54,10 @@ def data_of(index: dict[str, Any]) -> Data:
     source = index["source"]
     name = "scenes" if source["kind"] == "scenes" else source.get("dataset")
     if name not in REGISTRY:
+        texts = ", ".join(f"{key} {value}" for key, value in sorted(source.items()) if isinstance(value, str))
         return Data(
             index["name"],
-            f"own data ({', '.join(f'{key} {value}' for key, value in sorted(source.items()) if isinstance(value, str))})",
+            escape_markdown(f"own data ({texts})"),
             "not known to this project",
             "Whoever publishes this model has to say under which licence these files are.",
         )
@@ -65,29 +66,25 @@ def data_of(index: dict[str, Any]) -> Data:
     return Data(index["name"], link, entry.licence, entry.licence_note)
 
 
-def model_card(
+def write_model_card(
+    path: Path,
     stages: Sequence[Stage],
     metadata: dict[str, Any],
     missing: dict[str, str],
     results: Results,
     scale_label: str,
-) -> str:
-    """The card of a run. ``stages``: its trainings, its own the last; ``metadata``: what the folder says of the run; ``missing``:
-    which library cannot load it, and why; ``results``: what tables say of it; ``scale_label``: what its scale is, in words."""
+) -> None:
+    """Write the card of a run. ``stages``: its trainings, its own the last; ``metadata``: what the folder says of the run;
+    ``missing``: which library cannot load it, and why; ``results``: what tables say of it; ``scale_label``: what its scale is,
+    in words."""
     job = stages[-1].job
     backbone = job.backbone
     assert isinstance(backbone, Backbone)
     licences = list(dict.fromkeys(stage.data.licence for stage in stages))
-    environment = Environment(
-        loader=PackageLoader("mdc.app.export"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # Markdown
-        keep_trailing_newline=True,
-    )
     clip = job.method.objective == "contrastive"
-    return environment.get_template("model_card.md.j2").render(
+    write_page(
+        path,
+        "model_card.md.j2",
         name=job.job.removeprefix("runs/"),
         stages=stages,
         manifest=stages[-1].manifest,
@@ -103,7 +100,7 @@ def model_card(
         results=results,
         several=any(int(result.row["seeds"]) > 1 for result in results.numbers),
         gained=any(result.gain for result in results.numbers),
-        marks=_marks([result.row["interval"] for result in results.numbers if result.row["low"]]),
+        marks=_marks([result.interval for result in results.numbers if result.row["low"]]),
         poolings=POOLINGS,
         claimed=claimed,
         together=TOGETHER,

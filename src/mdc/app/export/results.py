@@ -18,12 +18,19 @@ _READ = {"runs": RUNS, "long": LEVELS, "contrasts": CLAIMS}
 
 @dataclass(frozen=True)
 class Result:
-    """A number of a ``table``: ``row``, its line of levels; ``what`` it is; ``gain``, the line of differences to its control."""
+    """A number of a ``table``: ``row``, its line of levels; ``what`` it is; ``gain``, the line of differences to its control;
+    ``level``: of its interval."""
 
     table: str
     row: Row
     what: str
     gain: Row | None
+    level: float
+
+    @property
+    def interval(self) -> str:
+        """How its interval was made: ``95 %, seeds and items``."""
+        return f"{100 * self.level:g} %, {self.row['interval'].replace('_', ' ')}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     for runs in sorted(scale.glob("*/*_runs.csv"), key=lambda path: (not path.name.startswith("table"), path)):
         table = runs.parent.name
         try:
-            outputs = read_json(folder.record(table, "make")).get("outputs", {})
+            record = read_json(folder.record(table, "make"))
+            outputs = record.get("outputs", {})
             files = {runs.with_name(f"{table}_{what}.csv"): columns for what, columns in _READ.items()}
             of_runs, levels, differences = (
                 read_rows(file, outputs, columns) if file.name in outputs else [] for file, columns in files.items()
@@ -67,7 +75,7 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
             if row["column"] in columns or row["pooling"] in POOLINGS:
                 gain = gains.get((row["system"], row["column"]))
                 key = _what(row), row["value"], row["low"], row["n"], gain["value"] if gain else ""
-                results.setdefault(key, Result(table, row, _what(row), gain))
+                results.setdefault(key, Result(table, row, _what(row), gain, record["config"]["statistics"]["level"]))
         sides = {row["system"] for row in numbers}
         claims += [(table, claimed(row)) for row in primary if sides & {row["first"], row["second"]}]
     return Results(list(results.values()), claims, left_out)
