@@ -90,7 +90,7 @@ def test_cells_hold_keys_words_and_numbers(r: Path) -> None:
                 assert not any(row[name] for name in ESTIMATE), told
                 continue
             assert row["interval"] in (KINDS if row["low"] else {""}), told
-            scopes = ("",) if row["metric"] == "cost" else ("checkpoints", "methods", "splits")
+            scopes = ("",) if row.get("metric") == "cost" else ("checkpoints", "methods", "splits")
             assert row["scope"] in scopes, told
             kinds.add(row["interval"])
             value = float(row["value"])
