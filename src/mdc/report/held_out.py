@@ -51,23 +51,16 @@ def mismatched_scores(scores: Floats, others: int | None = None) -> Floats:
 
     The query image i is left out, for right and wrong captions alike. Leaving out the caption's own image would leak the answer.
     """
-    count, captions = len(scores), np.arange(scores.shape[1])
+    count = len(scores)
     if others is not None and others < count - 1:
         rng = np.random.default_rng(0)
         drawn = [rng.permutation(np.delete(np.arange(count), image))[:others] for image in range(count)]
         return np.stack([np.logaddexp.reduce(scores[images], axis=0) for images in drawn]) - np.log(others)
-    best = scores.argmax(axis=0)
-    top = scores[best, captions]
-    powers = np.exp(scores - top)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # without any other score the sum stays at least 1; without the greatest, cancellation may leave little of it …
-        log_sums = np.log(powers.sum(axis=0) - powers) + top
-    left = scores.copy()
-    left[best, captions] = -np.inf
-    second = left.max(axis=0)
-    # … so that sum is recomputed
-    log_sums[best, captions] = np.log(np.exp(left - second).sum(axis=0)) + second
-    return np.asarray(log_sums - np.log(count - 1))
+    edge = np.full((1, scores.shape[1]), -np.inf)
+    # log of the sums over the images before and behind each, so that nothing is subtracted from a sum
+    before = np.concatenate([edge, np.logaddexp.accumulate(scores, axis=0)[:-1]])
+    behind = np.concatenate([np.logaddexp.accumulate(scores[::-1], axis=0)[-2::-1], edge])
+    return np.asarray(np.logaddexp(before, behind) - np.log(count - 1))
 
 
 def prior_subtracted(scores: Floats, alpha: float) -> Floats:
