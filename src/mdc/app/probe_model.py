@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 
 from mdc.app.commands.parameters import plan_of
 from mdc.app.probed_model import ENCODER_NAME, Probed, probed
+from mdc.data.obtain.show import aligned
 from mdc.evaluation import probe
 from mdc.plan.config.scale import Attentive, Probing
 from mdc.plan.jobs.call import Call
@@ -132,14 +133,11 @@ def _text(plan: Plan, model: Probed, cells: Sequence[Cell], heads: Sequence[str]
         metric = f" ({METRICS.get(record['metric'], record['metric'])})" if record else ""
         chance = f"{record['chance']:.1f}" if record else ""
         rows.append([label + metric, *(_shown(by[name, head].estimate) for head in heads), chance, f"{result.n}"])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
+    return [
         f"{model.label}, images of {size} × {size} pixels, probes of scale {plan.params.scale}",
         f"per cent; in brackets the {100 * level:g} % interval over test items",
         "",
-    ]
-    return lines + [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        *aligned(rows),
     ]
 
 
