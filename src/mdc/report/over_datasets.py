@@ -20,9 +20,8 @@ from mdc.report.statistics.replicates import Floats
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Column, Row, Table, estimate_cell
 
-#: of a pair over all splits: on how many of ``datasets`` the first is higher; test images over training images; the interval
-#: if splits were independent
-_MORE = names("higher datasets test_over_train plain_low plain_high")
+#: of a pair over all splits: on how many of ``datasets`` the first is higher; test images over training images
+_MORE = names("higher datasets test_over_train")
 
 
 class OverDatasets:
@@ -81,9 +80,8 @@ class OverDatasets:
                 lines += [self.results.contrast("difference", keys, measure, results[keys, measure]) for keys in each]
                 more += [(None,) * len(_MORE)] * len(each)
                 values = self.values(pair, measure)
-                plain = over_splits(values, 0.0, self.statistics.level)
                 lines.append(self._line(pair, measure))
-                more.append((int((values > 0).sum()), len(values), self.share, plain.low, plain.high))
+                more.append((int((values > 0).sum()), len(values), self.share))
             if self.lost:
                 lines.append(self._line(pair, self.claimed))
                 more.append((None,) * len(_MORE))

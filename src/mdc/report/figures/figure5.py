@@ -42,13 +42,12 @@ _DODGE = 0.016  # horizontal shift between methods, as a share of the axis, so t
 class Trend:
     """Accuracy = ``intercept`` + slope · log2(pairs), least squares, in per cent. ``line``: its slope, in points per doubling
     of the ``pairs``. The claim is that accuracy rises; its margin is the metric's margin for the whole rise, from the smallest
-    corpus to the largest, per doubling. ``residual_sd``: None with two points. ``system``: the first of the line."""
+    corpus to the largest, per doubling. ``system``: the first of the line."""
 
     system: System
     line: Contrast
     pairs: Sequence[int]
     intercept: float
-    residual_sd: float | None
 
     def at(self, pairs: float) -> float:
         """The line's value at so many pairs, in per cent."""
@@ -114,9 +113,7 @@ class Sizes(Results):
     def _trend(self, systems: Sequence[System], column: str) -> Trend:
         first, pairs = systems[0], [self.pairs(system) for system in systems]
         levels = np.array([self.levels[system.key, column].value for system in systems])
-        slope, intercept = self._weights(systems) @ levels
-        off = levels - intercept - slope * np.log2(pairs)
-        free = len(levels) - 2  # two parameters are fitted
+        intercept = self._weights(systems)[1] @ levels
         line = Contrast(
             kind="slope",
             first=Side(first.method.key, "", first.backbone.label, first.method.label),
@@ -127,7 +124,7 @@ class Sizes(Results):
             unit="points per doubling",
             estimate=estimate(self._slope(systems, column), self.job.statistics.level, contrast=True),
         )
-        return Trend(first, line, pairs, float(intercept), math.sqrt(float(off @ off) / free) if free else None)
+        return Trend(first, line, pairs, float(intercept))
 
 
 def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
@@ -145,7 +142,6 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
         job,
         [trend.line for trend in trends],
         intercept=[trend.intercept for trend in trends],
-        residual_sd=[trend.residual_sd for trend in trends],
     )
     draw(sizes, trends, [out / f"figure5.{ending}" for ending in ("png", "svg", "pdf")])
 
