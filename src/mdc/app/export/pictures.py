@@ -3,6 +3,7 @@
 A piece is encoded at a time, and kept if the work is interrupted. Pieces depend on the files alone. Hidden files are left out.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,20 +72,12 @@ class Rows:
 
     def read(self) -> Iterator[Read]:
         columns = [self.image, *([self.key] if self.key else [])]
-        place, stop = 0, self.first + self.count
         with open_parquet(self.file) as parquet, readable(self.file, "damaged"):
-            for batch in parquet.iter_batches(_BATCH, row_groups=[self.group], columns=columns):
-                numbers = range(place, place + len(batch))
-                place += len(batch)
-                rows = [number for number in numbers if self.first <= number < stop]
-                if not rows:
-                    continue
-                part = batch.slice(rows[0] - numbers[0], len(rows)).to_pydict()
-                keys = part[self.key] if self.key else [self.before + number for number in rows]
-                for name, value in zip(keys, part[self.image], strict=True):
-                    yield f"{self.prefix}{name}", _bytes_of(value)
-                if place >= stop:
-                    return
+            batches = parquet.iter_batches(_BATCH, row_groups=[self.group], columns=columns)
+            rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+            for number, row in itertools.islice(enumerate(rows), self.first, self.first + self.count):
+                name = row[self.key] if self.key else self.before + number
+                yield f"{self.prefix}{name}", _bytes_of(row[self.image])
 
 
 @dataclass(frozen=True)
