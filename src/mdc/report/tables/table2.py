@@ -1,7 +1,7 @@
 """Table 2, compositionality: how often a model's score prefers the right caption, with mismatched-image and no-image controls."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,11 @@ def make(job: ChoiceTableJob, manifests: Manifests, out: Path) -> None:
     UserError names the record that is missing, stale, of another scale, or does not match its scores.
     """
     results = Choices(job, manifests)
-    errors = list(_errors(results))
     kept, kept_lines = _kept(results)
     shown = [*_main(results), _mismatched(results), *comparisons.gains(results), *comparisons.tables(results)]
-    score_rows.write(results, [*shown, *kept, _error_table(results, errors)], out)
+    score_rows.write(results, [*shown, *kept], out)
     write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
-    write_csv(out / "table2_errors.csv", errors, _ERROR_LINE)
+    write_csv(out / "table2_errors.csv", list(_errors(results)), _ERROR_LINE)
 
 
 def _main(results: Choices) -> list[Table]:
@@ -266,28 +265,3 @@ def _errors(results: Choices) -> Iterator[Cells]:
             "tokens": float(tokens.mean()),
             "bits_per_token": float(-score.sum() / tokens.sum() / math.log(2)) if likelihood else None,
         }
-
-
-def _error_table(results: Choices, errors: Sequence[Cells]) -> Table:
-    rows = []
-    for line in errors:
-        estimator = ESTIMATORS[line["estimator"]]
-        shown = line["score"], line["error"] if estimator.sampled else None, line["tokens"] if estimator.nats else None
-        labels = line["dataset"], line["backbone"], line["method"], estimator.text
-        rows.append(Row(labels, tuple(Cell(value, decimals=2) for value in (*shown, line["bits_per_token"]))))
-    return Table(
-        title=f"Scores and their standard errors, {results.scale_text}",
-        caption=(
-            "Means over the right captions with their own images, and of what is drawn also without. Estimators that draw take "
-            f"{results.job.samples} masks per caption; the standard error is of one score, and the root of its mean square over "
-            "captions is shown. Bits per token are of the bound where the score is the bound, else of the likelihood itself.",
-        ),
-        labels=("Dataset", "Backbone", "Method", "Score"),
-        columns=(
-            Column("mean", "Score", "nats, or cosine"),
-            Column("standard error", "Score", "nats"),
-            Column("tokens", "", "per caption"),
-            Column("bits", "", "per token"),
-        ),
-        rows=tuple(rows),
-    )
