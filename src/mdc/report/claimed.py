@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mdc.report.frame import LOG_RATIO, comparison_name
 from mdc.report.signed import signed
@@ -45,12 +46,12 @@ class Claimed:
         return ", ".join(part for part in (self.about, size, least) if part)
 
 
-def claimed(row: Mapping[str, str]) -> Claimed:
-    """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`)."""
-    numbers = [float(row[key]) for key in ("value", "low", "high") if row[key]]
+def claimed(row: Mapping[str, Any]) -> Claimed:
+    """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`), or the cells of one."""
+    numbers = [float(row[key]) for key in ("value", "low", "high") if row[key] not in ("", None)]
     ratio = row["unit"] == LOG_RATIO  # read as a ratio
     unit = "" if ratio or not numbers else row["unit"]
-    least = float(row["detectable"]) if row["detectable"] else None
+    least = float(row["detectable"]) if row["detectable"] not in ("", None) else None
     if not numbers:  # one side has no such number
         shown = ["–"]
     elif ratio:
@@ -62,7 +63,7 @@ def claimed(row: Mapping[str, str]) -> Claimed:
     comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)
     detectable = "" if least is None else f"{math.exp(least):.2f}×" if ratio else f"{least:#.2g}".rstrip(".")
     return Claimed(
-        comparison, difference.strip(), row["direction"], row["scope"], row["size"], detectable, row["label"]
+        comparison, difference.strip(), row["direction"], row["scope"] or "", row["size"], detectable, row["label"]
     )
 
 

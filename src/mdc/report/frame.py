@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
+from mdc.plan.jobs.shown import ArtefactJob, ShownRun, Statistics, System
 from mdc.plan.records import UserError, sha256_file
 from mdc.report.csv_file import names, write_csv
 from mdc.report.statistics.claims import Claim, Decision, decide
@@ -141,7 +141,7 @@ class Side:
     method: str
 
     @classmethod
-    def of(cls, system: System) -> "Side":
+    def of(cls, system: System | ShownRun) -> "Side":
         return cls(system.key, dataset(system), system.backbone.label, system.method.label)
 
 
@@ -216,7 +216,7 @@ def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]
     return [row for path in files for row in read_rows(path, outputs, CLAIMS) if row["primary"] == "True"]
 
 
-def dataset(system: System) -> str:
+def dataset(system: System | ShownRun) -> str:
     """The label of the corpus that a system was trained on."""
     return "none" if system.corpus is None else system.corpus.label
 

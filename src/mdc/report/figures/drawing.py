@@ -47,9 +47,8 @@ def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapp
 
     frames = []
     for run, columns in logs:
-        system = f"{run.corpus.key}/{run.backbone.key}/{run.method.key}"
         labels = {"dataset": run.corpus.label, "backbone": run.backbone.label, "method": run.method.label}
-        cells = {"scale": job.scale, "artefact": job.artefact, "system": system, **labels, "seed": run.seed}
+        cells = {"scale": job.scale, "artefact": job.artefact, "system": run.key, **labels, "seed": run.seed}
         frames.append(pd.DataFrame({**cells, **columns, "record": run.job}))
     table = pd.concat(frames)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]

@@ -52,11 +52,6 @@ class Curve:
     validation: Mapping[int, float]
 
     @property
-    def place(self) -> tuple[str, str]:
-        """The keys of its corpus and backbone."""
-        return self.run.corpus.key, self.run.backbone.key
-
-    @property
     def method(self) -> str:
         """Its method's key."""
         return self.run.method.key
@@ -132,8 +127,8 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     """The curves of a family's panels: one panel for each corpus, of the first backbone with a method of the family."""
     panels: list[list[Curve]] = []
-    for place in dict.fromkeys(curve.place for curve in curves):
-        here = [curve for curve in curves if curve.place == place]
+    for place in dict.fromkeys(curve.run.place for curve in curves):
+        here = [curve for curve in curves if curve.run.place == place]
         if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
             continue
         own = [curve for curve in here if curve.family == family]

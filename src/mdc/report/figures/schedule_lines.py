@@ -97,22 +97,6 @@ class Line:
     ratio: Contrast | None
     expected: float | None
 
-    @property
-    def place(self) -> tuple[str, str]:
-        """The keys of its corpus and backbone."""
-        return self.run.corpus.key, self.run.backbone.key
-
-    @property
-    def system(self) -> str:
-        """Its key."""
-        return "/".join((*self.place, self.run.method.key))
-
-    @property
-    def detectable(self) -> float | None:
-        """The minimum detectable ratio above 1; None without a decision, or if none is known."""
-        decision = self.ratio and self.ratio.decision
-        return math.exp(decision.detectable) if decision and decision.detectable is not None else None
-
 
 def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
     """Every number of every corpus, backbone and schedule.
@@ -139,11 +123,11 @@ def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
     return [line if line.ratio is None else replace(line, ratio=next(with_decisions)) for line in lines]
 
 
-def places(tracks: Sequence[Track]) -> dict[tuple[str, str], list[Track]]:
+def places(tracks: Sequence[Track]) -> dict[str, list[Track]]:
     """The runs of each corpus and backbone."""
-    by_place: dict[tuple[str, str], list[Track]] = {}
+    by_place: dict[str, list[Track]] = {}
     for track in tracks:
-        by_place.setdefault((track.run.corpus.key, track.run.backbone.key), []).append(track)
+        by_place.setdefault(track.run.place, []).append(track)
     return by_place
 
 
@@ -194,8 +178,8 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, job:
             log_ratio = steadiness.variation(own, power, statistics.bootstrap, statistics.level, others)
             ratio = Contrast(
                 kind="ratio",
-                first=_side(run),
-                second=_side(reference[0].run),
+                first=Side.of(run),
+                second=Side.of(reference[0].run),
                 column=name,
                 label=STATISTICS[name][0],
                 metric=STATISTICS[name][0],
@@ -217,8 +201,3 @@ def _named(track: Track, statistic: Callable[[Track], Any]) -> Any:
         return statistic(track)
     except UserError as error:
         raise UserError(f"{track.run.job}: {error}") from None
-
-
-def _side(run: ShownRun) -> Side:
-    key = f"{run.corpus.key}/{run.backbone.key}/{run.method.key}"
-    return Side(key, run.corpus.label, run.backbone.label, run.method.label)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.report import words
+from mdc.report.claimed import claimed
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import (
     MARKER,
@@ -79,7 +80,7 @@ def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
     rows = []
     for line in lines:
         run, (low, high) = line.run, line.run.t_range or (None, None)
-        labels = job.scale, job.artefact, line.system, run.corpus.label, run.backbone.label, run.method.label
+        labels = job.scale, job.artefact, run.key, run.corpus.label, run.backbone.label, run.method.label
         numbers = low, high, line.statistic, *STATISTICS[line.statistic], line.logged_steps, line.expected
         cells = dict(zip(_LEVELS, (*labels, *numbers), strict=False))
         rows.append({**cells, **estimate_cells(line.value)})
@@ -100,34 +101,6 @@ def _name_of(run: ShownRun) -> str:
     return run.method.label if t_range in run.method.label else f"{run.method.label} {t_range}"
 
 
-def findings(lines: Sequence[Line], job: SchedulesJob) -> list[str]:
-    """One sentence for each corpus and backbone: the first schedule against the reference.
-
-    The first, not the one with the largest ratio, which would be a selection by result.
-    """
-    sentences = []
-    for place in dict.fromkeys(line.place for line in lines):
-        here = {(line.run.method.key, line.statistic): line for line in lines if line.place == place}
-        reference = here[job.reference, LOSS].run
-        for first in [method for method, _ in here if method != job.reference][:1]:
-            loss, norm = here[first, LOSS], here[first, NORM]
-            sentences.append(
-                f"{place_name(reference)}: with t in {_range_of(loss.run)} the loss varies {_times(loss)} as much as with "
-                f"{_range_of(reference)}{_verdict(loss)}, the gradient norm {_times(norm)}{_verdict(norm)}."
-            )
-    return sentences
-
-
-def _verdict(line: Line) -> str:
-    """A primary comparison's direction; of an inconclusive one with the minimum detectable ratio."""
-    if line.ratio is None or (decision := line.ratio.decision) is None:
-        return ""
-    verdict = f": {words.direction(decision, line.ratio.estimate)}"
-    if line.detectable is not None:
-        return f"{verdict}, minimum detectable {line.detectable:.2f}×"
-    return verdict if decision.p_holm is None else f"{verdict}, p {words.corrected_p(decision, line.ratio.estimate)}"
-
-
 def _times(line: Line) -> str:
     """A ratio with its interval; its spaces do not break."""
     if line.ratio is None:
@@ -139,12 +112,13 @@ def _times(line: Line) -> str:
 
 def _note(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> str:
     statistics, level = job.statistics, words.percent(lines[0].value.level)
-    claimed = [line.ratio for line in lines if line.ratio is not None and line.ratio.decision is not None]
-    notes = findings(lines, job)
-    if claimed:
+    ratios = [line.ratio for line in lines if line.ratio is not None and line.ratio.decision is not None]
+    claims = [claimed(ratio.cells()) for ratio in ratios]
+    notes = [f"{claim.comparison}: {claim.difference}, {claim.verdict}." for claim in claims]
+    if claims:
         notes.append(
             "Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is "
-            f"below {1 - statistics.level:.2g}. " + words.correction(statistics, claimed)
+            f"below {1 - statistics.level:.2g}. " + words.correction(statistics, ratios)
         )
     if seeds >= steadiness.SEEDS:
         notes.append(f"{level} intervals over {seeds} seeds, paired by seed.")
@@ -172,7 +146,7 @@ def _draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, pat
         for (left, right), (place, here) in zip(halves, by_place.items(), strict=True):
             _curves(left.subplots(2, 1), here, styles)
             for panel, statistic in zip(right.subplots(len(_PANELS), 1), _PANELS, strict=True):
-                own = [line for line in lines if (line.place, line.statistic) == (place, statistic)]
+                own = [line for line in lines if (line.run.place, line.statistic) == (place, statistic)]
                 _dots(panel, own, styles, *_PANELS[statistic])
         headline(figure, f"Training stability of the noise schedules, scale {job.scale_label}")
         label = (
