@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mdc.app.commands import datasets, models, project
+from mdc.app.commands import models, project
 from mdc.app.commands.parameters import NOTHING, main_of, plan_of
 from mdc.app.commands.parameters import params as _params
 from mdc.app.work import do
@@ -101,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
     models.add(verbs)
     project.add(verbs)
     _provenance_verbs(verbs)
-    datasets.add(verbs)
+    project.add_data(verbs)
     jobs = [name for name in VERBS if name != "make"]
     parser.add_argument_group(
         "the pipeline's own verbs", f"one for each kind of job, which Snakemake calls: {', '.join(jobs)}"

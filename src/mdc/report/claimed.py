@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mdc.report.csv_file import signed
 from mdc.report.frame import LOG_RATIO, comparison_name
-from mdc.report.signed import signed
 from mdc.report.tables.render import escape_markdown
 
 _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")

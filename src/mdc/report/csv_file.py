@@ -1,4 +1,4 @@
-"""Results as csv files, in one format."""
+"""Numbers as text: csv files in one format, and differences with their sign."""
 
 import csv
 import io
@@ -37,3 +37,9 @@ def _text(value: Any) -> str:
         return ""
     # -0.0 + 0.0 is 0.0
     return f"{value + 0.0:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def signed(value: float, decimals: int = 1) -> str:
+    """``value`` with its sign, and a typographic minus; a zero has no sign."""
+    text = f"{value:+.{decimals}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
+from mdc.report.csv_file import signed
 from mdc.report.frame import POOLINGS, Contrast
-from mdc.report.signed import signed
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 

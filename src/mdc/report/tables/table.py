@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from mdc.plan.records import UserError
-from mdc.report.signed import signed
+from mdc.report.csv_file import signed
 
 if TYPE_CHECKING:
     from mdc.report.frame import Number
