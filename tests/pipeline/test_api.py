@@ -1,7 +1,6 @@
 """``mdc.load`` on the runs of a small project: the verbs' answers, images of every kind, exported folders, and what is
 refused."""
 
-import json
 import math
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 from PIL import Image
-from small_project import ARC, CLIP, MDC, TUNED, exported
+from small_project import ARC, CLIP, MDC, exported
 
 import mdc
 from mdc.app.cli import main
@@ -109,16 +108,11 @@ def test_features_are_those_of_the_verb(
         np.testing.assert_allclose(np.asarray(rows["features"], np.float32), found.numpy(), atol=1e-6)
 
 
-def test_scores_are_those_of_the_verb(r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_of_several_images_are_those_of_each(r: Path, pictures: list[Path]) -> None:
     captions = ["a red circle", "a blue star"]
     for run in (MDC, CLIP, ARC):
         model = mdc.load(run, scale=r.name)
         scores = model.score(pictures[0], captions, samples=32)
-        call = ["score", "--run", run, "--scale", r.name, str(pictures[0]), *captions, "--samples", "32", "--json"]
-        assert main(call) == 0
-        told = json.loads(capsys.readouterr().out)["captions"]
-        assert [one.score for one in scores] == [one["score"] for one in told]
-        assert all(bool(one.tokens) == (run != CLIP) and one.mismatched is None for one in scores)
         each = model.score(pictures[:2], [captions, captions[1]], samples=32)
         assert [one.caption for one in each[0]] == captions and [len(one) for one in each] == [2, 1]
         assert [one.score for one in each[0]] == pytest.approx([one.score for one in scores], abs=1e-5)
@@ -171,17 +165,6 @@ def test_what_is_no_image_and_no_caption_is_one_line(r: Path, pictures: list[Pat
         model.score(pictures[0], ["a red circle", None])  # type: ignore[list-item]
 
 
-def test_captions_and_filled_words(r: Path, pictures: list[Path]) -> None:
-    model = mdc.load(TUNED, scale=r.name)
-    assert model.weights == "best"
-    found = model.caption(pictures, length=6)
-    rows = parquet.read_table(r / f"captions/{TUNED}/best/described/captions.parquet").to_pylist()
-    assert [one.text for one in found] == [row["caption"] for row in rows if row["system"] == "mdc_6"][:3]
-    assert model.caption(pictures[0], length=6) == model.caption([pictures[0]], length=6)[0]
-    filled = mdc.load(MDC, scale=r.name).fill(pictures[0], "a ? circle")
-    assert [piece.step for piece in filled.pieces] == [0, 1, 0] and filled.pieces[0].probability is None
-
-
 def test_what_a_run_cannot_do_is_one_line(r: Path, pictures: list[Path]) -> None:
     arc, clip = mdc.load(ARC, scale=r.name), mdc.load(CLIP, scale=r.name)
     for ask, why in (
@@ -203,16 +186,13 @@ def test_what_a_run_cannot_do_is_one_line(r: Path, pictures: list[Path]) -> None
 def test_an_exported_folder_is_the_run(run: str, r: Path, pictures: list[Path], tmp_path: Path) -> None:
     model = mdc.load(run, scale=r.name)
     own = model.encode(pictures)
-    hub, alone = (mdc.load(exported(r, run, tmp_path / to, to)) for to in ("hub", "open_clip"))
-    for one in (hub, alone):
-        assert torch.equal(one.encode(pictures).probed, own.probed) and one.name == model.name
+    alone = mdc.load(exported(r, run, tmp_path / "out"))
+    assert torch.equal(alone.encode(pictures).probed, own.probed) and alone.name == model.name
     captions = ["a red circle", "a blue star"]
-    scores = [one.score for one in model.score(pictures[0], captions, samples=16)]
-    assert [one.score for one in hub.score(pictures[0], captions, samples=16)] == scores
     if run == CLIP:
+        scores = [one.score for one in model.score(pictures[0], captions, samples=16)]
         assert [one.score for one in alone.score(pictures[0], captions)] == pytest.approx(scores, abs=1e-6)
         return
-    assert hub.caption(pictures) == model.caption(pictures)
     for ask in (
         lambda: alone.score(pictures[0], captions),
         lambda: alone.caption(pictures),

@@ -320,26 +320,30 @@ def test_trainings_with_equal_results_are_trainings_and_one_record_for_all_seeds
     assert seeds.pop("external") == "1" and set(seeds.values()) == {"3"}
 
 
-def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
+MDC = "probe/dense/B/mdc/s0"
+
+
+@pytest.mark.parametrize(
+    ("probe", "outputs", "match"),
+    [
+        (None, None, f"the record of {MDC} or its items lack pets"),
+        ({"value": 1.0}, None, f"{MDC} on pets: the record says 1.000"),
+        ({}, {"items.parquet": "0" * 64}, "not the file that the record of"),
+        ({"chance": 1.0}, None, f"pets has other chance levels: .*{MDC} with 1"),
+    ],
+)
+def test_a_record_that_is_not_its_items_is_refused_by_name(
+    tmp_path: Path, probe: Any, outputs: Any, match: str
+) -> None:
     made = world(backbones=ONE)
-    name = "probe/dense/B/mdc/s0"
-    good = made.records[name]
     given = made.write(tmp_path)
-    probes, written = good["probes"], json.loads(given[name].read_text())
-
-    def refused(match: str, **changes: Any) -> None:
-        given[name].write_text(json.dumps({**written, **changes}))
-        with pytest.raises(UserError, match=match) as told:
-            table1.make(made.job, given, tmp_path / "out")
-        assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
-
-    refused("not a probe record: kind", kind="run")
-    refused(f"the record of {name} or its items lack pets", probes={"imagenet1k": probes["imagenet1k"]})
-    refused(f"{name} on pets: the record says 1.000", probes={**probes, "pets": {**probes["pets"], "value": 1.0}})
-    refused(f"{name} names no items.parquet", outputs={})
-    refused("not the file that the record of", outputs={"items.parquet": "0" * 64})
-    chance = {**probes, "pets": {**probes["pets"], "chance": 1.0}}
-    refused(f"pets has other chance levels: .*{name} with 1", probes=chance)
+    record = json.loads(given[MDC].read_text())
+    pets = record["probes"].pop("pets")
+    record["probes"] |= {} if probe is None else {"pets": pets | probe}
+    given[MDC].write_text(json.dumps(record | ({"outputs": outputs} if outputs else {})))
+    with pytest.raises(UserError, match=match) as told:
+        table1.make(made.job, given, tmp_path / "out")
+    assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
 
 
 # --- systems --------------------------------------------------------------------------------------------------------
