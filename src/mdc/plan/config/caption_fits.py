@@ -30,6 +30,10 @@ def check_captioning(params: Params) -> None:
             )
     for place, table in params.captioned().items():
         _table(params, table, place)
+    table3 = params.tables.the(CaptionTable)
+    for key, system in table3.entries.items() if table3 is not None else ():
+        if system.first_seed:
+            raise ValueError(f"tables.table3.systems.{key}.first_seed: Table 3 shows every seed; leave this key out")
     shown: set[str] = set()
     for place, table in params.captioned().items():
         for name in table.datasets:
