@@ -116,7 +116,7 @@ def _same(entry: RunTower | CodesTower, shape: Mapping[str, int], encoder: str, 
 
 def check_tables(params: Params) -> None:
     """ValueError, which begins with the key, for the first problem."""
-    _check_tables_needed(params.tables)
+    _check_tables_needed(params)
     for key, table in params.tables.items():
         place = f"tables.{key}"
         if isinstance(table, ProbeTable | LossFigure | CostTable | ScoreTable):
@@ -137,13 +137,15 @@ def check_tables(params: Params) -> None:
     _compared_schedules(params.tables)
 
 
-def _check_tables_needed(tables: Tables) -> None:
+def _check_tables_needed(scale: Scale) -> None:
+    tables = scale.tables
     table1, losses = tables.the(ProbeTable), tables.the(LossFigure)
     for name, table in tables.items():
         if isinstance(table, RecipeTable) and (table1 is None or table.backbone not in table1.backbones):
             allowed = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
             raise ValueError(f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {allowed}")
-    if losses is not None and not losses.corpora and not tables.probing():
+    runs = [table for table in tables.training().values() if getattr(table, "corpora", True)]
+    if losses is not None and not runs and not scale.shown_in_part():
         raise ValueError(
             "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
             "and backbones"
