@@ -161,8 +161,12 @@ class Scale(Strict):
         for where, section in self.shown_in_part().items():
             for key in ("contrasts", "primary", "order", "coca", "judge"):
                 if getattr(section, key) not in ([], {}, None, "holm"):
-                    place = "tables.table3" if key in ("coca", "judge") else "the tables and figures that show its captions"
-                    raise ValueError(f"{where}.{key}: changes nothing in a section of captions; it belongs into {place}")
+                    place = (
+                        "tables.table3" if key in ("coca", "judge") else "the tables and figures that show its captions"
+                    )
+                    raise ValueError(
+                        f"{where}.{key}: changes nothing in a section of captions; it belongs into {place}"
+                    )
         return self
 
     @property

@@ -150,8 +150,11 @@ def _check_tables_needed(scale: Scale) -> None:
             "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
             "and backbones"
         )
-    if tables.the(CaptionFigure) is not None and tables.the(CaptionTable) is None:
-        raise ValueError("tables.figure6 shows captions of table3, and there is none")
+    if (figure6 := tables.the(CaptionFigure)) is not None:
+        if (table3 := tables.the(CaptionTable)) is None:
+            raise ValueError("tables.figure6 shows captions of table3, and there is none")
+        for system in figure6.omit:
+            check_reference("tables.figure6.omit", system, [*table3.systems, *table3.coca], "system of table3")
     if tables.the(ScheduleFigure) is not None and tables.the(ScheduleTable) is None:
         raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
 
