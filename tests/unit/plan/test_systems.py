@@ -230,6 +230,7 @@ def test_a_figure_of_convergence_probes_the_snapshots_that_its_runs_keep() -> No
 @pytest.mark.parametrize(
     ("shares", "methods", "said"),
     [
+        ([0.12345671, 0.12345672], ["mdc"], r"overrides\[0\].set: snapshots: .* two of them have the same name"),
         ([0.25], ["arc", "mdc"], r"dense/ViT-T-12/parallel/s0 keeps none, dense/ViT-T-12/mdc/s0 \[0.25\]"),
         ([0.25], [], r"tables.figure_convergence: needs the same snapshots .*: dense/ViT-T-12/mdc/s0 keeps none"),
         (
@@ -242,6 +243,15 @@ def test_a_figure_of_convergence_probes_the_snapshots_that_its_runs_keep() -> No
 def test_snapshots_that_a_figure_of_convergence_cannot_do_without(shares: Any, methods: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
         assert changed_plan(_snapshots(shares, methods)).jobs
+
+
+def test_two_different_jobs_have_two_names() -> None:
+    """Here the probes of a run by a head, and those of its snapshot by the linear head."""
+    head = {"label": "k-NN", "kind": "knn", "k": 3, "temperature": 0.1}
+    table = {"corpora": {"dense": ["mdc"]}, "backbones": ["ViT-T-12"], "probes": ["shape"], "heads": ["at-0.25"]}
+    plan = changed_plan((("probe", "heads", "at-0.25"), head), (("tables", "table_neighbours"), table))
+    with pytest.raises(UserError, match="probe/dense/ViT-T-12/mdc/s0/at-0.25: two different jobs have this name"):
+        assert plan.jobs
 
 
 def test_a_table_of_costs_names_captions_that_there_are() -> None:

@@ -190,6 +190,17 @@ class Optimisation(Strict):
     clip_norm: Annotated[float, Field(gt=0)] | None
 
 
+def snapshot_name(share: float) -> str:
+    """The part of a name that says after which share of its steps a run's weights are meant."""
+    return f"at-{share:g}"
+
+
+def _names_differ(shares: list[float]) -> list[float]:
+    if len(set(map(snapshot_name, shares))) < len(shares):
+        raise ValueError(f"{shares}: two of them have the same name; six digits of a share count")
+    return shares
+
+
 class Recipe(Optimisation):
     """How a run is optimised. Overrides may change any key for some runs.
 
@@ -208,9 +219,9 @@ class Recipe(Optimisation):
     threads: Threads
     device: Literal["auto", "cpu", "cuda"]
     validate_every: Positive
-    snapshots: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(increasing)] = Field(
-        default_factory=list
-    )
+    snapshots: Annotated[
+        list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(increasing), AfterValidator(_names_differ)
+    ] = Field(default_factory=list)
     lr_schedule: Literal["constant"] | None = None
     clip_steps: Positive | None = None
     average: Average | None = None

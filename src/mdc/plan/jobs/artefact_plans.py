@@ -6,7 +6,7 @@ from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.encoders import RANDOM, shown_label
-from mdc.plan.config.pretrain import Method, Optimisation
+from mdc.plan.config.pretrain import Method, Optimisation, snapshot_name
 from mdc.plan.config.probe_tables import (
     ConvergenceFigure,
     HeadTable,
@@ -136,7 +136,7 @@ def convergence(plan: Context, name: str) -> Values:
         shares |= {Snapshot(run, share).system: share for share in taken} | {run.system: 1.0}
 
     def at(pair: list[str], share: float) -> list[str]:
-        return [side if share == 1 else f"{side}/at-{share:g}" for side in pair]
+        return [side if share == 1 else f"{side}/{snapshot_name(share)}" for side in pair]
 
     every = dict.fromkeys(shares.values())
     contrasts = [both for pair in values["contrasts"] for share in every if set(both := at(pair, share)) <= set(shares)]

@@ -107,9 +107,12 @@ class Context(ABC):
         (verb,) = get_args(kind.model_fields["verb"].annotation)
         head = self.head(verb, job, inputs, modules)
         try:
-            return cast(J, self.made.setdefault(job, kind(**head, **values)))
+            made = kind(**head, **values)
         except ValidationError as error:
             raise UserError(f"{self.file}: {job}: {first_problem(error, {**head, **values})}") from None
+        if self.made.setdefault(job, made) != made:
+            raise UserError(f"{self.file}: {job}: two different jobs have this name; rename an entry of the scale")
+        return cast(J, self.made[job])
 
     def statistics(self, table: WithClaims) -> Statistics:
         """The statistics of a table or figure: the protocol's, and the order of its claims."""

@@ -3,6 +3,8 @@ that is not linear."""
 
 from dataclasses import dataclass, replace
 
+from mdc.plan.config.pretrain import snapshot_name
+
 
 @dataclass(frozen=True, order=True)
 class Run:
@@ -46,11 +48,11 @@ class Snapshot:
 
     @property
     def system(self) -> str:
-        return f"{self.run.system}/at-{self.share:g}"
+        return f"{self.run.system}/{snapshot_name(self.share)}"
 
     @property
     def id(self) -> str:
-        return f"{self.run.id}/at-{self.share:g}"
+        return f"{self.run.id}/{snapshot_name(self.share)}"
 
 
 @dataclass(frozen=True, order=True)
