@@ -105,5 +105,13 @@ def test_of_a_table_that_the_scale_does_not_name_a_note_is_kept(stage: Any) -> N
     assert stage("table1", "lone") is not None and not note.exists()
 
 
+def test_the_page_of_a_scale_without_tables_is_made(stage: Any) -> None:
+    values = {**small_project.values(), "scale": "lone", "tables": {}}
+    small_project.write_params(Path(), values)
+    assert stage(INDEX, "lone") == ["results/index.html", "--cores", "all", "--config", "scale=lone"]
+    assert not Path("results/lone/index/not_named.txt").exists()
+    assert main(["index", "--scale", "lone"]) == 0 and stage(INDEX, "lone") is None
+
+
 def test_a_stage_that_there_is_not(refused: Callable[..., str]) -> None:
     assert "no stage 'tabel1'; allowed: data, pretrain" in refused("stage", "tabel1", "--scale", SCALE)

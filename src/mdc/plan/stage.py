@@ -44,9 +44,9 @@ def main(args: argparse.Namespace) -> None:
     else:
         wanted = list(plan.scale.tables) if args.name == INDEX else [args.name]
     note = root / args.name / NOT_NAMED
-    if not wanted or wanted[0] not in jobs:
-        if args.name not in LAYERS:  # DVC has a stage for every table, also at a scale that does not name it
-            write_text(note, f"{plan.not_named(args.name)}\n")
+    if any(name not in jobs for name in wanted):
+        # DVC has a stage for every table, also at a scale that does not name it
+        write_text(note, f"{plan.not_named(args.name)}\n")
         return
     note.unlink(missing_ok=True)
     if _current(plan, ScaleFolder(root), wanted) and (args.name != INDEX or _newest(Path("results/index.html"))):

@@ -69,7 +69,7 @@ class Plan(Context):
 
     def not_named(self, artefact: str) -> str:
         """The message for a table or figure that the scale does not name."""
-        return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables)}"
+        return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables) or 'none'}"
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
