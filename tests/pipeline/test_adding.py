@@ -60,8 +60,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         where = re.search(r"`src/(mdc/[\w/]+\.py)`:\n\n" + re.escape(f"    {start}"), PAGE)
         assert where is not None, start
         (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
-    put(package / "plan/parts.py", "\nOBJECTIVES = {\n", block('"opening":'))
-    put(package / "plan/parts.py", "\nCORPORA = {\n", block('"sidecar":'))
+    put(package / "plan/parts.py", '    "training.objectives",\n    "', "opening ")
+    put(package / "plan/parts.py", '    "data.sources.corpora",\n    "', "sidecar ")
     put(
         package / "diffusion/sampling.py",
         "    return Unmasked(tokens, steps, confidences)\n",

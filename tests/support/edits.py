@@ -90,8 +90,7 @@ class Sandbox:
 
     def part(self, dictionary: str, module: str) -> None:
         self.write(f"src/mdc/{module.replace('.', '/')}.py", "NEW = True\n")
-        opening = f"\n{dictionary} = {{\n"
-        self.replace("src/mdc/plan/parts.py", opening, f'{opening}    "new": "mdc.{module}",\n')
+        self.append("src/mdc/plan/parts.py", f'{dictionary}["new"] = "mdc.{module}"\n')
 
     def artefact(self, named: bool) -> None:
         table9 = (self.folder / "src/mdc/report/tables/table9.py").read_text(encoding="utf-8")

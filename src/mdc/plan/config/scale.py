@@ -158,12 +158,10 @@ class Scale(Strict):
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
         if (names := list(self.tables.of_captions())) and not self.shown_in_part():
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
-        for where, section in self.shown_in_part().items():
+        for where, table in self.shown_in_part().items():
             for key in ("contrasts", "primary", "order", "coca", "judge"):
-                if getattr(section, key) not in ([], {}, None, "holm"):
-                    place = (
-                        "tables.table3" if key in ("coca", "judge") else "the tables and figures that show its captions"
-                    )
+                if getattr(table, key) not in ([], {}, None, "holm"):
+                    place = "tables.table3" if key in ("coca", "judge") else "tables and figures of its captions"
                     raise ValueError(
                         f"{where}.{key}: changes nothing in a section of captions; it belongs into {place}"
                     )
