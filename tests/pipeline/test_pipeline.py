@@ -54,8 +54,8 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert project.planned("all") == {}
     said = good(project.mdc("verify"))
     verbs = [job.verb for job in Plan(validate(project.values)).jobs.values()]
-    assert f"{verbs.count('probe')} probe records, with their per-item results: good" in said
-    assert f"{verbs.count('pretrain')} runs, with their checkpoints: good" in said
+    assert f"{verbs.count('probe')} records in probe/: good" in said
+    assert f"{verbs.count('pretrain')} records in runs/: good" in said
     results = project.folder / "results"
     named = project.values["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}

@@ -107,7 +107,9 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         - sum(len(ARTEFACTS[name].measured) for name in artefacts),
         f"copies at {r.parent}": files + len(artefacts),
     }
-    assert counts(out) == {VERBS[verb].counted: n for verb, n in jobs.items()} | beside
+    layers = {verb: VERBS[verb].layer for verb in jobs}
+    told = {f"records in {layer}/" if layer else "tables and figures": jobs[verb] for verb, layer in layers.items()}
+    assert counts(out) == told | beside
     assert out.endswith("  every link holds\n")
 
 
@@ -133,10 +135,10 @@ def test_what_no_table_was_made_from_is_verified_too(data_and_models: Path, caps
     r = data_and_models
     code, out, err = verify(capsys)
     assert code == 0, err
-    assert counts(out)["runs, with their checkpoints"] == RUNS
+    assert counts(out)["records in runs/"] == RUNS
     assert f"  not made: {', '.join(name for name in PLAN.jobs if name in ARTEFACTS)}\n" in out
     shutil.rmtree(r / "probe")
-    assert counts(verify(capsys)[1])["runs, with their checkpoints"] == RUNS, "nor were they probed"
+    assert counts(verify(capsys)[1])["records in runs/"] == RUNS, "nor were they probed"
     flip(r / "runs" / PARALLEL / "checkpoint.safetensors")
     code, _, err = verify(capsys)
     run = f"results/{SCALE}/runs/{PARALLEL}/run.json"

@@ -14,8 +14,7 @@ class Verb:
     """One verb.
 
     ``stage``: its group in the counts of the index page. ``layer``: the folder of its jobs below ``results/<scale>/``, a prefix
-    of their names. ``module``: its ``main(call)`` does a job (see :class:`mdc.plan.jobs.call.Call`). ``text``: the command
-    line's help. ``counted``: what `mdc verify` calls its records.
+    of their names. ``module``: its ``main(call)`` does a job (see :class:`mdc.plan.jobs.call.Call`). ``text``: its help.
 
     In the job's folder, ``record`` is the file that holds its configuration (``config``), inputs (``inputs`` {job: sha256}) and
     outputs (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For data the two
@@ -37,7 +36,6 @@ class Verb:
     module: str
     record: str
     text: str
-    counted: str
     manifest: str = ""
     outputs: tuple[str, ...] = ()
     options: Mapping[str, str | None] = field(default_factory=dict)
@@ -70,7 +68,6 @@ VERBS = {
         resumes=True,
         watches="dataset.list.path",
         text="download a dataset to its folder under MDC_DATA, and check it",
-        counted="obtained datasets",
     ),
     "plan-download": _set(
         layer="plans",
@@ -79,7 +76,6 @@ VERBS = {
         resumes=True,
         watches="dataset.list.path",
         text="choose which URLs of a list are requested, and in which order",
-        counted="plans of downloads",
     ),
     "download": _set(
         layer="downloads",
@@ -88,7 +84,6 @@ VERBS = {
         options={"runtime": "data.download.runtime"},
         resumes=True,
         text="download one group of a dataset's parts",
-        counted="groups of downloaded parts",
     ),
     "corpus-parts": _set(
         layer="parts",
@@ -98,7 +93,6 @@ VERBS = {
         watches="source.path",
         lists="..",
         text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are complete",
-        counted="groups of corpora's parts",
     ),
     "corpus": _set(
         layer="corpora",
@@ -106,7 +100,6 @@ VERBS = {
         watches="source.path",
         lists=".",
         text="write a corpus as webdataset shards with a manifest",
-        counted="corpora",
     ),
     "probe-set": _set(
         layer="probes",
@@ -114,7 +107,6 @@ VERBS = {
         watches="source.path",
         lists=".",
         text="write a labelled image set as webdataset shards with a manifest",
-        counted="probe sets",
     ),
     "choice-set": _set(
         layer="choices",
@@ -122,28 +114,24 @@ VERBS = {
         watches="source.path",
         lists=".",
         text="write images with one right caption among several as webdataset shards with a manifest",
-        counted="choice sets",
     ),
     "texts": _set(
         layer="texts",
         module="mdc.data.shards.texts_job",
         watches="source.path",
         text="count the lengths of captions without their images",
-        counted="lists of captions",
     ),
     "vocabulary": _set(
         layer="vocabularies",
         module="mdc.data.shards.vocabulary_job",
         manifest="vocabulary.json",
         text="collect the BPE tokens that a list of corpora uses",
-        counted="vocabularies",
     ),
     "frequencies": _set(
         layer="frequencies",
         module="mdc.data.shards.frequencies_job",
         manifest="frequencies.json",
         text="count in how many training captions of a corpus each token occurs",
-        counted="document frequencies",
     ),
     "tokenizer": Verb(
         stage="tokenizers",
@@ -155,7 +143,6 @@ VERBS = {
         resumes=True,
         watches="entry.path",
         text="train an image tokenizer, or import a pretrained one; it resumes where it was killed",
-        counted="tokenizers of images",
     ),
     "import-words": Verb(
         stage="encoders",
@@ -164,7 +151,6 @@ VERBS = {
         record="words.json",
         outputs=("words.safetensors",),
         text="import pretrained embeddings of BPE tokens as safetensors",
-        counted="embeddings of BPE tokens",
     ),
     "import-encoder": Verb(
         stage="encoders",
@@ -173,7 +159,6 @@ VERBS = {
         record="encoder.json",
         outputs=("encoder.safetensors",),
         text="import the weights of a pretrained encoder as safetensors",
-        counted="frozen encoders",
     ),
     "encode-corpus": Verb(
         stage="encoders",
@@ -185,7 +170,6 @@ VERBS = {
         resumes=True,
         reads=("encoder.safetensors",),
         text="encode a corpus's images once with a frozen encoder; it resumes where it was killed",
-        counted="encoded corpora",
     ),
     "image-tokens": Verb(
         stage="encoders",
@@ -197,7 +181,6 @@ VERBS = {
         resumes=True,
         reads=("encoder.safetensors",),
         text="turn a corpus's images into codes once; it resumes where it was killed",
-        counted="corpora as codes",
     ),
     "pretrain": Verb(
         stage="trainings",
@@ -210,7 +193,6 @@ VERBS = {
         shared=True,
         resumes=True,
         text="train one run: an encoder with its decoder or text tower; it resumes where it was killed",
-        counted="runs, with their checkpoints",
     ),
     "probe": Verb(
         stage="probes",
@@ -222,7 +204,6 @@ VERBS = {
         computes="recipe",
         reads=("checkpoint.safetensors",),
         text="probe one encoder by one head: linear, attentive or k-NN",
-        counted="probe records, with their per-item results",
     ),
     "score-choices": _scores(
         layer="scores",
@@ -231,7 +212,6 @@ VERBS = {
         outputs=("scores.parquet",),
         options={"cache": "scores"},
         text="score the options of choice sets with one model, by each of its estimators; it resumes where it was killed",
-        counted="records of choice sets' scores",
     ),
     "score-pairs": _scores(
         layer="retrieval",
@@ -240,7 +220,6 @@ VERBS = {
         outputs=("matrix.safetensors",),
         options={"cache": "retrieval"},
         text="score held-out images and captions with one run, each against each; it resumes where it was killed",
-        counted="records of held-out pairs' scores",
     ),
     "score-classes": _scores(
         layer="zero-shot",
@@ -249,7 +228,6 @@ VERBS = {
         outputs=("items.parquet",),
         options={"cache": "zero_shot"},
         text="classify labelled images by the score of each class's caption (zero-shot); it resumes where it was killed",
-        counted="records of zero-shot classification",
     ),
     "score-positions": _scores(
         layer="positions",
@@ -258,7 +236,6 @@ VERBS = {
         outputs=("tokens.parquet", "gradients.parquet"),
         options={"cache": "positions"},
         text="measure the image's information about each token of held-out captions; it resumes where it was killed",
-        counted="records of scores by position",
     ),
     "write-captions": Verb(
         stage="captions",
@@ -272,7 +249,6 @@ VERBS = {
         resumes=True,
         reads=("checkpoint.safetensors",),
         text="caption images with one run, by each decoding that Table 3 needs; it resumes where it was killed",
-        counted="records of captions",
     ),
     "measure-captions": Verb(
         stage="captions",
@@ -284,7 +260,6 @@ VERBS = {
         reads=("captions.parquet",),
         watches="instances",
         text="score captions against references, images and, where known, the true scene",
-        counted="records of measured captions",
     ),
     "judge-captions": Verb(
         stage="captions",
@@ -296,7 +271,6 @@ VERBS = {
         resumes=True,
         reads=("captions.parquet",),
         text="let a judge choose the best of several captions of each image; it resumes where it was killed",
-        counted="records of a judge's choices",
     ),
     # a table or figure has its own layer; its files and its class of job are in mdc.plan.artefacts
     "make": Verb(
@@ -306,7 +280,6 @@ VERBS = {
         record="{job}.json",
         reads=("log.jsonl",),
         text="make a table or figure from what it needs",
-        counted="tables and figures",
     ),
 }
 

@@ -250,7 +250,7 @@ def test_two_different_jobs_have_two_names() -> None:
     head = {"label": "k-NN", "kind": "knn", "k": 3, "temperature": 0.1}
     table = {"corpora": {"dense": ["mdc"]}, "backbones": ["ViT-T-12"], "probes": ["shape"], "heads": ["at-0.25"]}
     plan = changed_plan((("probe", "heads", "at-0.25"), head), (("tables", "table_neighbours"), table))
-    with pytest.raises(UserError, match="probe/dense/ViT-T-12/mdc/s0/at-0.25: two different jobs have this name"):
+    with pytest.raises(UserError, match=r"probe/dense/ViT-T-12/mdc/s0/at-0.25: two different jobs have this name"):
         assert plan.jobs
 
 
