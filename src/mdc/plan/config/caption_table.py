@@ -5,7 +5,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.distortion import Kind
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
 from mdc.plan.config.references import (
@@ -138,7 +137,7 @@ class CaptionTable(WithClaims):
 
     @cached_property
     def expanded(self) -> Systems:
-        return expand(self.entries)
+        return expand(self.entries, self.steps)
 
     @property
     def systems(self) -> dict[str, CaptionSystem]:
@@ -184,20 +183,15 @@ class CaptionTable(WithClaims):
         return {f"{name}/{key}": system for name in self.datasets for key, system in self.systems_of(name).items()}
 
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
-        """The systems that caption a dataset, in the table's order, with the table's ``steps`` by default."""
+        """The systems that caption a dataset, in the table's order."""
         listed = self.datasets[dataset].systems
         if self._shown is not None:
             keys = self._shown[dataset]
         elif listed is not None:
             keys = {name for key in listed for name in self.expanded.captioning.get(key, [key])}
         else:
-            return self.whole_systems
-        return {key: system for key, system in self.whole_systems.items() if key in keys}
-
-    @cached_property
-    def whole_systems(self) -> dict[str, CaptionSystem]:
-        """All systems, with the table's ``steps`` by default; cached, since planning needs them hundreds of times."""
-        return {key: self._whole(system) for key, system in self.systems.items()}
+            return self.systems
+        return {key: system for key, system in self.systems.items() if key in keys}
 
     def coca_of(self, dataset: str) -> dict[str, Coca]:
         """The external models that caption a dataset."""
@@ -229,11 +223,6 @@ class CaptionTable(WithClaims):
         part = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, "order": shown.order, **pairs})
         part._shown = {name: set(self.systems_of(name)) & set(self.members(shown.systems)) for name in datasets}
         return part
-
-    def _whole(self, system: CaptionSystem) -> CaptionSystem:
-        if isinstance(system.decode, Diffusing) and system.decode.steps is None:
-            return system.model_copy(update={"decode": system.decode.model_copy(update={"steps": self.steps})})
-        return system
 
 
 class CaptionView(WithClaims):
