@@ -271,7 +271,7 @@ def test_records(run: Path, tmp_path: Path) -> None:
     _fuzz_file(run / "vocabulary.json", 50, lambda: Vocabulary.read(run / "vocabulary.json"))
     _fuzz_file(run / "log.jsonl", 40, lambda: read_json_lines(run / "log.jsonl"))
     head = {"job": "figure_loss", "verb": "make", "scale": "mini", "fingerprint": "f", "inputs": ["runs/alt/b/m/s0"]}
-    head |= {"artefact": "figure_loss", "plan": "losses", "scale_label": "mini", "expected": {"runs/alt/b/m/s0": "c"}}
+    head |= {"artefact": "figure_loss", "scale_label": "mini", "expected": {"runs/alt/b/m/s0": "c"}}
     shown = {name: {"key": name, "label": name} for name in ("corpus", "backbone", "method")}
     shown |= {"job": "runs/alt/b/m/s0", "objective": "masked", "seed": 0, "t_range": None}
     job = as_job({**head, "runs": [{**shown, "warmup_steps": 0, "clip_norm": None}]}, "make", "a test")

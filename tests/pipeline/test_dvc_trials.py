@@ -33,7 +33,7 @@ STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "scores": "score"
 STAGE |= dict.fromkeys(("captions", "metrics"), "caption")
 STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 #: artefacts by what they are made from
-PLANS = {name: artefact.plan_name for name, artefact in ARTEFACTS.items()}
+PLANS = {name: artefact.plan.rpartition(".")[2] for name, artefact in ARTEFACTS.items()}
 TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
 LOGS = [name for name, plan in PLANS.items() if plan in ("losses", "schedules")]
 CHOICES = [name for name, plan in PLANS.items() if plan == "choices"]

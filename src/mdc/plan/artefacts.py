@@ -48,11 +48,6 @@ class Artefact:
         return self.files[0]
 
     @property
-    def plan_name(self) -> str:
-        """The name of its plan function, as its job holds it."""
-        return self.plan.rpartition(".")[2]
-
-    @property
     def category(self) -> Literal["Tables", "Figures"]:
         """Its category in the report: its module is in ``mdc.report.tables`` or ``mdc.report.figures``."""
         return "Tables" if ".tables." in self.module else "Figures"

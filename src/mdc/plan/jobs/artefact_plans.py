@@ -59,7 +59,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
-    values |= {"artefact": name, "files": list(artefact.files), "plan": artefact.plan_name, "expected": expected}
+    values |= {"artefact": name, "files": list(artefact.files), "expected": expected}
     kind: type[ArtefactJob] = artefact.load("job")
     return plan.make(kind, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
 

@@ -20,7 +20,6 @@ class ArtefactJob(Job):
     kind: str | None = None
     title: str | None = None
     files: list[str] = Field(default_factory=list)
-    plan: str
     scale_label: str
     expected: dict[str, str]
 
@@ -143,7 +142,6 @@ class ChoiceTableJob(SystemsJob):
     """Table 2. ``samples``: masks of the Monte Carlo estimators. ``others``: mismatched images of an item. ``sets``: the choice
     sets with their labels."""
 
-    plan: Literal["choices"]
     columns: Annotated[list[ShownColumn], Field(min_length=1)]
     language_prior_weights: list[float]
     samples: Positive
@@ -154,8 +152,6 @@ class ChoiceTableJob(SystemsJob):
 class RetrievalTableJob(SystemsJob):
     """Retrieval among ``pairs`` held-out pairs; a column's key is the direction and the k of R@k, as ``text_5``."""
 
-    plan: Literal["retrieval"]
-    columns: Annotated[list[Labelled], Field(min_length=1)]
     language_prior_weights: list[float]
     samples: Positive
     pairs: Positive
@@ -164,8 +160,6 @@ class RetrievalTableJob(SystemsJob):
 class ZeroShotTableJob(SystemsJob):
     """Zero-shot classification; a column is a probe. ``samples``: masks of the Monte Carlo estimators."""
 
-    plan: Literal["zero_shot"]
-    columns: Annotated[list[Labelled], Field(min_length=1)]
     samples: Positive
 
 
@@ -181,8 +175,6 @@ class ProbingJob(SystemsJob):
     """Linear probes. ``trends``: in a figure over numbers of pairs, the methods with a claim about their trend on the primary
     column. ``zero_shot``: in a table of heads, its zero-shot columns."""
 
-    plan: Literal["probing"]
-    columns: Annotated[list[Labelled], Field(min_length=1)]
     trends: list[str]
     zero_shot: ZeroShotRows | None = None
 
@@ -190,7 +182,6 @@ class ProbingJob(SystemsJob):
 class ConvergenceJob(ProbingJob):
     """Linear probes of snapshots. ``shares``: system → its share of the training steps."""
 
-    plan: Literal["convergence"]  # type: ignore[assignment]
     shares: dict[str, Annotated[float, Field(gt=0, le=1)]]
 
 
@@ -201,7 +192,6 @@ class PositionsFigureJob(ArtefactJob):
     pairs of them.
     """
 
-    plan: Literal["positions"]
     systems: Annotated[list[System], Field(min_length=1)]
     reference: str
     primary: list[str]
@@ -239,7 +229,6 @@ class ShownRun(Strict):
 class LossesJob(ArtefactJob):
     """The logs of all runs."""
 
-    plan: Literal["losses"]
     runs: Annotated[list[ShownRun], Field(min_length=1)]
 
 
@@ -247,7 +236,6 @@ class SchedulesJob(ArtefactJob):
     """The logs of the runs of one table, in its order. ``reference``: the method that the others are compared with. ``primary``:
     as corpus/method, the schedules with the preregistered claim that they vary more."""
 
-    plan: Literal["schedules"]
     runs: Annotated[list[ShownRun], Field(min_length=1)]
     reference: str
     primary: Annotated[list[str], Field(max_length=3)]
@@ -270,7 +258,6 @@ class CaptionSet(Labelled):
 class LengthsJob(ArtefactJob):
     """The lengths of the captions of several sets."""
 
-    plan: Literal["lengths"]
     sets: Annotated[list[CaptionSet], Field(min_length=1)]
     context_length: Annotated[int, Field(ge=3)]
 
@@ -296,7 +283,6 @@ class Licence(Strict):
 class LicencesJob(ArtefactJob):
     """``entries``: those of the registry, in its order."""
 
-    plan: Literal["licences"]
     entries: list[Licence]
 
 
@@ -317,6 +303,5 @@ class RecipeCorpus(Strict):
 class RecipesJob(ArtefactJob):
     """How the runs of one backbone are trained."""
 
-    plan: Literal["recipes"]
     backbone: str
     corpora: Annotated[list[RecipeCorpus], Field(min_length=1)]

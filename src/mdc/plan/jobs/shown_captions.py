@@ -12,7 +12,6 @@ from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 class CostJob(ArtefactJob):
     """The cost of trainings and captions. ``systems``: their records are runs; ``written``: theirs are jobs of captions."""
 
-    plan: Literal["cost"]
     systems: Annotated[list[System], Field(min_length=1)]
     written: list[System]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
@@ -65,7 +64,6 @@ class CaptionTableJob(SystemsJob):
     """Table 3, and tables of captions like it. ``judge``: the judge of its contests. ``clip``: the model of CLIPScore, "" if it
     is not measured. ``choose``: the choice of the best system, which a note below the table names."""
 
-    plan: Literal["captions", "caption_view"]
     columns: Annotated[list[CaptionColumn], Field(min_length=1)]
     clip: str
     judge: str
@@ -85,7 +83,6 @@ class Curve(Labelled):
 class GuidanceFigureJob(CaptionTableJob):
     """CLIPScore over each reference-based metric. ``between``: pairs of curves that are compared at equal CIDEr."""
 
-    plan: Literal["guidance"]  # type: ignore[assignment]
     curves: Annotated[list[Curve], Field(min_length=1)]
     between: list[Pair]
 
@@ -106,7 +103,6 @@ class RobustnessFigureJob(CaptionTableJob):
     """Degradation of captions under distortions, one curve per system and kind. ``between``: pairs of systems whose kept quality
     is compared; ``claimed``: the kinds with the claim that the first keeps more."""
 
-    plan: Literal["robustness"]  # type: ignore[assignment]
     curves: Annotated[list[Worsening], Field(min_length=1)]
     between: list[Pair]
     claimed: list[Kind]
@@ -136,7 +132,6 @@ class CaptionExamples(Labelled):
 class CaptionFigureJob(ArtefactJob):
     """Figure 6: ``examples`` images of each dataset, drawn with ``seed``, with captions by all systems' first seeds."""
 
-    plan: Literal["caption_examples", "caption_examples_of"]
     datasets: Annotated[list[CaptionExamples], Field(min_length=1)]
     examples: Positive
     seed: NonNegative

@@ -49,7 +49,7 @@ def _zero_shot(job: ProbingJob, manifests: Manifests) -> ZeroShot | None:
     if job.zero_shot is None:
         return None
     no_claims: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_metric": "average"}
-    fields = {**vars(job), "plan": "zero_shot", **vars(job.zero_shot), **no_claims}
+    fields = {**vars(job), **vars(job.zero_shot), **no_claims}
     return ZeroShot(ZeroShotTableJob(**{name: fields[name] for name in ZeroShotTableJob.model_fields}), manifests)
 
 
