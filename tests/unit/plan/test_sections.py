@@ -113,7 +113,7 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     # … and measured by one, so that another method measures its own captions alone
     assert all(name in plan.jobs[name.replace("captions/", "metrics/")].inputs for name in written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
-    assert sorted(asked) == sorted(plan.scale.tables.at("table3", CaptionTable).systems)
+    assert sorted(asked) == sorted(plan.scale.tables.one(CaptionTable).systems)
 
 
 @pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])

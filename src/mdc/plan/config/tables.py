@@ -140,12 +140,6 @@ class Tables(dict[str, Strict]):
         assert table is not None  # checked by the schema
         return table
 
-    def at(self, name: str, kind: type[OneTable]) -> OneTable:
-        """The table or figure of this name, of this class."""
-        table = self[name]
-        assert isinstance(table, kind)
-        return table
-
     def training(self) -> dict[str, ProbeTable | LossFigure | CostTable | RecipeTable | ScoreTable | CaptionTable]:
         """Those that show runs."""
         kinds = ProbeTable | LossFigure | CostTable | RecipeTable | ScoreTable | CaptionTable

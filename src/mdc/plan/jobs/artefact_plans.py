@@ -19,6 +19,7 @@ from mdc.plan.config.probe_tables import (
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
 from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable, ScheduleFigure
+from mdc.plan.config.types import Strict
 from mdc.plan.jobs import score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
@@ -53,7 +54,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     """The job of a table or figure. Its plan returns its own values; under ``jobs`` its inputs, by name the job whose
     configuration must be the current one, or None; and under ``modules`` the modules that it loads by name."""
     artefact = plan.scale.tables.artefacts[name]
-    values = artefact.load("plan")(plan, name)
+    values = artefact.load("plan")(plan, name, plan.scale.tables[name])
     jobs, modules = values.pop("jobs"), values.pop("modules", [])
     # the configurations of sets are not pinned: an equal set that other code wrote gives the same table
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
@@ -64,11 +65,10 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     return plan.make(kind, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
 
 
-def probing(plan: Context, name: str) -> Values:
+def probing(plan: Context, name: str, table: ProbeTable) -> Values:
     """A table or figure of probes: its systems are methods, each with all its seeds, and their untrained controls."""
     scale = plan.scale
-    table = scale.tables.at(name, ProbeTable)
-    systems = _systems(plan, name, table)
+    systems = _systems(plan, table)
     if isinstance(table, HeadTable):
         systems = [_by(plan, head, row) for head in table.head_names for row in systems]
     probes = [plan.probe(encoder, head) for head in table.head_names for encoder in plan.encoders_of(table)]
@@ -99,8 +99,7 @@ def probing(plan: Context, name: str) -> Values:
 def _zero_shot(plan: Context, table: HeadTable) -> Values:
     """The rows of the zero-shot table whose runs are also in a table of heads, by each method's own estimator."""
     table_zero_shot = plan.scale.tables.one(ZeroShotTable)
-    name = next(name for name, entry in plan.scale.tables.items() if entry is table_zero_shot)
-    plan_values = score_plans.zero_shot(plan, name)
+    plan_values = score_plans.zero_shot(plan, "table_zero_shot", table_zero_shot)
     runs = {run.id for run in plan.runs_of(table)}
     rows, jobs = list[System](), dict[str, Any]()
     for row in plan_values["systems"]:
@@ -117,10 +116,10 @@ def _zero_shot(plan: Context, table: HeadTable) -> Values:
     }
 
 
-def convergence(plan: Context, name: str) -> Values:
+def convergence(plan: Context, name: str, table: ConvergenceFigure) -> Values:
     """:func:`probing` of snapshots: comparisons after each share of the steps, claims after one. UserError if the runs of a
     corpus have none, or different ones."""
-    table, values = plan.scale.tables.at(name, ConvergenceFigure), probing(plan, name)
+    values = probing(plan, name, table)
     where, last = f"{plan.file}: tables.{name}", dict[str, Run]()
     shares: dict[str, float] = {}
     for run in plan.runs_of(table):
@@ -165,7 +164,7 @@ def _by(plan: Context, name: str, row: System) -> System:
     )
 
 
-def _systems(plan: Context, name: str, table: ProbeTable) -> list[System]:
+def _systems(plan: Context, table: ProbeTable) -> list[System]:
     """The rows in order: by backbone its controls, then corpus by corpus; external encoders come last."""
     grouped: dict[str, list[Encoder]] = {}
     for encoder in plan.encoders_of(table):
@@ -179,10 +178,10 @@ def _systems(plan: Context, name: str, table: ProbeTable) -> list[System]:
         if isinstance(encoder, kind) and encoder.backbone == backbone
     ]
     ordered += [encoder for encoder in firsts if isinstance(encoder, Frozen)]
-    return [_row(plan, name, encoder, [seed.id for seed in grouped[encoder.system]]) for encoder in ordered]
+    return [_row(plan, table, encoder, [seed.id for seed in grouped[encoder.system]]) for encoder in ordered]
 
 
-def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> System:
+def _row(plan: Context, table: ProbeTable, encoder: Encoder, runs: list[str]) -> System:
     if isinstance(encoder, Frozen):
         # one record for all seeds
         tower = plan.scale.encoders[encoder.name]
@@ -195,7 +194,7 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> System:
             _DRAWN if getattr(tower, "weights", None) == RANDOM else _FROZEN,
         )
     if isinstance(encoder, Snapshot):
-        row = _row(plan, name, encoder.run, runs)
+        row = _row(plan, table, encoder.run, runs)
         return row.but(
             key=encoder.system, method=row.method.but(label=f"{row.method.label} · {100 * encoder.share:g} %")
         )
@@ -205,7 +204,7 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> System:
     entry = plan.params.methods[encoder.method]
     return System(
         key=encoder.system,
-        **plan.labels(encoder, _label(plan.scale.tables.at(name, ProbeTable), entry)),
+        **plan.labels(encoder, _label(table, entry)),
         runs=runs,
         records=_probes(runs),
         pooling=entry.pooling,
@@ -283,36 +282,35 @@ def _logs(plan: Context, runs: list[Run]) -> Values:
     return {"jobs": {job.job: job for job in jobs.values()}, "runs": shown}
 
 
-def losses(plan: Context, name: str) -> Values:
+def losses(plan: Context, name: str, table: Strict) -> Values:
     # a finetuning's loss is on another corpus than its run's
     return _logs(plan, [run for run in plan.runs if not run.finetune])
 
 
-def schedules(plan: Context, name: str) -> Values:
+def schedules(plan: Context, name: str, figure: ScheduleFigure) -> Values:
     """The runs of Table 5, whose stability is compared."""
-    table, figure = plan.scale.tables.one(ScheduleTable), plan.scale.tables.at(name, ScheduleFigure)
+    table = plan.scale.tables.one(ScheduleTable)
     claims = {"reference": table.reference, "primary": figure.primary}
     return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": plan.statistics(figure)}
 
 
-def lengths(plan: Context, name: str) -> Values:
+def lengths(plan: Context, name: str, figure: Figure3) -> Values:
     """The configurations of the sets are not pinned: an equal set that other code wrote gives the same figure."""
-    shown, data = plan.scale.tables.at(name, Figure3), plan.scale.data
+    data = plan.scale.data
     sets = [
         *(
             CaptionSet(key=k, label=data.corpora[k].label, job=f"data/corpora/{k}", split="train")
-            for k in shown.corpora
+            for k in figure.corpora
         ),
-        *(CaptionSet(key=k, label=data.texts[k].label, job=f"data/texts/{k}", split="all") for k in shown.texts),
+        *(CaptionSet(key=k, label=data.texts[k].label, job=f"data/texts/{k}", split="all") for k in figure.texts),
     ]
     context_length = plan.params.protocol.data.context_length
     return {"jobs": {caption_set.job: None for caption_set in sets}, "sets": sets, "context_length": context_length}
 
 
-def licences(plan: Context, name: str) -> Values:
+def licences(plan: Context, name: str, table: LicenceTable) -> Values:
     used = _used_datasets(plan)
-    shown = plan.scale.tables.at(name, LicenceTable).all
-    entries = [asdict(entry) for entry in REGISTRY.values() if shown or entry.name in used]
+    entries = [asdict(entry) for entry in REGISTRY.values() if table.all or entry.name in used]
     rows = [Licence(**{key: _plain(entry[key]) for key in Licence.model_fields}) for entry in entries]
     return {"jobs": {}, "entries": rows}
 
@@ -332,10 +330,10 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def recipes(plan: Context, name: str) -> Values:
+def recipes(plan: Context, name: str, table: RecipeTable) -> Values:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
     scale, table1 = plan.scale, plan.scale.tables.one(ProbeTable)
-    backbone = scale.tables.at(name, RecipeTable).backbone
+    backbone = table.backbone
     seed = scale.training.seeds[0]
 
     def run_of(corpus: str, key: str) -> RecipeRun:

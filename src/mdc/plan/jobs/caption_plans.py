@@ -69,14 +69,13 @@ _MISMATCHED_NOTE = (
 _OF_OTHERS = "an external model (open_clip), trained on other data; it is shown for reference."
 
 
-def captions(plan: Context, name: str) -> dict[str, Any]:
+def captions(plan: Context, name: str, table: CaptionTable) -> dict[str, Any]:
     """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
-    return _table(plan, plan.scale.tables.at(name, CaptionTable), plan.scale.training.seeds)
+    return _table(plan, table, plan.scale.training.seeds)
 
 
-def caption_view(plan: Context, name: str) -> dict[str, Any]:
+def caption_view(plan: Context, name: str, view: CaptionView) -> dict[str, Any]:
     """The same for a table of a part of a section of captions."""
-    view = plan.scale.tables.at(name, CaptionView)
     whole = plan.scale.captioning()[view.datasets[0]]
     seeds = plan.scale.training.seeds[:1] if view.first_seed else plan.scale.training.seeds
     values = _table(plan, whole.view(view), seeds)
@@ -182,22 +181,19 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
     }
 
 
-def caption_examples(plan: Context, name: str) -> dict[str, Any]:
+def caption_examples(plan: Context, name: str, figure: CaptionFigure) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
-    tables = plan.scale.tables
-    return _examples(plan, tables.one(CaptionTable), tables.at(name, CaptionFigure).omit)
+    return _examples(plan, plan.scale.tables.one(CaptionTable), figure.omit)
 
 
-def caption_examples_of(plan: Context, name: str) -> dict[str, Any]:
+def caption_examples_of(plan: Context, name: str, figure: CaptionExamplesOf) -> dict[str, Any]:
     """The same for captions of a section of the scale."""
-    figure = plan.scale.tables.at(name, CaptionExamplesOf)
     whole = plan.scale.captioning()[figure.dataset]
     return _examples(plan, whole.view(CaptionView(datasets=[figure.dataset], systems=figure.systems)), [])
 
 
-def guidance(plan: Context, name: str) -> dict[str, Any]:
+def guidance(plan: Context, name: str, figure: GuidanceFigure) -> dict[str, Any]:
     """The values of the job of a figure of guidance scales, and the jobs that it is made from (``jobs``)."""
-    figure = plan.scale.tables.at(name, GuidanceFigure)
     whole = plan.scale.captioning()[figure.dataset]
     members = {key: whole.members(curve.systems) for key, curve in figure.curves.items()}
     systems = list(dict.fromkeys(system for listed in members.values() for system in listed))
@@ -216,9 +212,8 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
     return {**values, "curves": curves, "between": figure.primary}
 
 
-def robustness(plan: Context, name: str) -> dict[str, Any]:
+def robustness(plan: Context, name: str, figure: RobustnessFigure) -> dict[str, Any]:
     """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
-    figure = plan.scale.tables.at(name, RobustnessFigure)
     whole = plan.scale.captioning()[figure.dataset]
     for key in dict.fromkeys(system for pair in figure.primary for system in pair):
         if mismatched_key(key) not in whole.systems:
@@ -251,10 +246,9 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
     return {**values, "curves": curves, "between": figure.primary, "claimed": figure.primary_kinds_or_all}
 
 
-def cost(plan: Context, name: str) -> dict[str, Any]:
+def cost(plan: Context, name: str, table: CostTable) -> dict[str, Any]:
     """The values of the job of the table of costs, and the jobs that it is made from (``jobs``). UserError for a dataset that the
     scale does not caption."""
-    table = plan.scale.tables.at(name, CostTable)
     jobs: dict[str, Any] = {}
     modules: dict[str, None] = {}
     by_system: dict[str, list[Run]] = {}

@@ -27,9 +27,8 @@ _RECALL = (1, 5, 10)
 Weights = Literal["last", "best"] | None
 
 
-def choices(plan: Context, name: str) -> dict[str, Any]:
+def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
-    table = plan.scale.tables.at(name, ChoiceTable)
     retrieval = plan.scale.tables.the(RetrievalTable)
     sets = plan.scale.data.choices
     jobs: dict[str, Any] = {}
@@ -61,9 +60,8 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
     }
 
 
-def retrieval(plan: Context, name: str) -> dict[str, Any]:
+def retrieval(plan: Context, name: str, table: RetrievalTable) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
-    table = plan.scale.tables.at(name, RetrievalTable)
     jobs: dict[str, Any] = {}
     rows: list[System] = []
     for weights, runs in product(table.weights, _systems(plan, table)):
@@ -90,9 +88,8 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
     }
 
 
-def zero_shot(plan: Context, name: str) -> dict[str, Any]:
+def zero_shot(plan: Context, name: str, table: ZeroShotTable) -> dict[str, Any]:
     """The values of the job of zero-shot classification's table, and the jobs that it is made from (``jobs``)."""
-    table = plan.scale.tables.at(name, ZeroShotTable)
     jobs: dict[str, Any] = {}
     rows: list[System] = []
     for weights, runs in product(table.weights, _systems(plan, table)):
@@ -112,20 +109,20 @@ def zero_shot(plan: Context, name: str) -> dict[str, Any]:
     )
 
 
-def positions(plan: Context, name: str) -> dict[str, Any]:
+def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any]:
     """The values of the position figure's job, and the jobs that it is made from (``jobs``)."""
-    figure, scale = plan.scale.tables.at(name, PositionFigure), plan.scale
+    scale = plan.scale
     assert scale.score is not None
     for side in (figure.reference, *figure.primary):
         if plan.params.methods[side.rpartition("/")[2]].direction is not None:
             raise UserError(
-                f"{plan.file}: tables.figure_position: {side} reads from right to left, which is a control; nothing is claimed "
+                f"{plan.file}: tables.{name}: {side} reads from right to left, which is a control; nothing is claimed "
                 "of it (reference, primary)"
             )
     for corpus in dict.fromkeys(side.rpartition("/")[0] for pair in figure.function_words for side in pair):
         if scale.data.corpora[scale.corpus_of(corpus)].source.kind != "scenes":
             raise UserError(
-                f"{plan.file}: tables.figure_position.function_words: the kinds of words of {corpus} are not known; those of a "
+                f"{plan.file}: tables.{name}.function_words: the kinds of words of {corpus} are not known; those of a "
                 "corpus of the built-in world are (source.kind: scenes)"
             )
     jobs: dict[str, Any] = {}
