@@ -13,8 +13,6 @@ Modules that only define a job's configuration are not covered: configurations a
 result and is in no configuration must not be in such a module (``tests/unit/plan/test_left_out.py``).
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -40,6 +40,9 @@ def main(args: argparse.Namespace) -> None:
     if args.name not in {*LAYERS, INDEX, *plan.params.artefacts, *plan.params.declared}:
         raise UserError(f"no stage '{args.name}'; allowed: {', '.join([*LAYERS, *plan.params.artefacts, INDEX])}")
     if args.name in LAYERS:
+        # DVC needs the folders of a stage, also of those that the scale has no jobs of
+        for layer in (verb.layer for verb in VERBS.values() if verb.stage in LAYERS[args.name]):
+            (root / layer.partition("/")[0]).mkdir(parents=True, exist_ok=True)
         wanted = [name for name, job in jobs.items() if VERBS[job.verb].stage in LAYERS[args.name]]
     else:
         wanted = list(plan.scale.tables) if args.name == INDEX else [args.name]

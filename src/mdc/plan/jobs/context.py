@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, cast, get_args
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
@@ -53,14 +53,6 @@ def once(make: Callable[Concatenate[Any, P], Made]) -> Callable[Concatenate[Any,
 def compared(contrasts: list[list[str]], primary: list[list[str]]) -> dict[str, list[list[str]]]:
     """The comparisons of a table; claims that are not among ``contrasts`` are shown after them."""
     return {"contrasts": contrasts + [pair for pair in primary if pair not in contrasts], "primary": primary}
-
-
-class Labels(TypedDict):
-    """Of a row."""
-
-    corpus: Labelled
-    backbone: Labelled
-    method: Labelled
 
 
 class Context(ABC):
@@ -122,7 +114,7 @@ class Context(ABC):
         """A backbone with its label."""
         return Labelled(key=name, label=self.scale.training.backbones[name].label)
 
-    def labels(self, run: Run, method: str = "") -> Labels:
+    def labels(self, run: Run, method: str = "") -> dict[str, Any]:
         """A row's labels of a run: corpus, backbone, and method, which may have another label there."""
         return {
             "corpus": Labelled(key=run.corpus, label=self.scale.label_of(run.corpus)),

@@ -5,8 +5,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.plan.config.choice_sources import Parts
 from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.config.pretrain import Optimisation
+from mdc.plan.config.score_tables import ChoiceColumn
 from mdc.plan.config.types import NonNegative, Order, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
@@ -127,15 +129,8 @@ class SystemsJob(ArtefactJob):
         return self
 
 
-class ShownColumn(Labelled):
-    """A column of Table 2, as :class:`mdc.plan.config.score_tables.ChoiceColumn` has it."""
-
-    sets: list[str]
-    parts: Literal["sets", "groups"]
-    min_items: Positive
-    omit: list[str]
-    ties: Literal["shared", "right", "wrong"] = "shared"
-    score: Literal["text", "image", "group"] | None = None
+class ShownColumn(Labelled, ChoiceColumn, Parts):
+    """A column of Table 2."""
 
 
 class ChoiceTableJob(SystemsJob):
