@@ -1,7 +1,6 @@
 """The command line: help everywhere, light to start, mistakes in one line with exit code 2."""
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from read_table import read_table
 from scale_files import ROOT, scale_values, write_params
 from scale_plans import plan_of
 
-from mdc.app.cli import build_parser, main
+from mdc.app.cli import main
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.layers import scales_of
 from mdc.plan.jobs.call import Call
@@ -22,7 +21,6 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import read_job
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
-from mdc.plan.verbs import VERBS
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +32,6 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1, said
     return said.err
-
-
-def test_every_verb_explains_itself() -> None:
-    parser = build_parser()
-    verbs = parser._subparsers._group_actions[0].choices  # type: ignore[union-attr]
-    assert set(VERBS) < set(verbs)
-    for verb, sub in verbs.items():
-        assert sub.description and len(sub.description) > 20, verb
-        for action in sub._actions:
-            assert action.help, f"{verb} {action.dest}"
-    for name, verb in VERBS.items():
-        options = {word for action in verbs[name]._actions for word in action.option_strings}
-        assert {"--folder", "--out"} | {f"--{option}" for option in verb.options} <= options
-
-
-def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["--help"])
-    said = capsys.readouterr().out.replace("-\n  ", "-")
-    verbs = build_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
-    assert left.value.code == 0 and set(verbs) <= set(re.findall("[a-z][a-z-]*", said))
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
