@@ -39,8 +39,8 @@ def main(args: argparse.Namespace) -> None:
         scale = copied_scale(place.results, name)
         if scale not in (None, place.scale):
             print(f"  {name}: its copies at {place.results} are of scale {scale}")
-    words = {name: f"records in {verb.layer}/" if verb.layer else verb.stage for name, verb in VERBS.items()}
-    counted = [(walk.good[name], words[name]) for name in reversed(VERBS)]
+    kinds = {name: f"records in {verb.layer}/" if verb.layer else verb.stage for name, verb in VERBS.items()}
+    counted = [(walk.good[name], kinds[name]) for name in reversed(VERBS)]
     counted += [(len(walk.hashed), "files that these name, by their sha256")]
     counted += [(equal, "files of tables and figures rebuilt from the records, equal to the byte")]
     counted += [(copies, f"copies at {place.results}")]
