@@ -24,7 +24,7 @@ ROOM = 6
 class Scorer:
     """A made-up run of CLIP: a caption's embedding follows from its tokens and their order."""
 
-    vocabulary, context_length = WORDS, ROOM
+    vocabulary, context_length, step = WORDS, ROOM, 0.1
 
     def tokens(self, caption: str) -> list[int]:
         return caption_tokens(WORDS, caption, ROOM)
@@ -36,7 +36,9 @@ class Scorer:
         return torch.tensor([[1.0, 0.0]]).expand(len(images), -1)
 
     def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
-        angles = [0.1 + sum((place + 2) * (token + 1) for place, token in enumerate(one)) % 13 / 10 for one in captions]
+        angles = [
+            0.1 + sum((place + 2) * (token + 1) for place, token in enumerate(one)) % 13 * self.step for one in captions
+        ]
         return torch.tensor([[math.cos(angle), math.sin(angle)] for angle in angles])
 
 
@@ -51,9 +53,9 @@ def score(references: list[list[str]]) -> ClipScore:
     return ClipScore(Scorer(), images, "", {})
 
 
-def by_hand(pieces: list[int], reference: str) -> tuple[float, float]:
-    ours, theirs = Scorer().read([WORDS.encode_pieces(pieces), WORDS.encode(reference)])
-    own, near = 2.5 * max(float(ours[0]), 0), max(float(ours @ theirs), 0)
+def by_hand(pieces: list[int], *references: str) -> tuple[float, float]:
+    ours, *theirs = Scorer().read([WORDS.encode_pieces(pieces), *map(WORDS.encode, references)])
+    own, near = 2.5 * max(float(ours[0]), 0), max(0, *(float(ours @ one) for one in theirs))
     return 100 * own, 100 * 2 * own * near / (own + near)
 
 
@@ -82,38 +84,10 @@ def test_what_a_model_cannot_read_is_left_out_and_counted() -> None:
     assert one.metadata["unknown"] == 3
 
 
-def test_it_is_torchmetrics_clip_score_times_the_papers_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the same features; torchmetrics has 100 times the cosine, and Hessel et al. 2.5 times that, at least 0."""
-    functional = pytest.importorskip("torchmetrics.functional.multimodal.clip_score", reason="needs torchmetrics")
-    away = torch.tensor([[math.cos(2.1), math.sin(2.1)]])  # some captions lie on the other side of it
-    monkeypatch.setattr(Scorer, "look", lambda _, images: away.expand(len(images), -1))
-    texts = ["red dog", "dog runs", "red dog runs", "dog red"]
-    ours = [own for own, _ in score([["red dog"]] * 4).of(texts, [None] * 4)]
-    scorer = Scorer()
-
-    class Peer(torch.nn.Module):
-        """Our scorer's features, not normalised, as a CLIP of transformers gives them."""
-
-        config = None
-
-        def get_image_features(self, pixels: Tensor) -> Tensor:
-            return 3 * scorer.look(pixels)
-
-        def get_text_features(self, ids: Tensor, mask: Tensor) -> Tensor:
-            return 7 * scorer.read(
-                [[int(one) for one in row[kept.bool()]] for row, kept in zip(ids, mask, strict=True)]
-            )
-
-    def processor(images: Any = None, text: Any = None, **_: Any) -> dict[str, Tensor]:
-        if images is not None:
-            return {"pixel_values": torch.stack(images)}
-        tokens = [torch.tensor(scorer.tokens(one)) for one in text]
-        mask = [torch.ones_like(one) for one in tokens]
-        pad = torch.nn.utils.rnn.pad_sequence
-        return {"input_ids": pad(tokens, batch_first=True), "attention_mask": pad(mask, batch_first=True)}
-
-    peer, _ = functional._clip_score_update(torch.zeros(4, 3, 2, 2), texts, Peer(), processor)
-    assert ours == pytest.approx([2.5 * max(float(one), 0.0) for one in peer], abs=1e-4)
-    assert min(peer) < 0 < max(peer), "both sides of 0 are met"
-    whole = functional.clip_score(torch.zeros(2, 3, 2, 2), ["red dog"] * 2, lambda: (Peer(), processor))
-    assert float(whole) == pytest.approx(max(float(peer[0]), 0.0), abs=1e-4)
+def test_the_nearest_reference_counts_and_nothing_counts_below_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scorer, "step", 0.2)  # some lie on the other side of each other
+    texts, references = ["dog red", "dog", "red dog runs"], [["red", "runs"], ["red dog runs"], ["red dog"]]
+    found = score(references).of(texts, [None] * 3)
+    assert found[0] == pytest.approx(by_hand(clip_pieces(texts[0]), *references[0]))
+    assert found[1][0] > 0 == found[1][1], "no reference is like it"
+    assert found[2] == (0, 0), "the image is not like it"
