@@ -23,7 +23,7 @@ UNMASKED = ("mdc", 2, False)
 def gradients(case: tuple[str, int, bool], batch: CaptionBatch, group: Group) -> dict[str, Tensor]:
     method, parts, low = case
     model = toy.model(method)
-    objective = toy.objective(method, model, group=group)
+    objective = toy.objective(method, model, group=group, duplicate_share=1.0)
     if low:
         objective.passes.send_in_bf16()
     found = toy.backward(objective, batch, parts)
@@ -32,6 +32,7 @@ def gradients(case: tuple[str, int, bool], batch: CaptionBatch, group: Group) ->
 
 def batch_of(case: tuple[str, int, bool], nothing_masked: bool) -> CaptionBatch:
     whole = toy.batch(8, draws=case[0] in ("mcd", "dropped"))
+    whole.caption_hash[[1, 5]] = whole.caption_hash[[0, 2]]  # equal captions in one part, and in two processes
     where = torch.where(torch.arange(8)[:, None] < 4, whole.uniforms, torch.ones(()))
     return replace(whole, uniforms=where) if nothing_masked else whole
 
