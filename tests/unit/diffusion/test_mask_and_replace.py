@@ -213,28 +213,6 @@ def test_samples_of_two_places_follow_the_law_of_their_chain(replaced: float, co
     assert stats.chisquare(counts.flatten(), law.flatten() * 40_000).pvalue > 1e-3
 
 
-def test_the_posterior_is_that_of_diffusers() -> None:
-    """At matched constants: theirs are given as cumulative logs, of one step only, and rows are classes there."""
-    from diffusers import VQDiffusionScheduler
-
-    k, steps = 5, 20
-    schedule = ReplaceSchedule(k, steps)
-    theirs = VQDiffusionScheduler(num_vec_classes=k + 1, num_train_timesteps=steps)
-    all_t = torch.arange(steps + 1)
-    bars = {"a": schedule.alpha_bar(all_t), "b": schedule.beta_bar(all_t), "c": schedule.gamma_bar(all_t)}
-    strides = schedule.stride(all_t[:-1], all_t[1:])
-    for (name, bar), stride in zip(bars.items(), (strides.alpha, strides.beta, strides.gamma), strict=True):
-        setattr(theirs, f"log_cumprod_{name}t", torch.cat([bar[1:], bar[:1]]).clamp(min=1e-30).log().float())
-        setattr(theirs, f"log_{name}t", stride.flatten().clamp(min=1e-30).log().float())
-    log_x0 = torch.randn(2, 3, k, generator=torch.Generator().manual_seed(0)).log_softmax(dim=-1)
-    x_t = torch.tensor([[0, 5, 3], [5, 5, 1]])
-    for t in (1, 2, 7, steps - 1):  # theirs counts from 0
-        found = posterior(log_x0.exp(), x_t, schedule.between(t, t + 1)).log().float()
-        expected = theirs.q_posterior(log_x0.transpose(1, 2), x_t, torch.tensor(t)).transpose(1, 2)
-        sure = expected > -20
-        assert torch.allclose(found[sure], expected[sure], atol=2e-4), t
-
-
 def test_guidance() -> None:
     generator = torch.Generator().manual_seed(0)
     full, weak = (torch.randn(2, 3, 7, generator=generator).log_softmax(dim=-1) for _ in range(2))

@@ -1,7 +1,6 @@
 """The probe against CLIP-benchmark's own code, run beside it on the CPU."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -73,21 +72,6 @@ def test_weights_are_those_of_clip_benchmark_train(
     for mine, other in ((ours.weight, theirs.weight), (ours.bias, theirs.bias)):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5 if recipe.fused else 0)
     assert torch.equal(ours.weight, theirs.weight) is not recipe.fused
-
-
-def test_its_evaluation_shuffles_first_as_we_do(
-    peer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """With an encoder that hands the images on; pipeline/test_clip_benchmark.py compares the accuracy."""
-    features, targets = problem(500, 24, 6)
-    encoder, train, trained = torch.nn.Module(), peer.train, []
-    encoder.encode_image = lambda images: images  # type: ignore[assignment]
-    monkeypatch.setattr(peer, "train", lambda *args: trained.append(train(*args)) or trained[-1])
-    loaders = [torch.utils.data.DataLoader(torch.utils.data.TensorDataset(features, targets), batch_size=50)] * 2
-    for _ in range(2):  # the first fills its cache: only then does the shuffle follow the seed directly
-        torch.manual_seed(5)
-        peer.evaluate(encoder, *loaders, -1, 64, 0, 0.1, 10, "model", 5, str(tmp_path), "cpu", amp=False)
-    assert torch.equal(train_linear_probe(features, targets, 6, seed=5).weight, trained[-1].weight)
 
 
 def test_global_generator_and_inputs_are_left_alone() -> None:
