@@ -83,34 +83,6 @@ def test_global_generator_and_inputs_are_left_alone() -> None:
     assert torch.equal(features, kept)
 
 
-def test_multi_label_is_autograd_with_binary_cross_entropy() -> None:
-    """Against autograd, ``torch.optim.AdamW`` and a real ``DataLoader``."""
-    features, _ = problem(150, 12, 5)
-    draws = torch.Generator().manual_seed(9)
-    targets = (features @ torch.randn(12, 5, generator=draws) > 1).float()
-    recipe = ProbeRecipe(epochs=3, batch_size=32)
-    ours = train_linear_probe(features, targets, 5, recipe, seed=2)
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(2)
-        first = torch.randperm(150)
-        data = torch.utils.data.TensorDataset(F.normalize(features, dim=-1)[first], targets[first])
-        loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
-        torch.manual_seed(2)
-        layer = torch.nn.Linear(12, 5)
-        optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, weight_decay=0.0)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3 * len(loader))
-        for _ in range(3):
-            for x, y in loader:
-                optimizer.zero_grad()
-                loss = F.binary_cross_entropy_with_logits(layer(x), y, reduction="none").sum(1).mean()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
-    torch.testing.assert_close(ours.weight, layer.weight.detach(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(ours.bias, layer.bias.detach(), rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("batch", [64, 17, 1])
 def test_written_out_gradients_are_autograds(batch: int) -> None:
     """Directly, since AdamW hardly sees a wrong scale of the gradient."""

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+import torch.nn.functional as F
 import toy
 from calls import Call
 from data_samples import encoded, write_parquet, write_probe
@@ -20,7 +21,7 @@ from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.loader.labelled import labelled_batches
 from mdc.data.shards import probe_set_job
 from mdc.data.sources.source import Source
-from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
+from mdc.evaluation.linear_probe import ProbeRecipe, train_linear_probe
 from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.probe import main
 from mdc.models.encoder import build_encoder
@@ -255,13 +256,15 @@ def _scores(job: ProbeJob, noise: Path, folder: Path) -> np.ndarray:
 
 
 def _expected(job: ProbeJob, values: dict[str, Any], noise: Path) -> np.ndarray:
-    """The scores without the job: features by the encoder, and one call of the probe."""
+    """The scores without the job: features by the encoder, one training of the probe, and its layer."""
     encoder = ImageEncoder(build_encoder(job.backbone, job.seed), job.pooling, "fp32", torch.device("cpu"))
     train, test = (list(labelled_batches(noise, name, image_size=16, batch_size=20)) for name in ("train", "test"))
     names = {key: values[key] for key in ("lr", "epochs", "batch_size", "weight_decay", "fused")}
     recipe = ProbeRecipe(**names, normalize=values["normalise"])
     head = train_linear_probe(encoder.encode(train[0].images), train[0].labels, 3, recipe, seed=values["seed"])
-    return predict(head, encoder.encode(test[0].images)).numpy()
+    rows = encoder.encode(test[0].images)
+    rows = F.normalize(rows, dim=-1) if values["normalise"] else rows
+    return torch.addmm(head.bias, rows, head.weight.t()).numpy()
 
 
 @pytest.mark.parametrize("changed", [None, *OTHER])
