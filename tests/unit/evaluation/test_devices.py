@@ -1,4 +1,4 @@
-"""Features, probes, held-out losses, scores and captions on a GPU are those on a CPU. Without one, the CPU alone is tried."""
+"""Features, probes, held-out losses, scores and captions on a GPU are those on a CPU."""
 
 from collections.abc import Iterator
 
@@ -17,9 +17,11 @@ from mdc.evaluation.predictors.writing import Writer
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Unmasking
 
-CPU = torch.device("cpu")
-no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that PyTorch can see")
-DEVICES = pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, no_gpu])])
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that PyTorch can see"),
+]
+CPU, _ = DEVICES = torch.device("cpu"), torch.device("cuda")
 WORDS = Vocabulary.corpus(range(toy.V - 2))
 BATCH = toy.batch(12, draws=True)
 PAIRS = [
@@ -34,42 +36,34 @@ def _full_fp32(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-@DEVICES
 @pytest.mark.parametrize("pooling", ["cls", "patch_mean"])
-def test_features_and_what_a_probe_learns_of_them(name: str, pooling: str) -> None:
-    found = [
-        ImageEncoder(toy.model("mdc").encoder, pooling, "fp32", device).encode(BATCH.images)
-        for device in (CPU, torch.device(name))
-    ]
+def test_features_and_what_a_probe_learns_of_them(pooling: str) -> None:
+    found = [ImageEncoder(toy.model("mdc").encoder, pooling, "fp32", device).encode(BATCH.images) for device in DEVICES]
     assert torch.allclose(*found, rtol=1e-4, atol=1e-5)
     classes, recipe = torch.arange(12) % 3, ProbeRecipe(epochs=5, batch_size=4)
-    logits = [
-        predict(train_linear_probe(found[0], classes, 3, recipe, device=device), found[0]) for device in ("cpu", name)
-    ]
+    logits = [predict(train_linear_probe(found[0], classes, 3, recipe, device=device), found[0]) for device in DEVICES]
     assert torch.allclose(*logits, rtol=1e-2, atol=1e-2)
 
 
-@DEVICES
-def test_other_heads(name: str) -> None:
+def test_other_heads() -> None:
     tokens = ImageEncoder(toy.model("mdc").encoder, "tokens", "fp32", CPU).encode(BATCH.images)
     classes, how = torch.arange(12) % 3, Fitting(3, 2, 3, 4, 0.0, 0)
     logits = [
         attentive_probe.predict(
             attentive_probe.trained(tokens.to(one), classes.to(one), torch.arange(12), [1e-3], how), tokens.to(one), how
         )
-        for one in ("cpu", name)
+        for one in DEVICES
     ]
     assert torch.allclose(*logits, rtol=1e-2, atol=1e-2)
     pooled = tokens.float().mean(1)
-    shares = [votes(pooled.to(one), classes, pooled.to(one), 3, 4, 0.07) for one in ("cpu", name)]
+    shares = [votes(pooled.to(one), classes, pooled.to(one), 3, 4, 0.07) for one in DEVICES]
     assert torch.allclose(*shares, rtol=1e-3, atol=1e-3)
 
 
-@DEVICES
 @pytest.mark.parametrize("method", sorted(toy.ALL_METHODS))
-def test_held_out_losses(name: str, method: str) -> None:
+def test_held_out_losses(method: str) -> None:
     values = []
-    for device in (CPU, torch.device(name)):
+    for device in DEVICES:
         objective = toy.objective(method, toy.model(method).to(device))
         prepared = objective.prepare(BATCH, held_out=True)
         loss, count = objective.evaluate(
@@ -79,27 +73,25 @@ def test_held_out_losses(name: str, method: str) -> None:
     assert values[0] == pytest.approx(values[1], rel=1e-4)
 
 
-@DEVICES
 @pytest.mark.parametrize("way", ["autoregressive", "monte_carlo", "heuristic", "parallel", "pseudo_likelihood"])
-def test_scores(name: str, way: str) -> None:
+def test_scores(way: str) -> None:
     draws = [Draws(str(n), 0, 32, 77) for n in range(len(PAIRS))]
     found = []
-    for device in (CPU, torch.device(name)):
+    for device in DEVICES:
         scorer = CaptionScorer(toy.model("arc" if way == "autoregressive" else "mdc"), WORDS.mask_id, "fp32", device)
         given = (PAIRS, draws, 32) if way == "monte_carlo" else (PAIRS,)
         found.append([one.value for one in getattr(scorer, way)(scorer.look(BATCH.images), *given)])
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 
 
-@DEVICES
 @pytest.mark.parametrize(
     "how",
     [Unmasking(kind="unmask", lengths=[3, 9]), Beam(kind="beam", num_beams=3, min_tokens=2, max_tokens=9)],
     ids=["unmask", "beam"],
 )
-def test_captions(name: str, how: Unmasking | Beam) -> None:
+def test_captions(how: Unmasking | Beam) -> None:
     found = []
-    for device in (CPU, torch.device(name)):
+    for device in DEVICES:
         writer = Writer(toy.model("mdc" if isinstance(how, Unmasking) else "arc"), WORDS, "fp32", device)
         seen = writer.look(BATCH.images)
         keys = [str(n) for n in range(len(BATCH))]
