@@ -20,6 +20,7 @@ from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file,
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
 from mdc.training.objectives.masked import on_canvas
+from mdc.training.optimizer import learning_rate
 from mdc.training.run import main
 
 
@@ -59,7 +60,8 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
     (segment,) = run["segments"]
     assert (segment["first_step"], segment["last_step"], segment["device"]) == (1, 10, "cpu")
     log = read_json_lines(call.out / "log.jsonl")
-    assert [line["step"] for line in log if "loss" in line] == list(range(1, 11))
+    rates = [(line["step"], line["lr"]) for line in log if "loss" in line]
+    assert rates == [(step, learning_rate(step - 1, 10, 3e-3, warmup=2, final=0.0)) for step in range(1, 11)]
     assert [line["step"] for line in log if "validation_loss" in line] == [4, 8, 10]
     assert run["loss"] == log[-2]["loss"] and run["validation_loss"] == log[-1]["validation_loss"]
     assert told["log_sha256"] == sha256_file(call.out / "log.jsonl") and told["device"] == "cpu"
