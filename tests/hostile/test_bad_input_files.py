@@ -209,15 +209,6 @@ def test_a_probe_record_that_is_none(tmp_path: Path, key: str, capsys: pytest.Ca
     assert not (tmp_path / "table1").exists() or not list((tmp_path / "table1").iterdir()), "nothing half-written"
 
 
-JSON = [b"", b"{", b"[" * 200_000, b"\xff", b"[]", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": ' + b"9" * 5_000 + b"}"]
-
-
-@pytest.mark.parametrize("content", JSON, ids=lambda c: repr(c[:20]))
-def test_a_configuration_that_is_no_object(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "c.json").write_bytes(content)
-    assert "c.json" in told(["corpus", str(tmp_path / "c.json"), "--out", str(tmp_path / "out")], capsys)
-
-
 LEVELS = "".join(f"{chr(i + 1)}: &{chr(i + 1)} [{','.join(['*' + chr(i)] * 9)}]\n" for i in range(97, 121))
 YAML = WRONG["documents"] | {
     "a bomb of aliases": f"a: &a [x,x,x,x,x,x,x,x,x]\n{LEVELS}",

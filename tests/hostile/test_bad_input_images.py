@@ -139,6 +139,8 @@ def test_palette_with_and_without_transparency(kind: str) -> None:
     clear = FRAMES[0].copy()
     clear.putalpha(0)
     assert (np.asarray(decode(save(clear, "PNG"))) == 255).all()
+    one_colour = save(Image.new("RGB", (8, 8), (10, 20, 30)), "PNG", transparency=(10, 20, 30))
+    assert (np.asarray(decode(one_colour)) == 255).all()
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])

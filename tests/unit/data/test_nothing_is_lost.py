@@ -15,11 +15,9 @@ import pytest
 from bad_input import tar_of
 from data_samples import encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe, write_texts
 from obtained_pairs import CHOSEN, SOURCE, downloaded
-from PIL import Image
 
 from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.foreign_tar import tar_samples
-from mdc.data.formats.images import decode
 from mdc.data.formats.samples import Skipped, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords
 from mdc.plan.records import UserError
@@ -506,12 +504,6 @@ def test_folders_without_images_and_with_accents_of_two_systems(tmp_path: Path) 
     _photos(tmp_path / "q", *(f"{name}/{split}" for name in ("b", *accents) for split in ("train", "test")))
     index = write_probe("q", {"kind": "class_folder", "path": "q"}, tmp_path / "out", tmp_path)
     assert index["classes"] == ["b", "é"] and index["class_counts"] == {"train": [2, 4], "test": [2, 4]}
-
-
-def test_a_transparent_colour_is_laid_over_white() -> None:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), (10, 20, 30)).save(buffer, "PNG", transparency=(10, 20, 30))
-    assert decode(buffer.getvalue()).getpixel((1, 1)) == (255, 255, 255)
 
 
 def test_captions_beside_others_are_counted(tmp_path: Path) -> None:

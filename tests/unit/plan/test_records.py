@@ -92,7 +92,10 @@ def test_not_a_number_is_never_written(tmp_path: Path) -> None:
         records.sha256_json([float("inf")])
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff{}", b'{"a": NaN}', b"7"])
+NO_OBJECTS = [b"", b"{", b"[1]", b"\xff{}", b'{"a": NaN}', b"7", b'{"a": 1, "a": 2}', b"[" * 200_000]
+
+
+@pytest.mark.parametrize("content", [*NO_OBJECTS, b'{"a": ' + b"9" * 5_000 + b"}"], ids=lambda c: repr(c[:20]))
 def test_read_json_names_the_file_in_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
