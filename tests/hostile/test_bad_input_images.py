@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from bad_input import corpus_config, png, png_chunk, told
 from confined import forked
-from data_samples import encoded, write_parquet
+from data_samples import encoded, saved, write_parquet
 from PIL import Image, PngImagePlugin
 
 from mdc.app.cli import main
@@ -24,21 +24,15 @@ from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, counted, 
 from mdc.plan.records import read_json, read_json_lines, sha256_file
 
 
-def save(image: Image.Image, kind: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 def said_to_be_huge(kind: str, place: int, sides: bytes, **options: Any) -> bytes:
     """A small image in whose header, at ``place``, other sides stand."""
-    data = bytearray(save(Image.new("P" if kind == "GIF" else "RGB", (16, 16)), kind, **options))
+    data = bytearray(saved(Image.new("P" if kind == "GIF" else "RGB", (16, 16)), kind, **options))
     data[place : place + len(sides)] = sides
     return bytes(data)
 
 
 def tiff_of(width: int, height: int) -> bytes:
-    data = bytearray(save(Image.new("RGB", (4, 4)), "TIFF"))
+    data = bytearray(saved(Image.new("RGB", (4, 4)), "TIFF"))
     offset = struct.unpack_from("<I", data, 4)[0]
     for entry in range(offset + 2, offset + 2 + 12 * struct.unpack_from("<H", data, offset)[0], 12):
         tag, kind = struct.unpack_from("<HH", data, entry)
@@ -71,9 +65,9 @@ UNUSABLE = {
     "truncated_jpeg": (WHOLE[: len(WHOLE) // 2], "image cannot be decoded"),
     "truncated_png": (encoded(1)[:-40], "image cannot be decoded"),
     "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "image cannot be decoded"),
-    "float_tiff": (save(Image.new("F", (9, 9)), "TIFF"), "image cannot be decoded"),
+    "float_tiff": (saved(Image.new("F", (9, 9)), "TIFF"), "image cannot be decoded"),
     "text_bomb": (png(4, 4, png_chunk(b"zTXt", b"k\0\0" + TEXT_BOMB)), "image cannot be decoded"),
-    "narrow": (save(Image.new("RGB", (1, 4_000)), "PNG"), "image too narrow"),
+    "narrow": (saved(Image.new("RGB", (1, 4_000)), "PNG"), "image too narrow"),
     **{f"{name} bomb": (data, "image too large") for name, data in BOMBS.items()},
 }
 
@@ -94,7 +88,7 @@ def test_a_webps_size_is_read_from_its_header(how: dict[str, Any], size: tuple[i
     """Of all three kinds of WebP, as Pillow finds it; a header that is cut off tells none."""
     if "save_all" in how:
         how = {**how, "append_images": [frame.resize(size) for frame in FRAMES[1:]]}
-    data = save(FRAMES[0].resize(size), "WEBP", **how)
+    data = saved(FRAMES[0].resize(size), "WEBP", **how)
     assert images._webp_size(data) == Image.open(io.BytesIO(data)).size == size
     assert images._webp_size(data[:29]) is images._webp_size(encoded(1)) is None
 
@@ -123,8 +117,8 @@ def test_bombs_cost_no_memory() -> None:
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
 def test_of_an_animated_image_the_first_frame_is_seen(kind: str) -> None:
     options = {"lossless": True} if kind == "WEBP" else {}
-    data = save(FRAMES[0], kind, save_all=True, append_images=FRAMES[1:], **options)
-    alone = save(FRAMES[0], kind, **options)
+    data = saved(FRAMES[0], kind, save_all=True, append_images=FRAMES[1:], **options)
+    alone = saved(FRAMES[0], kind, **options)
     assert Image.open(io.BytesIO(data)).n_frames == 3
     np.testing.assert_array_equal(np.asarray(decode(data)), np.asarray(decode(alone)))
 
@@ -132,14 +126,14 @@ def test_of_an_animated_image_the_first_frame_is_seen(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["PNG", "GIF"])
 def test_palette_with_and_without_transparency(kind: str) -> None:
     few = FRAMES[0].quantize(16)
-    np.testing.assert_array_equal(np.asarray(decode(save(few, kind))), np.asarray(few.convert("RGB")))
+    np.testing.assert_array_equal(np.asarray(decode(saved(few, kind))), np.asarray(few.convert("RGB")))
     hole = int(np.asarray(few)[0, 0])
-    seen = np.asarray(decode(save(few, kind, transparency=hole)))
+    seen = np.asarray(decode(saved(few, kind, transparency=hole)))
     assert (seen[np.asarray(few) == hole] == 255).all()
     clear = FRAMES[0].copy()
     clear.putalpha(0)
-    assert (np.asarray(decode(save(clear, "PNG"))) == 255).all()
-    one_colour = save(Image.new("RGB", (8, 8), (10, 20, 30)), "PNG", transparency=(10, 20, 30))
+    assert (np.asarray(decode(saved(clear, "PNG"))) == 255).all()
+    one_colour = saved(Image.new("RGB", (8, 8), (10, 20, 30)), "PNG", transparency=(10, 20, 30))
     assert (np.asarray(decode(one_colour)) == 255).all()
 
 
@@ -149,7 +143,7 @@ def test_exif_rotated(kind: str) -> None:
     for orientation, quarter in {1: 0, 3: 2, 6: -1, 8: 1}.items():
         exif = Image.Exif()
         exif[0x0112] = orientation
-        data = save(image, kind, exif=exif.tobytes())
+        data = saved(image, kind, exif=exif.tobytes())
         np.testing.assert_array_equal(np.asarray(decode(data)), np.rot90(np.asarray(image), quarter))
         shown, form = as_shown(data)  # what a program that does not rotate gets
         plain = Image.open(io.BytesIO(shown))
@@ -162,7 +156,7 @@ def test_what_is_broken_beside_the_pixels_is_ignored() -> None:
     info.add_text("Raw profile type exif", "\n  exif\n   999\nzz")
     exifs = (b"Exif\0\0", b"Exif\0\0MM\0*\xff\xff\xff\xff", b"Exif\0\0" + b"\xff" * 40)
     for how in (*({"exif": exif} for exif in exifs), {"icc_profile": b"nonsense" * 10}, {"pnginfo": info}):
-        np.testing.assert_array_equal(np.asarray(decode(save(FRAMES[0], "PNG", **how))), np.asarray(FRAMES[0]))
+        np.testing.assert_array_equal(np.asarray(decode(saved(FRAMES[0], "PNG", **how))), np.asarray(FRAMES[0]))
 
 
 def test_oversized_files_and_what_is_no_file(tmp_path: Path) -> None:
@@ -177,7 +171,7 @@ def test_oversized_files_and_what_is_no_file(tmp_path: Path) -> None:
 
 
 def test_the_widest_images_still_allowed_are_cheap_to_resize() -> None:
-    image = decode(save(Image.new("RGB", (1, images.MAX_ASPECT)), "PNG"))
+    image = decode(saved(Image.new("RGB", (1, images.MAX_ASPECT)), "PNG"))
     assert images.center_resize(image, 32).shape == (32, 32, 3)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from data_samples import encoded
 from PIL import Image
 from small_project import ARC, CLIP, MDC
 from tqdm import tqdm
@@ -32,14 +33,7 @@ COUNT = 70
 @pytest.fixture(scope="module")
 def photos() -> dict[str, bytes]:
     """Encoded images by name, of several sizes."""
-    found = {}
-    for number in range(COUNT):
-        generator = np.random.default_rng(number)
-        noise = generator.integers(0, 256, (40 + number % 3 * 10, 50, 3), dtype=np.uint8)
-        file = io.BytesIO()
-        Image.fromarray(noise).save(file, "PNG")
-        found[f"{'ab'[number % 2]}/{number:03d}.png"] = file.getvalue()
-    return found
+    return {f"{'ab'[n % 2]}/{n:03d}.png": encoded(n, 50, 40 + n % 3 * 10) for n in range(COUNT)}
 
 
 @pytest.fixture(autouse=True)

@@ -29,8 +29,13 @@ COLOURS = ("red", "green", "blue", "yellow")
 def encoded(seed: int, width: int = 20, height: int = 16, kind: str = "PNG") -> bytes:
     """A noise image; the seed can be read back from nothing but its pixels."""
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return saved(Image.fromarray(pixels), kind)
+
+
+def saved(image: Image.Image, kind: str, **options: Any) -> bytes:
+    """As the bytes of a file."""
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, kind)
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
 
 

@@ -1,7 +1,6 @@
 """A judge behind a real HTTP server on 127.0.0.1: answers, refusals, time-outs, limits, and one that lies."""
 
 import base64
-import io
 import json
 import time
 from collections.abc import Iterator
@@ -10,22 +9,18 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from data_samples import encoded
 from jsonschema import validators
 from judge_server import Dripping, Reply, Server, said, without_proxies
-from PIL import Image
 
+from mdc.data.formats.images import decode
 from mdc.evaluation.judges.endpoint import Answer, Endpoint, question
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.records import UserError
 
 ASKED = question("image", ("a", "b", "c"), ("one", "two", "three"), seed=0)
+IMAGE = encoded(0)
 KEY = "sk-secret-0123456789"
-
-
-def image() -> bytes:
-    data = io.BytesIO()
-    Image.new("RGB", (4, 4), (200, 10, 10)).save(data, "PNG")
-    return data.getvalue()
 
 
 @pytest.fixture
@@ -49,7 +44,7 @@ def endpoint(server: Server, waits: list[float] | None = None, **more: Any) -> E
 def ask(server: Server, *replies: Any, waits: list[float] | None = None, **more: Any) -> Answer:
     """What becomes of the question where the server replies so; a content alone is a good reply."""
     server.replies = [reply if isinstance(reply, tuple) or callable(reply) else (200, reply, {}) for reply in replies]
-    return endpoint(server, waits, **more).ask(ASKED, image())
+    return endpoint(server, waits, **more).ask(ASKED, IMAGE)
 
 
 def test_it_is_shown_the_image_and_the_papers_prompt(server: Server) -> None:
@@ -67,7 +62,8 @@ def test_it_is_shown_the_image_and_the_papers_prompt(server: Server) -> None:
         assert not validators.validator_for(schema)(schema).is_valid(wrong)
     address = picture["image_url"]["url"]
     assert address.startswith("data:image/png;base64,")
-    assert Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).getcolors() == [(16, (200, 10, 10))]
+    shown = base64.b64decode(address.partition(",")[2])
+    assert decode(shown).tobytes() == decode(IMAGE).tobytes()
 
 
 @pytest.mark.parametrize("text", ['{"caption": "B"}', "The best caption is **B**."])
@@ -195,7 +191,7 @@ def test_an_endpoint_that_is_not_there_ends_in_one_line(server: Server) -> None:
     server.close()
     waits: list[float] = []
     with pytest.raises(UserError, match="cannot be reached"):
-        endpoint(server, waits).ask(ASKED, image())
+        endpoint(server, waits).ask(ASKED, IMAGE)
     assert waits == [1.0, 2.0]
 
 

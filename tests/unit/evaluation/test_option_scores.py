@@ -1,6 +1,5 @@
 """Scores of choice sets: every estimator's row against brute force, the same other images for all, no work done twice."""
 
-import io
 import itertools
 import math
 from collections import Counter
@@ -16,6 +15,7 @@ from test_caption_scores import CAPTIONS, PAIRS, images, masked, model, plain
 from test_caption_scores import scorer as caption_scorer
 
 from mdc.app.scores import other_places
+from mdc.data.formats.images import png
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items
 from mdc.evaluation.predictors import caption_scores
 from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair, Scored
@@ -46,11 +46,9 @@ class _Reader:
 
     def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
         options, image = self.items[number]
-        buffer = io.BytesIO()
-        Image.fromarray(self.pixels[image].permute(1, 2, 0).numpy()).save(buffer, "png")
         box = {"box": self.boxes[number]} if number in self.boxes else {}
         told = {"options": options, "captions": options, "image": f"p{image}", "group": "g"}
-        return f"i{number}", buffer.getvalue(), told | box
+        return f"i{number}", png(self.pixels[image].permute(1, 2, 0).numpy()), told | box
 
     def __len__(self) -> int:
         return len(self.items)

@@ -1,6 +1,5 @@
 """The probe job: features cached by content, records that name what they are of, refusals, and every value of its recipe."""
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,8 +14,8 @@ import torch.nn.functional as F
 import toy
 from calls import Call
 from data_samples import encoded, write_parquet, write_probe
-from PIL import Image
 
+from mdc.data.formats.images import png
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.loader.labelled import labelled_batches
 from mdc.data.shards import probe_set_job
@@ -32,19 +31,13 @@ from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError, sha256_file, write_json
 
 
-def _png(rng: np.random.Generator, bright: int) -> bytes:
-    pixels = rng.integers(0, 100, (16, 16, 3)) + bright
-    stream = io.BytesIO()
-    Image.fromarray(pixels.astype(np.uint8)).save(stream, "png")
-    return stream.getvalue()
-
-
 @pytest.fixture
 def light(tmp_path: Path) -> Path:
     """Bright against dark images, an easy question."""
     rng = np.random.default_rng(0)
     labels = [i % 2 for i in range(120)]
-    images, splits = [_png(rng, 120 * label) for label in labels], ["train"] * 80 + ["test"] * 40
+    pixels = [rng.integers(0, 100, (16, 16, 3)) + 120 * label for label in labels]
+    images, splits = [png(one.astype(np.uint8)) for one in pixels], ["train"] * 80 + ["test"] * 40
     write_parquet(tmp_path / "light.parquet", {"image": images, "label": labels, "split": splits})
     source = {"kind": "parquet", "path": "light.parquet", "split_column": "split", "label_column": "label"}
     source |= {"image_column": "image", "splits": {"train": "train", "test": "test"}}
