@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from calls import Call
 from data_samples import encoded
 
 from mdc.data.formats.samples import RawSample, Skipped
@@ -24,6 +23,8 @@ from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import METRICS, Measured, measure_all, tokens
 from mdc.evaluation.metrics.words import FUNCTION_WORDS, content_recall
 from mdc.plan.config.caption import Captioning
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import CaptionMetricsJob
 from mdc.plan.records import sha256_file, write_json
 
@@ -77,12 +78,13 @@ def _measured(
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     monkeypatch.setattr(metrics, "_meteor", _meteor)
     monkeypatch.setattr(metrics, "_spice", _spice)
-    write_corpus("c", _Drawn({"kind": "drawn"}), tmp_path / "c", splits=("train", "test"))
+    write_corpus("c", _Drawn({"kind": "drawn"}), tmp_path / "data/corpora/c", splits=("train", "test"))
     things = [{"id": n, "name": thing} for n, (thing, *_) in enumerate(IMAGES.values())]
     seen = [{"image_id": int(key[-1]), "category_id": n} for n, key in enumerate(IMAGES)]
     images = [{"id": one["image_id"]} for one in seen]
     write_json(tmp_path / "instances.json", {"categories": things, "images": images, "annotations": seen})
-    kept = tmp_path / "captions.parquet"
+    kept = tmp_path / "captions/x/captions.parquet"
+    kept.parent.mkdir(parents=True)
     pq.write_table(
         pa.Table.from_pylist(
             [
@@ -95,7 +97,7 @@ def _measured(
         kept,
     )
     told: dict[str, Any] = dict.fromkeys(("training", "weights_step", "parameters", "held_out"))
-    write_json(tmp_path / "captions.json", told | {"config_sha256": "x", "outputs": {kept.name: sha256_file(kept)}})
+    write_json(kept.with_suffix(".json"), told | {"config_sha256": "x", "outputs": {kept.name: sha256_file(kept)}})
     job = CaptionMetricsJob(
         job="metrics/c/s0",
         verb="measure-captions",
@@ -115,8 +117,7 @@ def _measured(
         context_length=77,
         captioning=Captioning(batch_tokens=128, precision="fp32", processes=1, threads=1, device="cpu"),
     )
-    given = {"data/corpora/c": tmp_path / "c/index.json", "captions/x": tmp_path / "captions.json"}
-    caption_metrics.main(Call(job, tmp_path / "out", given))
+    caption_metrics.main(Call(job, ScaleFolder(tmp_path), tmp_path / "out"))
     table = pq.read_table(tmp_path / "out/metrics.parquet").to_pylist()
     return {(row["system"], row["image"]): row for row in table}
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 import toy
-from calls import Call
 from data_samples import encoded, write_parquet, write_probe
 
 from mdc.data.formats.images import png
@@ -27,12 +26,16 @@ from mdc.models.encoder import build_encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.params import ProtocolProbe
 from mdc.plan.config.scale import Attentive, Neighbours, Probe
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError, sha256_file, write_json
 
+LIGHT, RUN = "data/probes/light", "runs/toy/toy/mdc/s0"
+
 
 @pytest.fixture
-def light(tmp_path: Path) -> Path:
+def light(tmp_path: Path) -> ScaleFolder:
     """Bright against dark images, an easy question."""
     rng = np.random.default_rng(0)
     labels = [i % 2 for i in range(120)]
@@ -41,17 +44,13 @@ def light(tmp_path: Path) -> Path:
     write_parquet(tmp_path / "light.parquet", {"image": images, "label": labels, "split": splits})
     source = {"kind": "parquet", "path": "light.parquet", "split_column": "split", "label_column": "label"}
     source |= {"image_column": "image", "splits": {"train": "train", "test": "test"}}
-    write_probe("light", source, tmp_path / "light", tmp_path)
-    return tmp_path / "light/index.json"
+    write_probe("light", source, tmp_path / LIGHT, tmp_path)
+    return ScaleFolder(tmp_path)
 
 
-RUN = "runs/toy/toy/mdc/s0"
-
-
-def probe(job: ProbeJob, light: Path, cache: Path, out: Path, run: Path | None = None) -> dict[str, Any]:
+def probe(job: ProbeJob, light: ScaleFolder, cache: Path, out: Path) -> dict[str, Any]:
     """The record."""
-    inputs = {"data/probes/light": light, **({RUN: run} if run else {})}
-    main(Call(job, out, inputs, cache=cache))
+    main(Call(job, light, out, cache=cache))
     record: dict[str, Any] = json.loads((out / "probe.json").read_text())
     return record
 
@@ -71,7 +70,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     model = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
     save_weights(folder / "checkpoint.safetensors", model, {"format": WEIGHTS_FORMAT})
     outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
@@ -85,13 +84,13 @@ ATTENTIVE = Attentive(label="", kind="attentive", lr=[1e-3, 1e-2], epochs=5, bat
 
 
 @pytest.mark.parametrize("head", [None, KNN, ATTENTIVE], ids=["linear", "knn", "attentive"])
-def test_record_and_items(head: Any, light: Path, tmp_path: Path) -> None:
+def test_record_and_items(head: Any, light: ScaleFolder, tmp_path: Path) -> None:
     job = toy.probe_job(head=head)
     assert ProbeJob.model_validate(json.loads(json.dumps(job.config()))) == job, "it is read as it was written"
     record = probe(job, light, tmp_path / "cache", tmp_path / "out")
     assert record["kind"] == "probe" and record["id"] == job.job and record["config"]["scale"] == "toy"
     assert record["config"] == job.config() and record["config_sha256"] == job.sha256
-    assert record["inputs"] == {"data/probes/light": sha256_file(light)}
+    assert record["inputs"] == {LIGHT: sha256_file(light.manifest(LIGHT, "probe-set"))}
     assert record["outputs"] == {"items.parquet": sha256_file(tmp_path / "out/items.parquet")}
     result = record["probes"]["light"]
     rows = pq.read_table(tmp_path / "out/items.parquet").to_pylist()
@@ -108,7 +107,7 @@ def test_record_and_items(head: Any, light: Path, tmp_path: Path) -> None:
 
 
 def test_features_are_cached_by_content(
-    light: Path, tmp_path: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
+    light: ScaleFolder, tmp_path: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, out = tmp_path / "cache", tmp_path / "out"
     probe(toy.probe_job(), light, cache, out)
@@ -146,7 +145,7 @@ def test_tokens_are_those_of_the_encoder_in_half_precision() -> None:
     )
 
 
-def test_what_a_head_cannot_do(light: Path, tmp_path: Path) -> None:
+def test_what_a_head_cannot_do(light: ScaleFolder, tmp_path: Path) -> None:
     few = toy.probe_job(head=KNN.model_copy(update={"k": 81}))
     with pytest.raises(UserError, match=r"^probe light: 80 training items, fewer than k = 81 neighbours"):
         probe(few, light, tmp_path / "c", tmp_path / "o")
@@ -154,55 +153,55 @@ def test_what_a_head_cannot_do(light: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="toy gives no patch tokens, which an attentive probe attends to"):
         probe(toy.probe_job(head=ATTENTIVE, backbone=one), light, tmp_path / "c", tmp_path / "o")
     write_json(tmp_path / "runtime.json", {"cache_gb": 1e-6})
-    call = Call(toy.probe_job(head=ATTENTIVE), tmp_path / "o", {"data/probes/light": light}, cache=tmp_path / "c")
+    call = Call(toy.probe_job(head=ATTENTIVE), light, tmp_path / "o", cache=tmp_path / "c")
     with pytest.raises(
         UserError, match=r"probe light: its tokens take .* bytes an image\), more than probe.runtime.cache_gb = "
     ):
         main(replace(call, runtime=tmp_path / "runtime.json"))
 
 
-def test_trained_encoder_is_its_checkpoint(light: Path, tmp_path: Path) -> None:
-    run = _run_folder(tmp_path / "run", "config", seed=1)
+def test_trained_encoder_is_its_checkpoint(light: ScaleFolder, tmp_path: Path) -> None:
+    run = _run_folder(tmp_path / RUN, "config", seed=1)
     job = toy.probe_job(run=RUN, run_config_sha256="config", seed=1)
-    trained = probe(job, light, tmp_path / "cache", tmp_path / "trained", run)
+    trained = probe(job, light, tmp_path / "cache", tmp_path / "trained")
     # these weights were never trained, so they are the control's of that seed
     control = probe(toy.probe_job(seed=1), light, tmp_path / "cache", tmp_path / "control")
     assert (tmp_path / "trained/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
-    assert trained["inputs"] == {"data/probes/light": sha256_file(light), RUN: sha256_file(run)}
+    assert trained["inputs"] == {LIGHT: sha256_file(light.manifest(LIGHT, "probe-set")), RUN: sha256_file(run)}
     assert "initial_weights_sha256" not in trained and len(control["initial_weights_sha256"]) == 64
     assert trained["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96} and control["training"] is None
 
 
-def test_a_snapshot_is_probed_in_the_place_of_the_last_weights(light: Path, tmp_path: Path) -> None:
-    run = _run_folder(tmp_path / "run", "config", seed=1)
+def test_a_snapshot_is_probed_in_the_place_of_the_last_weights(light: ScaleFolder, tmp_path: Path) -> None:
+    run = _run_folder(tmp_path / RUN, "config", seed=1)
     early = _run_folder(tmp_path / "early", "config", seed=2).with_name("checkpoint.safetensors")
     early.rename(run.with_name("snapshot-00000002.safetensors"))  # after a quarter of six steps, rounded
     outputs = {path.name: sha256_file(path) for path in run.parent.glob("*.safetensors")}
     write_json(run, {**json.loads(run.read_text()), "outputs": outputs})
     job = toy.probe_job(run=RUN, run_config_sha256="config", seed=1, snapshot=0.25)
-    found = probe(job, light, tmp_path / "cache", tmp_path / "snapshot", run)
+    found = probe(job, light, tmp_path / "cache", tmp_path / "snapshot")
     probe(toy.probe_job(seed=2), light, tmp_path / "cache", tmp_path / "control")
     assert (tmp_path / "snapshot/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
     assert found["training"] == {"pairs": 96, "steps": 2, "samples_seen": 32}
     with pytest.raises(UserError, match=r"run.json: .* name no snapshot-00000003"):
-        probe(job.model_copy(update={"snapshot": 0.5}), light, tmp_path / "cache", tmp_path / "out", run)
+        probe(job.model_copy(update={"snapshot": 0.5}), light, tmp_path / "cache", tmp_path / "out")
 
 
-def test_refusals(light: Path, tmp_path: Path) -> None:
+def test_refusals(light: ScaleFolder, tmp_path: Path) -> None:
     job = toy.probe_job(run=RUN, run_config_sha256="expected")
     cache, out = tmp_path / "c", tmp_path / "o"
-    run = _run_folder(tmp_path / "stale", "another")
+    _run_folder(tmp_path / RUN, "another")
     with pytest.raises(UserError, match="another configuration"):
-        probe(job, light, cache, out, run)
-    run = _run_folder(tmp_path / "swapped", "expected")
+        probe(job, light, cache, out)
+    run = _run_folder(tmp_path / RUN, "expected")
     other = _run_folder(tmp_path / "other", "expected", seed=9)
     (other.parent / "checkpoint.safetensors").replace(run.parent / "checkpoint.safetensors")
     with pytest.raises(UserError, match="sha256 differs"):
-        probe(job, light, cache, out, run)
-    run = _run_folder(tmp_path / "older", "expected")
+        probe(job, light, cache, out)
+    run = _run_folder(tmp_path / RUN, "expected")
     run.write_text(run.read_text().replace('"pairs"', '"samples"'))
     with pytest.raises(UserError, match=r"run.json: lacks pairs"):
-        probe(job, light, cache, out, run)
+        probe(job, light, cache, out)
     assert not (out / "probe.json").exists()
 
 
@@ -232,8 +231,8 @@ class _Noise(Source[RawSample]):
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("noise")
-    probe_set_job.write_probe("light", _Noise(), folder)
-    return folder / "index.json"
+    probe_set_job.write_probe("light", _Noise(), folder / LIGHT)
+    return folder
 
 
 def _job(values: dict[str, Any], seed: int = 3, pooling: str = "cls") -> ProbeJob:
@@ -244,14 +243,16 @@ def _job(values: dict[str, Any], seed: int = 3, pooling: str = "cls") -> ProbeJo
 
 
 def _scores(job: ProbeJob, noise: Path, folder: Path) -> np.ndarray:
-    main(Call(job, folder / "out", {"data/probes/light": noise}, cache=folder / "cache"))
+    main(Call(job, ScaleFolder(noise), folder / "out", cache=folder / "cache"))
     return np.array(pq.read_table(folder / "out/items.parquet")["scores"].to_pylist(), dtype=np.float32)
 
 
 def _expected(job: ProbeJob, values: dict[str, Any], noise: Path) -> np.ndarray:
     """The scores without the job: features by the encoder, one training of the probe, and its layer."""
     encoder = ImageEncoder(build_encoder(job.backbone, job.seed), job.pooling, "fp32", torch.device("cpu"))
-    train, test = (list(labelled_batches(noise, name, image_size=16, batch_size=20)) for name in ("train", "test"))
+    train, test = (
+        list(labelled_batches(noise / LIGHT, name, image_size=16, batch_size=20)) for name in ("train", "test")
+    )
     names = {key: values[key] for key in ("lr", "epochs", "batch_size", "weight_decay", "fused")}
     recipe = ProbeRecipe(**names, normalize=values["normalise"])
     head = train_linear_probe(encoder.encode(train[0].images), train[0].labels, 3, recipe, seed=values["seed"])

@@ -11,7 +11,6 @@ import psutil
 import pytest
 import torch
 import toy
-from calls import Call
 from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
@@ -25,6 +24,8 @@ from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.probe import main
 from mdc.models.encoder import build_encoder
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError, write_json
@@ -33,7 +34,7 @@ from mdc.plan.records import UserError, write_json
 @pytest.fixture(scope="module")
 def probe_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of 70 images to train on and 23 to test on, in shards of 16."""
-    path = tmp_path_factory.mktemp("probe_set")
+    path = tmp_path_factory.mktemp("probe_set") / "data/probes"
     with pytest.MonkeyPatch.context() as patch:
         use_scenes(patch)
         source = {"kind": "scenes", "task": "colour", "train": 70, "test": 23, "seed": 3, "pixels": 12}
@@ -79,10 +80,11 @@ def test_features_are_equal_to_the_bit_with_any_number_of_workers(probe_set: Pat
 
 def test_a_bad_runtime_is_one_line(probe_set: Path, tmp_path: Path) -> None:
     job = toy.probe_job(inputs=["data/probes/colour"], probes=["colour"])
+    folder = ScaleFolder(probe_set.parents[3])
     for name, value in (("workers", -1), ("workers", 1.5), ("threads", 2)):
         write_json(tmp_path / "runtime.json", {name: value})
         with pytest.raises(UserError, match=rf"runtime\.json: {name}"):
-            main(Call(job, tmp_path / "out", {"data/probes/colour": probe_set}, tmp_path / "runtime.json"))
+            main(Call(job, folder, tmp_path / "out", runtime=tmp_path / "runtime.json"))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -130,6 +132,8 @@ import sys, time
 from pathlib import Path
 from mdc.evaluation.features import FeatureCache
 from mdc.data.loader import center_crops, labelled
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.data.shards.index import read_index

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import torch
 import toy
-from calls import Call
 from data_samples import write_corpus
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.frequencies_job import document_frequencies
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
@@ -29,20 +30,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus, its vocabulary and a runtime."""
     place = tmp_path_factory.mktemp("run")
     source = {"kind": "scenes", "style": "alt", "train": 40, "val": 10, "seed": 1, "pixels": 16}
-    write_corpus("alt", source, place / "alt", place)
-    write_json(place / "vocabulary.json", Vocabulary.corpus(read_index(place / "alt")["pieces"]).to_json())
-    write_json(place / "frequencies.json", document_frequencies(place / "alt/index.json", 77))
+    write_corpus("alt", source, place / "data/corpora/alt", place)
+    index = place / "data/corpora/alt/index.json"
+    vocabulary = Vocabulary.corpus(read_index(index)["pieces"])
+    write_json(place / "data/vocabularies/alt/vocabulary.json", vocabulary.to_json())
+    write_json(place / "data/frequencies/alt/frequencies.json", document_frequencies(index, 77))
     write_json(place / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
     return place
 
 
 def _call(folder: Path, name: str, method: str = "mdc", **recipe: Any) -> Call:
-    inputs = {"data/corpora/alt": folder / "alt/index.json", "data/vocabularies/alt": folder / "vocabulary.json"}
-    if method == "superclass":
-        inputs |= {"data/frequencies/alt": folder / "frequencies.json"}
-    names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": list(inputs)}
+    inputs = ["data/corpora/alt", "data/vocabularies/alt", *["data/frequencies/alt"] * (method == "superclass")]
+    names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": inputs}
     job = toy.job(toy.ALL_METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
-    return Call(job, folder / name / "out", inputs, folder / "runtime.json", folder / name / "state")
+    out, state = folder / name / "out", folder / name / "state"
+    return Call(job, ScaleFolder(folder), out, runtime=folder / "runtime.json", state=state)
 
 
 @pytest.mark.parametrize("method", ["clip", "arc", "mdc", "superclass", "dropped", "bicaptioning"])
@@ -65,7 +67,6 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
     assert [line["step"] for line in log if "validation_loss" in line] == [4, 8, 10]
     assert run["loss"] == log[-2]["loss"] and run["validation_loss"] == log[-1]["validation_loss"]
     assert told["log_sha256"] == sha256_file(call.out / "log.jsonl") and told["device"] == "cpu"
-    assert call.state is not None
     assert {path.name for path in call.state.iterdir()} == {"lock"}
     again = _call(folder, f"{method} again", method)
     main(again)
@@ -74,11 +75,9 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
 
 
 def test_a_run_with_a_profile_leaves_the_same_files(folder: Path) -> None:
-    plain, looked = _call(folder, "plain"), _call(folder, "looked at")
+    plain, looked = _call(folder, "plain"), replace(_call(folder, "looked at"), profile=2)
     main(plain)
-    looked.profile = 2
     main(looked)
-    assert looked.state is not None and plain.state is not None
     assert {path.name for path in (looked.state / "profile").iterdir()} == {"trace.json", "operations.txt"}
     left = {path.name for path in looked.state.iterdir()} - {path.name for path in plain.state.iterdir()}
     assert left == {"profile"}
@@ -87,22 +86,18 @@ def test_a_run_with_a_profile_leaves_the_same_files(folder: Path) -> None:
 
 
 def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
-    call = _call(folder, "missing")
-    call.manifests["data/corpora/alt"] = folder / "none/index.json"
-    with pytest.raises(UserError, match=r"none/index.json: no such file"):
-        main(call)
+    with pytest.raises(UserError, match=r"none/data/corpora/alt/index.json: no such file"):
+        main(replace(_call(folder, "missing"), folder=ScaleFolder(folder / "none")))
     write_json(folder / "bad.json", {"workers": -1, "log_every": 1, "save_every": 0})
-    call = _call(folder, "bad runtime")
-    call.runtime = folder / "bad.json"
     with pytest.raises(UserError, match=r"bad.json: workers"):
-        main(call)
+        main(replace(_call(folder, "bad runtime"), runtime=folder / "bad.json"))
     with pytest.raises(UserError, match="40 training samples are fewer than one batch of 64"):
         main(_call(folder, "few", batch_size=64))
 
 
 def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -> None:
-    found = read_json(folder / "frequencies.json")
-    reader = ShardReader(folder / "alt", "train")
+    found = read_json(folder / "data/frequencies/alt/frequencies.json")
+    reader = ShardReader(folder / "data/corpora/alt", "train")
     captions = [caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"]]
     assert found["captions"] == len(captions) == 40
     for piece, count in found["pieces"].items():
@@ -112,12 +107,10 @@ def test_document_frequencies_are_those_of_the_training_captions(folder: Path) -
 
 def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validation(folder: Path) -> None:
     before, call = _call(folder, "before"), _call(folder, "early", lr=1e-30, validate_every=2, snapshots=[0.1, 0.9])
-    main(before)
-    start = Start(run="runs/alt/toy/m/s0", config_sha256=before.job.sha256, weights="last", patience=1, canvas=None)
+    main(replace(before, out=folder / before.job.job))
+    start = Start(run=before.job.job, config_sha256=before.job.sha256, weights="last", patience=1, canvas=None)
     more = {"job": "runs/alt/toy/m/s0/ft-x", "inputs": [*call.job.inputs, start.run], "start": start}
-    call.job = call.job.model_copy(update=more)
-    call.manifests[start.run] = before.out / "run.json"
-    main(call)
+    main(replace(call, job=call.job.model_copy(update=more)))
     run = read_json(call.out / "run.json")
     # so small a rate moves nothing: the second validation is no better than the first
     assert (run["steps"], run["samples_seen"], run["snapshots"]) == (4, 32, [1])
