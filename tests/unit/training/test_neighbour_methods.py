@@ -273,21 +273,6 @@ def test_complementary_masks_cover_each_token_exactly_once(jitter: float) -> Non
     assert int(found.normaliser) == 2 * int((batch.lengths - 1).sum())
 
 
-def test_complementary_masks_estimate_the_same_loss_as_independent_ones() -> None:
-    """The mean weight of a token is 1 in each version."""
-    batch = toy.batch(64, seed=1)
-    noise = torch.Generator().manual_seed(0)
-    total = torch.zeros(64, batch.tokens.shape[1])
-    for _ in range(2000):
-        drawn = replace(
-            batch, uniforms=torch.rand(total.shape, generator=noise), jitter=torch.rand(64, generator=noise)
-        )
-        total += sum(twice(METHODS["complementary"], toy.PROTOCOL, toy.MASK, drawn, 64).weights.chunk(2))
-    real = torch.arange(total.shape[1]) < batch.lengths[:, None]
-    real[:, 0] = False
-    assert float(total[real].mean() / 2000) == pytest.approx(2.0, abs=0.02)
-
-
 @pytest.mark.parametrize("name", ["suffix", "next"])
 def test_suffix_masks_hide_exactly_what_is_behind_a_uniform_place(name: str) -> None:
     tokens, lengths = toy.batch(1).tokens.expand(6000, -1), torch.full((6000,), 7)
