@@ -21,7 +21,8 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that PyTorch can see"),
 ]
-CPU, _ = DEVICES = torch.device("cpu"), torch.device("cuda")
+CPU = torch.device("cpu")
+DEVICES = CPU, torch.device("cuda")
 WORDS = Vocabulary.corpus(range(toy.V - 2))
 BATCH = toy.batch(12, draws=True)
 PAIRS = [
