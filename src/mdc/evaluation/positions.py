@@ -112,7 +112,7 @@ class _Captions:
         method = run.job.method
         self.masked = family_of(method.objective) == "masked"
         #: a model of one mask ratio neither learns nor scores with other numbers of masks
-        self.t_range = None if method.fixed_ratio is None else method.t_range
+        self.t_range = method.t_range if method.t_range and method.t_range[0] == method.t_range[1] else None
         scoring = job.scoring
         self.draws = [
             Draws(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)

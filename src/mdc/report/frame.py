@@ -142,7 +142,8 @@ class Side:
 
     @classmethod
     def of(cls, system: System | ShownRun) -> "Side":
-        return cls(system.key, dataset(system), system.backbone.label, system.method.label)
+        key = system.key if isinstance(system, System) else run_key(system)
+        return cls(key, dataset(system), system.backbone.label, system.method.label)
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,16 @@ def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]
     """The lines of claims in a table's or figure's ``folder`` (:func:`read_rows`)."""
     files = [folder / name for name in sorted(outputs) if name.endswith(CLAIM_FILES)]
     return [row for path in files for row in read_rows(path, outputs, CLAIMS) if row["primary"] == "True"]
+
+
+def run_place(run: ShownRun) -> str:
+    """The keys of a run's corpus and backbone, which several methods share."""
+    return f"{run.corpus.key}/{run.backbone.key}"
+
+
+def run_key(run: ShownRun) -> str:
+    """As a :class:`System`'s key: all seeds of a run share it."""
+    return f"{run_place(run)}/{run.method.key}"
 
 
 def dataset(system: System | ShownRun) -> str:

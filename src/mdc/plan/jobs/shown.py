@@ -210,16 +210,6 @@ class ShownRun(Strict):
     warmup_steps: NonNegative
     clip_norm: float | None
 
-    @property
-    def place(self) -> str:
-        """The keys of its corpus and backbone, which several methods share."""
-        return f"{self.corpus.key}/{self.backbone.key}"
-
-    @property
-    def key(self) -> str:
-        """As of a :class:`System`: all its seeds share it."""
-        return f"{self.place}/{self.method.key}"
-
 
 class LossesJob(ArtefactJob):
     """The logs of all runs."""

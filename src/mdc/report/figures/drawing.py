@@ -18,12 +18,11 @@ from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.records import UserError, atomic_path
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
+from mdc.report.frame import Number, run_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from mdc.report.frame import Number, write_csv
 else:  # for annotations alone: nothing but a drawing loads matplotlib
     Axes = Figure = Any
 
@@ -48,7 +47,7 @@ def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapp
     frames = []
     for run, columns in logs:
         labels = {"dataset": run.corpus.label, "backbone": run.backbone.label, "method": run.method.label}
-        cells = {"scale": job.scale, "artefact": job.artefact, "system": run.key, **labels, "seed": run.seed}
+        cells = {"scale": job.scale, "artefact": job.artefact, "system": run_key(run), **labels, "seed": run.seed}
         frames.append(pd.DataFrame({**cells, **columns, "record": run.job}))
     table = pd.concat(frames)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]

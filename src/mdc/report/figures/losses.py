@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mdc.plan.jobs.shown import LossesJob, ShownRun
 from mdc.report.figures.drawing import MARKER, Axes, bottom_legend, drawing, headline, line_handle, smooth, write_logs
 from mdc.report.figures.styles import method_styles
+from mdc.report.frame import run_place
 from mdc.report.manifests import Manifests, run_log
 
 SHOWN = {
@@ -127,8 +128,8 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     """The curves of a family's panels: one panel for each corpus, of the first backbone with a method of the family."""
     panels: list[list[Curve]] = []
-    for place in dict.fromkeys(curve.run.place for curve in curves):
-        here = [curve for curve in curves if curve.run.place == place]
+    for where in dict.fromkeys(run_place(curve.run) for curve in curves):
+        here = [curve for curve in curves if run_place(curve.run) == where]
         if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
             continue
         own = [curve for curve in here if curve.family == family]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError
-from mdc.report.frame import LOG_RATIO, Contrast, Side, decided
+from mdc.report.frame import LOG_RATIO, Contrast, Side, decided, run_place
 from mdc.report.manifests import Manifests, record_of, run_log
 from mdc.report.statistics import steadiness
 from mdc.report.statistics.claims import Claim
@@ -127,7 +127,7 @@ def places(tracks: Sequence[Track]) -> dict[str, list[Track]]:
     """The runs of each corpus and backbone."""
     by_place: dict[str, list[Track]] = {}
     for track in tracks:
-        by_place.setdefault(track.run.place, []).append(track)
+        by_place.setdefault(run_place(track.run), []).append(track)
     return by_place
 
 

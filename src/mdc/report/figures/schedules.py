@@ -31,7 +31,7 @@ from mdc.report.figures.drawing import (
 )
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, STATISTICS, Line, Track, measure, place_name, places
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
+from mdc.report.frame import ESTIMATE, estimate_cells, run_key, run_place, write_contrasts
 from mdc.report.manifests import Manifests
 from mdc.report.statistics import steadiness
 
@@ -80,7 +80,7 @@ def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
     rows = []
     for line in lines:
         run, (low, high) = line.run, line.run.t_range or (None, None)
-        labels = job.scale, job.artefact, run.key, run.corpus.label, run.backbone.label, run.method.label
+        labels = job.scale, job.artefact, run_key(run), run.corpus.label, run.backbone.label, run.method.label
         numbers = low, high, line.statistic, *STATISTICS[line.statistic], line.logged_steps, line.expected
         cells = dict(zip(_LEVELS, (*labels, *numbers), strict=False))
         rows.append({**cells, **estimate_cells(line.value)})
@@ -146,7 +146,7 @@ def _draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, pat
         for (left, right), (place, here) in zip(halves, by_place.items(), strict=True):
             _curves(left.subplots(2, 1), here, styles)
             for panel, statistic in zip(right.subplots(len(_PANELS), 1), _PANELS, strict=True):
-                own = [line for line in lines if (line.run.place, line.statistic) == (place, statistic)]
+                own = [line for line in lines if (run_place(line.run), line.statistic) == (place, statistic)]
                 _dots(panel, own, styles, *_PANELS[statistic])
         headline(figure, f"Training stability of the noise schedules, scale {job.scale_label}")
         label = (
