@@ -1,17 +1,12 @@
 """The claims of a table or figure, read from its csv files."""
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mdc.report.csv_file import signed
 from mdc.report.frame import LOG_RATIO, comparison_name
-from mdc.report.tables.render import escape_markdown
-
-_HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
-
 
 #: how the numbers of a list of claims are to be read
 TOGETHER = (
@@ -65,22 +60,3 @@ def claimed(row: Mapping[str, Any]) -> Claimed:
     return Claimed(
         comparison, difference.strip(), row["direction"], row["scope"] or "", row["size"], detectable, row["label"]
     )
-
-
-def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    """The claims of a scale as Markdown, one table for each table and figure, for the pages of the documentation."""
-    lines = [TOGETHER, ""] if rows else []
-    for (artefact, stale), group in itertools.groupby(rows, key=lambda row: (row["artefact"], row.get("stale"))):
-        lines += [
-            f"### {artefact}{' (stale)' * (stale == 'True')}",
-            "",
-            f"| {' | '.join(_HEADS)} |",
-            f"|{'---|' * len(_HEADS)}",
-        ]
-        for row in group:
-            claim = claimed(row)
-            verdict = claim.about, claim.size or "–", claim.detectable
-            cells = (claim.comparison, claim.difference, *verdict, row["seeds"], row["groups"])
-            lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
-        lines.append("")
-    return "\n".join(lines)

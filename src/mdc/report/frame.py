@@ -13,6 +13,7 @@ from typing import Any, Literal
 from mdc.plan.jobs.shown import ArtefactJob, ShownRun, Statistics, System
 from mdc.plan.records import UserError, sha256_file
 from mdc.report.csv_file import names, write_csv
+from mdc.report.manifests import run_key
 from mdc.report.statistics.claims import Claim, Decision, decide
 from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 
@@ -215,16 +216,6 @@ def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]
     """The lines of claims in a table's or figure's ``folder`` (:func:`read_rows`)."""
     files = [folder / name for name in sorted(outputs) if name.endswith(CLAIM_FILES)]
     return [row for path in files for row in read_rows(path, outputs, CLAIMS) if row["primary"] == "True"]
-
-
-def run_place(run: ShownRun) -> str:
-    """The keys of a run's corpus and backbone, which several methods share."""
-    return f"{run.corpus.key}/{run.backbone.key}"
-
-
-def run_key(run: ShownRun) -> str:
-    """As a :class:`System`'s key: all seeds of a run share it."""
-    return f"{run_place(run)}/{run.method.key}"
 
 
 def dataset(system: System | ShownRun) -> str:

@@ -9,7 +9,7 @@ from elsewhere. It reads records and small files only; nothing is recomputed.
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
-from mdc.report.claimed import TOGETHER, as_markdown, claimed
+from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, OtherVersion, read_claims
-from mdc.report.tables.render import write_page
+from mdc.report.tables.render import escape_markdown, write_page
 
 #: files of the package that the output depends on
 DATA_FILES = ("report/templates/index.html.j2",)
+_HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
 _ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
 
 
@@ -242,3 +243,22 @@ def _relative(root: Path, start: Path) -> str:
     except ValueError:
         raise UserError(f"{start}: the page has to lie in {root} or above it, since its links lead there") from None
     return "" if inner == "." else f"{inner}/"
+
+
+def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """The claims of a scale as Markdown, one table for each table and figure, for the pages of the documentation."""
+    lines = [TOGETHER, ""] if rows else []
+    for (artefact, stale), group in itertools.groupby(rows, key=lambda row: (row["artefact"], row.get("stale"))):
+        lines += [
+            f"### {artefact}{' (stale)' * (stale == 'True')}",
+            "",
+            f"| {' | '.join(_HEADS)} |",
+            f"|{'---|' * len(_HEADS)}",
+        ]
+        for row in group:
+            claim = claimed(row)
+            verdict = claim.about, claim.size or "–", claim.detectable
+            cells = (claim.comparison, claim.difference, *verdict, row["seeds"], row["groups"])
+            lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
+        lines.append("")
+    return "\n".join(lines)

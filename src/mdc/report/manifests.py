@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.shown import ArtefactJob
+from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
 from mdc.plan.verbs import verb_of
 
@@ -137,3 +137,13 @@ def run_log(job: ArtefactJob, manifests: Manifests, name: str) -> tuple[Path, li
     if not any("loss" in line for line in kept):
         raise UserError(f"{log}: it holds no loss; retrain the run")
     return log, kept
+
+
+def run_place(run: ShownRun) -> str:
+    """The keys of a run's corpus and backbone, which several methods share."""
+    return f"{run.corpus.key}/{run.backbone.key}"
+
+
+def run_key(run: ShownRun) -> str:
+    """As a :class:`System`'s key: all seeds of a run share it."""
+    return f"{run_place(run)}/{run.method.key}"

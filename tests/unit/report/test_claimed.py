@@ -12,10 +12,10 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.shown import Statistics
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
 from mdc.report import words
-from mdc.report.claimed import TOGETHER, as_markdown, claimed
+from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, read_claims
-from mdc.report.index_page import write_index
+from mdc.report.index_page import as_markdown, write_index
 from mdc.report.statistics.estimate import Estimate
 from mdc.report.tables.comparisons import columns
 

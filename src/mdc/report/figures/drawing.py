@@ -18,11 +18,13 @@ from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.records import UserError, atomic_path
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
-from mdc.report.frame import Number, run_key
+from mdc.report.manifests import run_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from mdc.report.frame import Number
 else:  # for annotations alone: nothing but a drawing loads matplotlib
     Axes = Figure = Any
 

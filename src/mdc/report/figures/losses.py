@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from mdc.plan.jobs.shown import LossesJob, ShownRun
 from mdc.report.figures.drawing import MARKER, Axes, bottom_legend, drawing, headline, line_handle, smooth, write_logs
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import run_place
-from mdc.report.manifests import Manifests, run_log
+from mdc.report.manifests import Manifests, run_log, run_place
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},

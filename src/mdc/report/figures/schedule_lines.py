@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError
-from mdc.report.frame import LOG_RATIO, Contrast, Side, decided, run_place
-from mdc.report.manifests import Manifests, record_of, run_log
+from mdc.report.frame import LOG_RATIO, Contrast, Side, decided
+from mdc.report.manifests import Manifests, record_of, run_log, run_place
 from mdc.report.statistics import steadiness
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.estimate import Estimate

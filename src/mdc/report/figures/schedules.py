@@ -31,8 +31,8 @@ from mdc.report.figures.drawing import (
 )
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, STATISTICS, Line, Track, measure, place_name, places
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, estimate_cells, run_key, run_place, write_contrasts
-from mdc.report.manifests import Manifests
+from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
+from mdc.report.manifests import Manifests, run_key, run_place
 from mdc.report.statistics import steadiness
 
 SHOWN = {
