@@ -84,8 +84,8 @@ def say(verb: str, message: str) -> None:
 
 
 def leave(work: Callable[[], int]) -> NoReturn:
-    """End this process with the exit code of ``work``. A failed worker ends at once: Python's exit would run PyTorch's clean-up,
-    which waits for the other processes."""
+    """End this process with the exit code of ``work``. A worker ends at once: Python's exit would run PyTorch's clean-up, which
+    waits for the other processes of a failed one, and may abort a finished one whose threads still run."""
     try:
         code = work()
     except Exception:
@@ -93,7 +93,7 @@ def leave(work: Callable[[], int]) -> NoReturn:
             raise
         traceback.print_exc()
         code = 1
-    if code and started_by_torchrun():
+    if started_by_torchrun():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
