@@ -1,4 +1,4 @@
-"""The paper's methods as they stand in params.yaml: one masked objective with different values, made to overfit."""
+"""The paper's methods of params.yaml: one masked objective with different values, made to overfit."""
 
 from dataclasses import replace
 from pathlib import Path
