@@ -14,10 +14,12 @@ import pytest
 import small_project
 import yaml
 from data_samples import encoded
+from pydantic import TypeAdapter
 from shown import read_rows
 from small_project import SCALE
 
 from mdc.plan.records import read_json
+from mdc.plan.registry.entry import RegistryEntry
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "\n".join(
@@ -161,9 +163,7 @@ def test_one_more_of_a_kind_has_its_own_title(made: Path) -> None:
 
 
 def test_the_registry_entry_is_one() -> None:
-    from mdc.plan.registry import entry as registry
-
-    found = eval(block("RegistryEntry(").rstrip().rstrip(","), vars(registry))
-    assert found.name == "my_pairs" and found.origin == "urls"
+    ((name, values),) = yaml.safe_load(block("my_pairs:")).items()
+    assert TypeAdapter(RegistryEntry).validate_python({"name": name, **values}).ways == ("urls",)
     dataset = yaml.safe_load(block("datasets:\n  my_pairs"))
     assert dataset["corpora"]["my_pairs"]["source"] == {"kind": "pairs", "dataset": "my_pairs", "val_fraction": 0.01}

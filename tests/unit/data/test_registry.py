@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 from read_table import read_table
 
 from mdc.data.obtain.checks import look, run_checks
@@ -119,6 +120,16 @@ def test_a_check_that_is_not_met_is_not_good(tmp_path: Path) -> None:
 def test_sizes_that_are_not_known_are_not_guessed() -> None:
     assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u", bytes=2)) == 3
     assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u")) is None
+
+
+@pytest.mark.parametrize(
+    "misspelt", [{"licens": "x"}, {"mirror": {"repo": "a/b", "revision": "main", "pattern": ["*"]}}]
+)
+def test_a_misspelt_key_is_refused(misspelt: dict[str, Any]) -> None:
+    entry = {field.name: getattr(find("cc12m"), field.name) for field in fields(RegistryEntry)}
+    assert TypeAdapter(RegistryEntry).validate_python(entry) == find("cc12m")
+    with pytest.raises(ValidationError, match="Unexpected keyword"):
+        TypeAdapter(RegistryEntry).validate_python(entry | misspelt)
 
 
 def test_what_is_told_to_readers_decides_nothing_and_all_else_does() -> None:

@@ -9,11 +9,10 @@ from scale_files import scale_values
 from scale_plans import changed_plan
 
 from mdc.plan.config.caption_table import CaptionTable
-from mdc.plan.config.choice_sources import ChoiceSource, Parts, mean_over
+from mdc.plan.config.choice_sources import ARO_SYMMETRIC, ChoiceSource, Parts, mean_over
 from mdc.plan.config.systems import SystemEntry, Systems, expand
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError
-from mdc.plan.registry.choices import ARO_SYMMETRIC
 
 MINI = scale_values("mini")
 DIFFUSE, UNMASK = {"kind": "diffuse"}, {"kind": "unmask", "lengths": [6]}

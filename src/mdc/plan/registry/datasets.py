@@ -1,21 +1,20 @@
 """The registry: every dataset by its name."""
 
+from pathlib import Path
+
+import yaml
+from pydantic import TypeAdapter
+
+from mdc.plan.config.yaml_core import Loader
 from mdc.plan.records import UserError
-from mdc.plan.registry import captioned, choices, embedded, pretraining, probes, tokenizers
 from mdc.plan.registry.entry import RegistryEntry
 
+_FILE = Path(__file__).with_suffix(".yaml")
+_VALUES = yaml.load(_FILE.read_text(encoding="utf-8"), Loader=Loader)
 #: name → entry, in the order in which they are listed
-REGISTRY: dict[str, RegistryEntry] = {
-    entry.name: entry
-    for entry in (
-        *pretraining.ENTRIES,
-        *probes.ENTRIES,
-        *captioned.ENTRIES,
-        *choices.ENTRIES,
-        *tokenizers.ENTRIES,
-        *embedded.ENTRIES,
-    )
-}
+REGISTRY: dict[str, RegistryEntry] = TypeAdapter(dict[str, RegistryEntry]).validate_python(
+    {name: {"name": name, **values} for name, values in _VALUES.items()}
+)
 
 
 def find(name: str) -> RegistryEntry:

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
 
 # where a dataset comes from, unless the scale says otherwise
 Origin = Literal["urls", "files", "own copy", "embedded"]
@@ -96,6 +98,8 @@ class RegistryEntry:
     ``reference``: the full work. ``items``: counts by split or task. ``size_bytes``: by default the sum of its ``files``, if all
     are known. ``own_copy``: instructions for obtaining it by hand; ``needs``: the paths that must then exist.
     """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")  # of the classes of its fields, too
 
     name: str
     label: str
