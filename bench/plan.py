@@ -1,10 +1,9 @@
 """How long it takes to plan a long list of URLs, and how much memory: a subset and the whole, of parquet files and of a TSV.
 
 The list is synthetic: a million rows in ten files, or in one TSV. Each planning runs in a process of its own, in
-three cases: from nothing; again, when the plan is there; grown by a tenth. With ``--against REV`` the planning of that revision
-(of this repository, unpacked beside) runs in turns with ours, and the two must count the same rows.
+three cases: from nothing; again, when the plan is there; grown by a tenth.
 
-    python bench/plan.py --rows 1000000 --pairs 300000 --against bcb5b49
+    python bench/plan.py --rows 1000000 --pairs 300000
 """
 
 import hashlib
@@ -15,14 +14,12 @@ import resource
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
 SHAPE = {
     **{"image_size": 256, "rows_per_shard": 10_000, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
     **{"max_aspect": 2.0, "quality": 95, "respect_robots": True},
@@ -66,7 +63,7 @@ def write_list(folder: Path, rows: int, kind: str) -> None:
 
 
 def plan_once(case: dict[str, Any]) -> dict[str, Any]:
-    """Seconds and peak memory of one planning, and how many rows it read and chose."""
+    """Seconds and peak memory of one planning."""
     import pandas.util  # noqa: F401  (imports are not counted)
     import pyarrow.dataset
     import pyarrow.ipc
@@ -79,17 +76,16 @@ def plan_once(case: dict[str, Any]) -> dict[str, Any]:
     files = list_files(Path(case["list"]), columns)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.perf_counter(), time.process_time()
-    plan = make_plan(Path(case["folder"]), files, columns, case["subset"], SHAPE)
+    make_plan(Path(case["folder"]), files, columns, case["subset"], SHAPE)
     return {
         **{"seconds": time.perf_counter() - began[0], "processor": time.process_time() - began[1]},
         **{"before": before / 1e3, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3},
-        **{"plan": json.dumps([plan[name] for name in ("rows", "chosen")])},
     }
 
 
-def planned(source: Path, case: dict[str, Any]) -> dict[str, Any]:
-    """``plan_once`` with the package under ``source``."""
-    environment = {**os.environ, "PYTHONPATH": str(source), "TQDM_DISABLE": "1"}
+def planned(case: dict[str, Any]) -> dict[str, Any]:
+    """``plan_once`` in a process of its own."""
+    environment = {**os.environ, "TQDM_DISABLE": "1"}
     command = [sys.executable, __file__, "--once", json.dumps(case)]
     output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     return dict(json.loads(output.splitlines()[-1]))
@@ -107,64 +103,40 @@ def tell(name: str, rows: int, measured: dict[str, Any]) -> None:
     )
 
 
-def stages(place: Path, source: Path, rows: int, case: dict[str, Any]) -> dict[str, Any]:
+def stages(place: Path, rows: int, case: dict[str, Any]) -> dict[str, Any]:
     """A planning from nothing, again and grown; returns the first."""
-    first = planned(source, {**case, "folder": str(place / "first")})
+    first = planned({**case, "folder": str(place / "first")})
     tell("from nothing", rows, first)
-    tell("again", rows, planned(source, {**case, "folder": str(place / "first")}))
+    tell("again", rows, planned({**case, "folder": str(place / "first")}))
     if case["subset"]:
         more = {**case["subset"], "pairs": case["subset"]["pairs"] * 11 // 10}
-        tell("grown by a tenth", rows, planned(source, {**case, "subset": more, "folder": str(place / "first")}))
+        tell("grown by a tenth", rows, planned({**case, "subset": more, "folder": str(place / "first")}))
     return first
 
 
-def unpacked(place: Path, revision: str) -> Path:
-    """The package as it was at a revision."""
-    place.mkdir()
-    with tempfile.TemporaryFile() as file:
-        subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, stdout=file, check=True)
-        file.seek(0)
-        with tarfile.open(fileobj=file) as tar:
-            tar.extractall(place, filter="data")
-    return place / "src"
-
-
 def main() -> None:
-    if sys.argv[1:2] == ["--once"]:  # the process that is measured, which may have an earlier package
+    if sys.argv[1:2] == ["--once"]:  # the process that is measured
         print(json.dumps(plan_once(json.loads(sys.argv[2]))))
         return
     import rows
 
     parser = rows.parser(__doc__.splitlines()[0], rows=1_000_000, pairs=300_000)
     parser.add_argument("--kinds", nargs="+", choices=("parquet", "tsv"), default=["parquet", "tsv"])
-    parser.add_argument("--against", metavar="REV", help="a revision of this repository whose planning runs beside")
     args = rows.arguments(parser, rows=20_000, pairs=6_000, kinds=["parquet"])
     machine = platform.processor() or platform.machine()
     print(f"{machine}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     with tempfile.TemporaryDirectory(prefix="mdc-plan-") as name:
         place = Path(name)
-        before = unpacked(place / "before", args.against) if args.against else None
         for kind in args.kinds:
             write_list(place / kind, args.rows, kind)
             for subset in ({"pairs": args.pairs, "seed": 0}, None):
                 case = {"kind": kind, "list": str(place / kind), "subset": subset}
                 chosen = f"a subset of {args.pairs:,}" if subset else "all"
                 print(f"{args.rows:,} rows, {kind}, {chosen}:", flush=True)
-                ours = stages(place / "ours", ROOT / "src", args.rows, case)
+                ours = stages(place / "ours", args.rows, case)
                 what, unit = f"planning {chosen} of a list of {args.rows:,} rows ({kind})", "processor s"
-                if before is None:
-                    rows.write("plan", [rows.alone(what, unit, [ours["processor"]], "1 process")], args.results)
-                else:
-                    theirs = planned(before, {**case, "folder": str(place / "theirs")})
-                    tell(f"{args.against}, from nothing", args.rows, theirs)
-                    if theirs["plan"] != ours["plan"]:
-                        raise SystemExit(f"{args.against} counts other rows")
-                    peer, took = f"this project at {args.against}", ([ours["processor"]], [theirs["processor"]])
-                    rows.write("plan", [rows.compared(what, peer, unit, *took, "1 process")], args.results)
-                    again = planned(before, {**case, "folder": str(place / "theirs")})
-                    tell(f"{args.against}, again", args.rows, again)
-                for folder in ("ours", "theirs"):
-                    shutil.rmtree(place / folder, ignore_errors=True)
+                rows.write("plan", [rows.alone(what, unit, [ours["processor"]], "1 process")], args.results)
+                shutil.rmtree(place / "ours")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
 """Pairs a core-second into shards: a downloaded list of synthetic photos, cut by one job with one process and with two.
 
-With ``--against REV`` the sources of that commit do the same before, in turns, round by round: until images stayed in the tars
-that they came in, they were written anew; until parts came, one process wrote a whole corpus, decoded each image again, and split
-each caption into pieces twice. A corpus that takes half of the pairs is written beside the whole one, as nested corpora are.
-``--mirror`` takes the tars as a mirror's, whose images are decoded. Processor time counts the processes that a job starts. Every
-way runs in a process of its own; the samples that come out are held against each other. The bytes are those of the set, downloads
-not counted.
+A corpus that takes half of the pairs is written beside the whole one, as nested corpora are. ``--mirror`` takes the tars as a
+mirror's, whose images are decoded. Processor time counts the processes that a job starts. Every way runs in a process of its own;
+the samples that come out are held against each other. The bytes are those of the set, downloads not counted.
 
-    python bench/shards.py --parts 8 --rows 1000 --against 754eb10
+    python bench/shards.py --parts 8 --rows 1000
 """
 
 import hashlib
@@ -27,7 +24,6 @@ from typing import Any
 import numpy as np
 import rows
 from download import photo
-from plan import ROOT, unpacked
 
 from mdc.data.shards.index import ShardReader
 from mdc.plan.records import sha256_file
@@ -36,29 +32,23 @@ SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs":
 SOURCE |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
 WORDS = "a photo of the old red dog near two boats at night with some people who look into their own water"
 
-#: what a process runs: the arguments are how, the data folder, the folder to fill, and how many processes
+#: what a process runs: the arguments are the data folder, the folder to fill, and how many processes
 CHILD = """
 import json, resource, sys, time
 from pathlib import Path
-how, data, out, processes, source = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5])
+data, out, processes, source = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import clip_pieces
 clip_pieces("warm")
-if how == "parts":
-    from mdc.plan.records import write_json
-    from mdc.data.shards.corpus_job import join_parts
-    from mdc.data.shards.parts import Group, write_parts
-    splits = ("train", "val")
-else:
-    from mdc.data.shards.corpus import write_corpus
+from mdc.plan.records import write_json
+from mdc.data.shards.corpus_job import join_parts
+from mdc.data.shards.parts import Group, write_parts
+splits = ("train", "val")
 def used():
     return [sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 before, began = sum(used()), time.perf_counter()
 def whole(name, source):
     opened = open_corpus(source, data)
-    if how != "parts":
-        write_corpus(name, opened, out / "corpora" / name, samples_per_shard=10_000)
-        return
     index = out / "parts/d/0-of-1/index.json"
     if not index.is_file():
         how_many = {"context_length": 77, "processes": processes}
@@ -69,7 +59,7 @@ whole("all", source)
 once = sum(used()) - before, time.perf_counter() - began
 stored = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
 if source["from"] == "urls":
-    whole("half", {**source, "pairs": int(sys.argv[6])})
+    whole("half", {**source, "pairs": int(sys.argv[5])})
 peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 print(json.dumps({"cpu": once[0], "wall": once[1], "both": sum(used()) - before, "peak": peak / 1024, "MB": stored / 1e6}))
 """
@@ -106,12 +96,10 @@ def downloaded(folder: Path, parts: int, rows: int) -> None:
         (folder / f"d/accounts/{part:05d}.json").write_text(json.dumps(account))
 
 
-def measured(
-    src: Path, how: str, data: Path, out: Path, processes: int, pairs: int, source: dict[str, Any]
-) -> dict[str, float]:
+def measured(data: Path, out: Path, processes: int, pairs: int, source: dict[str, Any]) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, how, str(data), str(out), str(processes), json.dumps(source), str(pairs // 2)],
-        env={**os.environ, "PYTHONPATH": str(src), "OMP_NUM_THREADS": "1", "MDC_DATA": str(data)},
+        [sys.executable, "-c", CHILD, str(data), str(out), str(processes), json.dumps(source), str(pairs // 2)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MDC_DATA": str(data)},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -133,16 +121,11 @@ def main() -> None:
     parser = rows.parser(__doc__, parts=8, rounds=3)
     parser.add_argument("--rows", type=int, default=1000, help="of each part; seven in ten have an image")
     parser.add_argument("--mirror", action="store_true", help="tars of others, whose images are decoded")
-    parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
     args = rows.arguments(parser, parts=4, rows=200, rounds=1)
     source, corpora = (SOURCE, ("all", "half")) if not args.mirror else ({**SOURCE, "from": "mirror"}, ("all",))
-    variants = {"1 process": (ROOT / "src", "parts", 1), "2 processes": (ROOT / "src", "parts", 2)}
+    variants = {"1 process": 1, "2 processes": 2}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        if args.against:
-            before = unpacked(folder / "before", args.against)
-            how = "parts" if (before / "mdc/data/shards/parts.py").is_file() else "corpus"
-            variants = {"before": (before, how, 1), **variants}
         downloaded(folder / "data", args.parts, args.rows)
         os.environ["MDC_DATA"] = str(folder / "data")
         if args.mirror:
@@ -151,11 +134,11 @@ def main() -> None:
         rounds: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
         digests: set[tuple[str, ...]] = set()
         for turn in range(args.rounds):
-            for name, (src, how, processes) in variants.items():
+            for name, processes in variants.items():
                 out = folder / f"out-{turn}-{name}"
                 began = time.perf_counter()
                 all_rows = args.parts * args.rows
-                rounds[name].append(measured(src, how, folder / "data", out, processes, all_rows, source))
+                rounds[name].append(measured(folder / "data", out, processes, all_rows, source))
                 print(f"round {turn + 1}, {name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
                 digests.add(
                     tuple(samples(out / "corpora" / one, split) for one in corpora for split in ("train", "val"))
@@ -177,15 +160,7 @@ def main() -> None:
     series = {name: {key: [one[key] for one in runs] for key in runs[0]} for name, runs in rounds.items()}
     one, two = series["1 process"], series["2 processes"]
     table_rows = [rows.compared(f"{what}, 2 processes", "1 process", "s", two["wall"], one["wall"], setting)]
-    if args.against:
-        peer, half = f"this project at {args.against}", "with a corpus of half of them beside it"
-        table_rows.append(rows.compared(what, peer, "processor s", one["cpu"], series["before"]["cpu"], setting))
-        if not args.mirror:
-            totals = one["both"], series["before"]["both"]
-            table_rows.append(rows.compared(f"{what}, {half}", peer, "processor s", *totals, setting))
-        table_rows.append(rows.compared(f"{what}, on disk", peer, "MB", one["MB"], series["before"]["MB"], setting))
-    else:
-        table_rows.append(rows.alone(what, "processor s", one["cpu"], setting))
+    table_rows.append(rows.alone(what, "processor s", one["cpu"], setting))
     rows.write("shards", table_rows, args.results)
 
 
