@@ -164,8 +164,13 @@ def test_texts_beside_images(tmp_path: Path) -> None:
     (tmp_path / "cover.png").write_bytes(_encoded("PNG", (20, 20)))
     with pytest.raises(UserError, match=r"cover\.png: in no folder named after a split"):
         _source(values, tmp_path)
-    (tmp_path / "valid").rename(tmp_path / "training/more")
-    assert len(_samples({**values, "val_fraction": 0.99}, tmp_path, "val")) == 2
+    (tmp_path / "cover.png").unlink()
+    # without val it is held out of train alone
+    (tmp_path / "valid").rename(tmp_path / "test")
+    held = {**values, "val_fraction": 0.99}
+    assert [len(_samples(held, tmp_path, split)) for split in ("train", "val", "test")] == [0, 1, 1]
+    (tmp_path / "test").rename(tmp_path / "training/more")
+    assert len(_samples(held, tmp_path, "val")) == 2
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="contains no images"):
         _source({"kind": "caption_files", "path": "empty"}, tmp_path)

@@ -395,6 +395,13 @@ def test_shards_named_after_splits(tmp_path: Path) -> None:
     assert _captions(source, "val", tmp_path) == ["caption 2"]
     with pytest.raises(UserError, match=r"set-validation-0\.tar: named after a split, but val_fraction"):
         _captions({**source, "val_fraction": 0.1}, "train", tmp_path)
+    # without val it is held out of train alone
+    (tmp_path / "w/set-validation-0.tar").rename(tmp_path / "w/set-test-0.tar")
+    held = {**source, "val_fraction": 0.99}
+    assert [_captions(held, split, tmp_path) for split in ("val", "test")] == [
+        ["caption 0", "caption 1"],
+        ["caption 2"],
+    ]
     (tmp_path / "w/more.tar").write_bytes(_tar(_sample("9", 9)))
     with pytest.raises(UserError, match=r"more\.tar: named after no split, as other shards are"):
         _captions(source, "train", tmp_path)

@@ -140,12 +140,12 @@ def _caption_files(path: str, images: list[str]) -> Corpus:
     words = SplitWords({})
     tops = {name.partition("/")[0] if "/" in name else None for name in images}
     named = {words.of(top) for top in tops}
-    no_splits = None in named or not {"train", "val"} <= named
+    holds_out = "val" not in named or None in named
     source: dict[str, Any] = {"kind": "caption_files", "path": path}
-    splits = ("train", "val", *(["test"] if "test" in named and not no_splits else []))
+    splits = ("train", "val", *(["test"] if "test" in named and not holds_out else []))
     if len(splits) > 2:
         source["splits"] = list(splits)
-    return Corpus(source, no_splits, path, "text files beside them", splits)
+    return Corpus(source, holds_out, path, "text files beside them", splits)
 
 
 def _webdataset(root: Path, path: str) -> Corpus:

@@ -127,7 +127,8 @@ class CaptionFilesCorpus(Images, Captions):
     caption per line.
 
     Folders named after splits (train/, val/) are their splits, if any is named after another than train; then all images must be
-    in such folders. Otherwise the share ``val_fraction`` of the images, chosen by a hash of their names, is held out.
+    in such folders. Without a folder of val the share ``val_fraction`` of the training images is held out, by a hash of their
+    names.
     """
 
     kind: Literal["caption_files"]
@@ -140,8 +141,8 @@ class WebdatasetCorpus(Images, Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits``: a folder of shards under ``path``
-    for each split; by default the split is read from the shard's name (set-validation-0001.tar), or the share ``val_fraction`` of
-    the samples, chosen by a hash of their keys, is held out.
+    for each split; by default the split is read from the shard's name (set-validation-0001.tar). Without shards of val the share
+    ``val_fraction`` of the training samples, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["webdataset"]

@@ -50,8 +50,9 @@ def images_within(root: Path) -> list[str]:
 
 
 def _named_after_splits(root: Path, names: list[str]) -> dict[str, str | None]:
-    """The split that each image's first folder is named after; empty if the folders do not distinguish splits. UserError if only
-    some images are in such folders: those of test must not be drawn for training."""
+    """The split that each image's first folder is named after; empty if the folders do not distinguish splits. Without a folder
+    of val, which is then held out of train's images, those are left out. UserError if only some images are in such folders: those
+    of test must not be drawn for training."""
     words = SplitWords({})
     named = {name: words.of(name.partition("/")[0]) if "/" in name else None for name in names}
     splits = set(named.values())
@@ -63,4 +64,4 @@ def _named_after_splits(root: Path, names: list[str]) -> dict[str, str | None]:
             f"{root / nameless[0]}{more}: in no folder named after a split, as other images are; move it into train/, val/ or "
             "test/, or put all images into folders without such names"
         )
-    return named
+    return named if "val" in splits else {name: split for name, split in named.items() if split != "train"}

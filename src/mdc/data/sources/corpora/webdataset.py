@@ -99,7 +99,7 @@ def _shards(folder: Path) -> list[Path]:
 
 def _named_after_splits(root: Path, shards: list[Path], shared: bool) -> list[tuple[str | None, Path]]:
     """The shards, each with the split that it is named after by the rules of Hugging Face's datasets; None for all if the names
-    do not distinguish splits. ``shared``: val is held out from the samples."""
+    do not distinguish splits, and for those of train if none is named after val. ``shared``: val is held out from the samples."""
     words = SplitWords({})
     named = [(None if path == root else words.of_name(path.relative_to(root)), path) for path in shards]
     splits = {split for split, _ in named}
@@ -110,8 +110,10 @@ def _named_after_splits(root: Path, shards: list[Path], shared: bool) -> list[tu
         raise UserError(
             f"{nameless}: named after no split, as other shards are; rename it, or give source.splits folders"
         )
+    if "val" not in splits:
+        return [(None if split == "train" else split, path) for split, path in named]
     if shared:
-        path = next(path for split, path in named if split != "train")
+        path = next(path for split, path in named if split == "val")
         raise UserError(
             f"{path}: named after a split, but val_fraction holds samples out; move it, or leave val_fraction out"
         )
