@@ -12,7 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from read_table import read_table
 
 from mdc.data.obtain.checks import look, run_checks
+from mdc.plan.config.read import parse_yaml
 from mdc.plan.data_folder import data_folder
+from mdc.plan.registry import datasets
 from mdc.plan.registry.datasets import REGISTRY, find
 from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile, decisive, known_bytes
 
@@ -130,6 +132,12 @@ def test_a_misspelt_key_is_refused(misspelt: dict[str, Any]) -> None:
     assert TypeAdapter(RegistryEntry).validate_python(entry) == find("cc12m")
     with pytest.raises(ValidationError, match="Unexpected keyword"):
         TypeAdapter(RegistryEntry).validate_python(entry | misspelt)
+
+
+def test_no_key_stands_twice() -> None:
+    """``parse_yaml`` refuses that; the registry's own reader would take the last."""
+    file = Path(datasets.__file__).with_suffix(".yaml")
+    assert parse_yaml(file.read_text(encoding="utf-8"), str(file)).keys() == REGISTRY.keys()
 
 
 def test_what_is_told_to_readers_decides_nothing_and_all_else_does() -> None:
