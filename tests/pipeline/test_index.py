@@ -1,8 +1,9 @@
 """results/index.html: all that a scale names, what is missing, and how it looks in a real browser."""
 
-import html
 import re
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal
@@ -18,8 +19,9 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load, read_yaml
 from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.records import read_json, write_json
+from mdc.plan.records import read_json, write_json, write_text
 from mdc.plan.verbs import verb_of
+from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS
 from mdc.report.index_page import a_caption, behind, decoding_times, duration, time_text, times
 
@@ -56,7 +58,8 @@ def test_it_shows_everything_and_every_link_leads_somewhere(r: Path, capsys: pyt
     text = PAGE.read_text()
     links = Links(text)
     order = list(load("params.yaml").tables)
-    assert links.ids == sorted(made(r), key=lambda name: (ARTEFACTS[name].category == "Figures", order.index(name)))
+    pictured = {name for name in made(r) if any(file.endswith(".png") for file in ARTEFACTS[name].files)}
+    assert links.ids == sorted(made(r), key=lambda name: (name not in pictured, order.index(name)))
     for place in links.places:
         assert "://" not in place and not place.startswith("/"), "the page is moved with its folder"
         if place.startswith("#"):
@@ -79,6 +82,7 @@ def test_what_is_missing_or_stale_is_said(r: Path, capsys: pytest.CaptureFixture
     assert "not made yet: table1" in capsys.readouterr().out
     text = PAGE.read_text()
     assert "snakemake table1 --cores all" in text and text.count("ask for now") == 1
+    assert "table1" not in Links(text).ids and "#table1" not in Links(text).places, "it has no card"
     assert text.index('id="figure3"') < text.index("ask for now")
     # what params.yaml says counts, also before the workflow has read it; most artefacts have intervals, not all
     values = read_yaml("params.yaml")
@@ -152,31 +156,87 @@ def test_what_writing_a_caption_took(r: Path) -> None:
 
 def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> None:
     assert main(["index"]) == 0
-    text = html.unescape(PAGE.read_text())
-    said: dict[str, list[str]] = {}
-    for name, claim in re.findall(r'<tr><td class="label"><a href="#([^"]+)">.*?</a></td>(.*?)</tr>', text):
-        said.setdefault(name, []).append(claim)
-    assert text.index("<h2>Claims</h2>") < text.index("<article"), "claims come first"
+    text = PAGE.read_text()
+    assert text.index("<img") < text.index("<strong>"), "pictures come first"
     every = []
-    for name in made(r):
+    for name, card in re.findall(r'<article id="(\w+)">(.*?)</article>', text, re.S):
         rows = []
         for file in ARTEFACTS[name].files:
             if file.endswith(("_contrasts.csv", "_over.csv")):
                 rows += [row for row in read_rows(r / name / file) if row["primary"] == "True"]
         shown = [row["direction"] + (f" ({row['scope']})" if row["scope"] else "") for row in rows]
-        told = re.findall("<strong>(.*?)</strong>", "".join(said.get(name, [])))
-        assert [one.partition(",")[0] for one in told] == shown, name
-        assert len(set(said.get(name, []))) == len(rows), "no two read the same"
+        folded = "".join(re.findall("<details>.*?</details>", card, re.S))
+        said = re.findall(r"<tr>.*?<strong>.*?</tr>", folded)
+        assert [re.split("<strong>|[,<]", one)[3] for one in said] == shown and card.count("<strong>") == len(rows), (
+            name
+        )
+        assert len(set(said)) == len(rows), "no two read the same"
+        counted = {
+            verdict: f"{count} {verdict}" for verdict, count in Counter(row["direction"] for row in rows).items()
+        }
+        assert all(part in re.findall("<summary>.*?</summary>", folded)[0] for part in counted.values()), name
         every += [{key: row[key] for key in CLAIMS} | {"stale": "False"} for row in rows]
     assert {"slope", "ratio", "fall", "splits", "difference"} <= {row["kind"] for row in every}
+    assert f"{len(every)} claims" in text
     kept = read_rows(r / "claims.csv")
     assert tuple(kept[0]) == (*CLAIMS, "stale") and sorted(map(str, kept)) == sorted(map(str, every))
-    # the column that a claim is about comes before what else a thumbnail has room for
-    head = list(read_rows(r / "table_guidance/table_guidance.csv")[0])
-    place = next(number for number, label in enumerate(head) if label.endswith(" precision"))
-    assert place > 7
-    thumbnail = text.split('<article id="table_guidance"')[1].split("<tbody>")[0]
-    assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:4].count(head[place]) == 1
+
+
+def edited(r: Path, name: str, change: Callable[[list[dict[str, str]]], list[dict[str, str]]]) -> None:
+    """Replace the rows of a table in the paper's layout."""
+    file = r / name / f"{name}.csv"
+    rows = read_rows(file)
+    write_csv(file, change(rows), list(rows[0]))
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_number_stands_whole_under_its_own_heading_and_claimed_columns_come_first(r: Path, width: int) -> None:
+    """Also where a claimed column has equal values; a column without values goes, and nothing else that there is room for."""
+    claimed = "Image to text R@1"
+    edited(r, "table_retrieval", lambda rows: [row | {claimed: "16.7"} for row in rows])
+    assert main(["index"]) == 0
+    first = {
+        "table_retrieval": claimed,
+        "table_guidance": "Described precision",
+        "table1": "Average",
+        "table3": "Described CIDEr",
+    }
+    with opened(width) as page:
+        page.goto(PAGE.resolve().as_uri())
+        for name in (name for name in made(r) if ARTEFACTS[name].category == "Tables"):
+            table, rows = page.locator(f"#{name} a.thumbnail table"), read_rows(r / name / f"{name}.csv")
+            heads, card = table.locator("th").all(), page.locator(f"#{name}").bounding_box()
+            texts = [head.evaluate("head => head.firstChild.textContent") for head in heads]
+            assert texts[1] == first.get(name, texts[1])
+            assert not [text for text in texts if not any(row[text] for row in rows)], "an empty column"
+            for line, row in zip(table.locator("tbody tr").all(), rows, strict=False):
+                for text, head, cell in zip(texts, heads, line.locator("td").all(), strict=True):
+                    assert cell.evaluate("cell => cell.firstChild?.textContent ?? ''") == row[text]
+                    above, box = head.bounding_box(), cell.bounding_box()
+                    assert box["x"] == pytest.approx(above["x"], abs=1), "it stands under its heading"
+                    assert box["x"] + box["width"] <= card["x"] + card["width"], "it is on the screen"
+            assert all(head.evaluate("head => head.scrollWidth <= head.clientWidth") for head in heads), (
+                "no heading is cut"
+            )
+        texts = page.locator("#table1 a.thumbnail th").all_inner_texts()
+        assert {text.partition("\n")[0] for text in texts} >= {"Average", "Shape", "Colour"}, "there is room for all"
+        assert not page.locator("article strong").first.is_visible(), "claims are folded"
+        page.locator("#table1 summary").click()
+        verdict = page.locator("#table1 strong").first.bounding_box()
+        assert verdict and verdict["x"] >= 0 and verdict["x"] + verdict["width"] <= width, "without scrolling sideways"
+
+
+def test_a_table_s_warnings_stand_in_its_card_and_a_table_without_rows_has_none(r: Path) -> None:
+    own = r / "table1/table1.html"
+    text = own.read_text().replace("</section>", '<p class="warning">90 of 111 images &amp; more</p></section>', 1)
+    write_text(own, text)
+    edited(r, "table9", lambda rows: [])
+    assert main(["index"]) == 0
+    text = PAGE.read_text()
+    cards = dict(re.findall(r'<article id="(\w+)">(.*?)</article>', text, re.S))
+    assert [name for name, card in cards.items() if "90 of 111 images &amp; more" in card] == ["table1"]
+    assert "table9" not in cards and f"{r.name}/table9/table9.html" in Links(text).places
 
 
 @needs_chromium
@@ -203,17 +263,14 @@ def test_how_it_looks_in_a_browser(r: Path, width: int, scheme: Literal["light",
             page.wait_for_function("image => image.complete", arg=image.element_handle())
             assert image.evaluate("image => image.naturalWidth") > 0
         for name in made(r):
-            thumbnail = page.locator(f"#{name} a.thumbnail")
-            assert thumbnail.is_visible()
-            cells = thumbnail.locator("td").all()
-            assert not cells or cells[0].is_visible(), "also on a narrow screen"
+            assert page.locator(f"#{name} a.thumbnail").first.is_visible()
         assert all(url.startswith("file:") for url in asked), "nothing is loaded from elsewhere"
         ink, paper = (page.evaluate(f"getComputedStyle(document.body).{of}") for of in ("color", "backgroundColor"))
         light, dark = (sum(map(int, re.findall(r"\d+", one)[:3])) for one in (ink, paper))
         assert abs(light - dark) > 400 and (dark < light) == (scheme == "dark")
         page.locator("nav a").last.click()
         assert page.evaluate("scrollY") > 0
-        page.locator("#table1 a.thumbnail").click()
+        page.locator("#table1 a.thumbnail").first.click()
         assert page.url.endswith("table1/table1.html")
 
 

@@ -3,12 +3,17 @@
 A copy at ``results/`` stays until the same table or figure is made at another scale, so the page says of which scale each copy
 is, and shows those of other scales that its own scale does not name.
 
-It lists what is missing. Links are relative and lead into the scale's own folder, so the page needs no server and loads nothing
-from elsewhere. It reads records and small files only; nothing is recomputed.
+Cards with a picture come first. A card also has the claims and the warnings of its table; what is missing has a line. Links are
+relative and lead into the scale's own folder, so the page needs no server and loads nothing from elsewhere. It reads records and
+small files only; nothing is recomputed.
 """
 
+import csv
+import html
 import itertools
 import os
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +31,9 @@ from mdc.report.tables.render import escape_markdown, write_page
 #: files of the package that the output depends on
 DATA_FILES = ("report/templates/index.html.j2",)
 _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
-_ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
+_ROWS = 6  # of a table's thumbnail
+#: how wide a table's thumbnail may be, so that it is whole on a screen of 400 pixels, and the least for a row's name
+_CHARACTERS, _NAME = 50, 16
 
 
 def write_index(
@@ -45,17 +52,17 @@ def write_index(
     marked as stale. ``others``: also show copies of other scales. UserError if the page is not in ``root`` or above it.
     """
     folder, to_root = ScaleFolder(root), _relative(root, page.parent)
-    sections: dict[str, list[dict[str, Any]]] = {"Tables": [], "Figures": []}
+    cards = []
     for name, artefact in named.items():
-        card = _card(artefact, folder, to_root, scale, copied_scale(root.parent, name), expected.get(name))
-        sections[artefact.category].append(card)
+        cards.append(_card(artefact, folder, to_root, scale, copied_scale(root.parent, name), expected.get(name)))
     for artefact, other in _copies(root.parent) if others else ():
         place = ScaleFolder(root.parent / other)
         if artefact.name not in named and other != scale and place.record(artefact.name, "make").is_file():
-            card = _card(artefact, place, _relative(root.parent / other, page.parent), other, other, None)
-            sections[artefact.category].append(card)
-    cards = [card for section in sections.values() for card in section]
-    missing = [card["name"] for card in cards if not card["made"]]
+            cards.append(_card(artefact, place, _relative(root.parent / other, page.parent), other, other, None))
+    sections: dict[str, list[dict[str, Any]]] = {"Figures": [], "Tables": [], "empty": [], "missing": []}
+    for card in cards:
+        sections[_section(card)].append(card)
+    missing = [card["name"] for card in sections["missing"]]
     own = [card["name"] for card in cards if card["made"] and card["scale"] == scale]
     total = time_text(times(folder, {job for name in own for job in behind(folder, name)}))
     if others:
@@ -63,10 +70,21 @@ def write_index(
         rows = [row | {"stale": str(stale[name])} for name in stale for row in _claims(folder, name) or ()]
         write_csv(root / "claims.csv", rows, (*CLAIMS, "stale"))
         write_text(root / "claims.md", as_markdown(rows))
-    claims = [(card, claim) for card in cards if card["name"] in own for claim in card["made"]["claims"]]
-    values = {"claims": claims, "together": TOGETHER, "scale": scale, "label": label}
-    write_page(page, "index.html.j2", sections=sections, missing=missing, total=total, **values)
+    claims = Counter(claim.direction for card in cards if card["name"] in own for claim in card["made"]["claims"])
+    values = {"claims": claims, "together": TOGETHER, "scale": scale, "label": label, "total": total}
+    values |= {"listed": others and f"{to_root}claims.csv", "empty": sections.pop("empty")}
+    write_page(page, "index.html.j2", missing=sections.pop("missing"), sections=sections, **values)
     return missing
+
+
+def _section(card: Mapping[str, Any]) -> str:
+    """Where a card stands on the page; ``empty`` and ``missing`` ones share a line."""
+    made = card["made"]
+    if not made:
+        return "missing"
+    if made["image"]:
+        return "Figures"
+    return "empty" if made["preview"] and not made["preview"]["rows"] else "Tables"
 
 
 def _claims(folder: ScaleFolder, name: str) -> list[dict[str, str]] | None:
@@ -174,9 +192,10 @@ def _card(
 
 
 def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str | None) -> dict[str, Any] | None:
-    """``files``: (name, link); ``image``, of ``size`` pixels, or else ``preview``: its thumbnail; ``opens``: the link of the
-    thumbnail; ``time``: how long it took, in words; ``stale``: made with another configuration or code; ``writing``: each
-    system's decoding time; ``claims``: the claims with their verdicts."""
+    """``files``: (name, link); ``image``, of ``size`` pixels, and a table's ``preview``: its thumbnails; ``opens``: the link of
+    a thumbnail; ``time``: how long it took, in words; ``stale``: made with another configuration or code; ``writing``: each
+    system's decoding time; ``claims``: the claims with their verdicts, ``verdicts``: how many of each; ``warnings``: what its own
+    page warns of."""
     name, own = artefact.name, folder.job(artefact.name)
     record = folder.record(name, "make")
     files = [file for file in artefact.files if (own / file).is_file()]
@@ -188,17 +207,25 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str |
     rows = _claims(folder, name)
     claims = [claimed(row) for row in rows or ()]
     image = next((file for file in files if file.endswith(".png")), None)
+    page = next((file for file in files if file.endswith(".html")), None)
     return {
         "files": [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
         "image": image and f"{to_root}{name}/{image}",
         "size": image and _size(own / image),
-        "preview": None if image else _preview(own / artefact.files[0], {claim.label for claim in claims}),
-        "opens": f"{to_root}{name}/{next((file for file in files if file.endswith('.html')), files[0])}",
+        "preview": _preview(own / artefact.files[0], rows or ()) if artefact.category == "Tables" else None,
+        "opens": f"{to_root}{name}/{page or files[0]}",
         "time": "; ".join(part for part in (took, time_before and f"before it {time_before}") if part),
         "stale": rows is None or (expected is not None and read_json(record).get("config_sha256") != expected),
         "writing": [(label, a_caption(time / count), count) for label, count, time in decoding_times(folder, name)],
         "claims": claims,
+        "verdicts": Counter(claim.direction for claim in claims),
+        "warnings": _warnings((own / page).read_text(encoding="utf-8")) if page else [],
     }
+
+
+def _warnings(page: str) -> list[str]:
+    """What the page of a table warns of, a sentence each (``Table.warnings``)."""
+    return [html.unescape(text) for text in re.findall('<p class="warning">(.*?)</p>', page, re.DOTALL)]
 
 
 def _size(image: Path) -> tuple[int, int]:
@@ -212,26 +239,68 @@ def _size(image: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def _preview(path: Path, claimed: set[str]) -> dict[str, Any] | None:
-    """The top left of a table in the paper's layout, and its numbers of rows and columns. First the text columns in which its
-    first rows differ, then the columns with claims (``claimed``)."""
+def _preview(path: Path, claims: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
+    """The top of a table in the paper's layout: ``name``, ``beside`` it the other labels, and in ``head`` every column that the
+    ``claims`` are about, then those others that fit and have a value. ``rows``: the same of the first rows; ``lines``,
+    ``columns``: how many the table has."""
     if path.suffix != ".csv" or not path.is_file():
         return None
-    import pandas as pd  # here: it takes half a second to import
+    lines = _read(path)
+    columns = {head: [line[head] for line in lines] for head in (lines[0] if lines else ()) if head != "scale"}
+    filled = [head for head in columns if any(columns[head])]
+    # headings of labels are in lower case; so may be those of numbers, as of a corpus "small"
+    labels = list(itertools.takewhile(str.islower, filled))
+    while labels and all(map(_is_number, columns[labels[-1]])):
+        labels.pop()
+    if len(labels) in (0, len(filled)):  # a table of words
+        labels = filled[:1]
+    about = _claimed(path, claims)
+    others = sorted((head for head in filled if head not in labels), key=lambda head: head not in about)
+    widths = (2 + max(map(len, " ".join([head, *columns[head][:_ROWS]]).split())) for head in others)
+    fit = sum(width <= _CHARACTERS - _NAME for width in itertools.accumulate(widths))
+    name = "method" if "method" in labels else "".join(labels[-1:])
+    beside = [label for label in labels if label != name]
+    shown = others[: max(fit, sum(head in about for head in others))]
+    return {
+        "name": name,
+        "beside": beside,
+        "head": shown,
+        "rows": [
+            (
+                line[name],
+                [line[label] for label in beside if line[label] not in ("", "–", "none")],
+                [line[head] for head in shown],
+            )
+            for line in lines[:_ROWS]
+        ],
+        "lines": len(lines),
+        "columns": len(columns),
+        "claimed": bool(about & {*others}),
+    }
 
-    whole = pd.read_csv(path, dtype=str, keep_default_na=False)
-    top = whole.head(_ROWS)
-    differ = [label for place, label in enumerate(map(str, top)) if not place or top[label].nunique() > 1]
-    # a column's name begins with its dataset where there are several
-    first = [label for label in differ if label in claimed or label.partition(" ")[2] in claimed]
 
-    def words(label: str) -> bool:
-        values = top[label][top[label] != ""]
-        return values.empty or bool(pd.to_numeric(values, errors="coerce").isna().any())
+def _claimed(path: Path, claims: Sequence[Mapping[str, str]]) -> set[str]:
+    """The columns of a table that ``claims`` are about: named by what is measured, by the dataset, or by both."""
+    tidy = path.with_name(f"{path.stem}_long.csv")
+    datasets = {line["dataset"] for line in _read(tidy)} if claims and tidy.is_file() else set()
+    names = {row["label"] for row in claims}
+    for row in claims:
+        # a claim over several datasets names none of them
+        for dataset in {row["dataset"], row["second_dataset"]} & datasets or datasets:
+            names |= {dataset, f"{dataset} {row['label']}"}
+    return names
 
-    labels = itertools.takewhile(words, differ)
-    head = list(dict.fromkeys([*labels, *first, *differ]))[:_COLUMNS]
-    return {"head": head, "rows": top[head].to_numpy().tolist(), "lines": len(whole), "columns": whole.shape[1]}
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text or 0)
+        return True
+    return False
 
 
 def _relative(root: Path, start: Path) -> str:
