@@ -19,7 +19,7 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load, read_yaml
 from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.records import read_json, write_json, write_text
+from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS
@@ -228,14 +228,14 @@ def test_a_number_stands_whole_under_its_own_heading_and_claimed_columns_come_fi
 
 
 def test_a_table_s_warnings_stand_in_its_card_and_a_table_without_rows_has_none(r: Path) -> None:
-    own = r / "table1/table1.html"
-    text = own.read_text().replace("</section>", '<p class="warning">90 of 111 images &amp; more</p></section>', 1)
-    write_text(own, text)
+    record = r / "table1/table1.json"
+    write_json(record, {**read_json(record), "warnings": ["90 of 111 images & more"]})
     edited(r, "table9", lambda rows: [])
     assert main(["index"]) == 0
     text = PAGE.read_text()
     cards = dict(re.findall(r'<article id="(\w+)">(.*?)</article>', text, re.S))
     assert [name for name, card in cards.items() if "90 of 111 images &amp; more" in card] == ["table1"]
+    assert "#table1" in Links(text.partition("<nav")[0]).places, "said at the top, too"
     assert "table9" not in cards and f"{r.name}/table9/table9.html" in Links(text).places
 
 

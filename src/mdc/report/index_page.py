@@ -9,7 +9,6 @@ small files only; nothing is recomputed.
 """
 
 import csv
-import html
 import itertools
 import os
 import re
@@ -32,8 +31,7 @@ from mdc.report.tables.render import escape_markdown, write_page
 DATA_FILES = ("report/templates/index.html.j2",)
 _HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
 _ROWS = 6  # of a table's thumbnail
-#: how wide a table's thumbnail may be, so that it is whole on a screen of 400 pixels, and the least for a row's name
-_CHARACTERS, _NAME = 50, 16
+_CHARACTERS = 34  # beside the row's name there, so that no column is cut on a screen of 400 pixels
 
 
 def write_index(
@@ -72,13 +70,13 @@ def write_index(
         write_text(root / "claims.md", as_markdown(rows))
     claims = Counter(claim.direction for card in cards if card["name"] in own for claim in card["made"]["claims"])
     values = {"claims": claims, "together": TOGETHER, "scale": scale, "label": label, "total": total}
-    values |= {"listed": others and f"{to_root}claims.csv", "empty": sections.pop("empty")}
-    write_page(page, "index.html.j2", missing=sections.pop("missing"), sections=sections, **values)
+    lines = {"empty": sections.pop("empty"), "missing": sections.pop("missing"), "sections": sections}
+    write_page(page, "index.html.j2", listed=f"{to_root}claims.csv" if others else "", **lines, **values)
     return missing
 
 
 def _section(card: Mapping[str, Any]) -> str:
-    """Where a card stands on the page; ``empty`` and ``missing`` ones share a line."""
+    """The section of a card; ``empty`` and ``missing`` ones have no card but share a line."""
     made = card["made"]
     if not made:
         return "missing"
@@ -194,8 +192,8 @@ def _card(
 def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str | None) -> dict[str, Any] | None:
     """``files``: (name, link); ``image``, of ``size`` pixels, and a table's ``preview``: its thumbnails; ``opens``: the link of
     a thumbnail; ``time``: how long it took, in words; ``stale``: made with another configuration or code; ``writing``: each
-    system's decoding time; ``claims``: the claims with their verdicts, ``verdicts``: how many of each; ``warnings``: what its own
-    page warns of."""
+    system's decoding time; ``claims``: the claims with their verdicts, ``verdicts``: how many of each; ``warnings``: those of
+    its record, a sentence each."""
     name, own = artefact.name, folder.job(artefact.name)
     record = folder.record(name, "make")
     files = [file for file in artefact.files if (own / file).is_file()]
@@ -207,25 +205,19 @@ def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, expected: str |
     rows = _claims(folder, name)
     claims = [claimed(row) for row in rows or ()]
     image = next((file for file in files if file.endswith(".png")), None)
-    page = next((file for file in files if file.endswith(".html")), None)
     return {
         "files": [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
         "image": image and f"{to_root}{name}/{image}",
         "size": image and _size(own / image),
         "preview": _preview(own / artefact.files[0], rows or ()) if artefact.category == "Tables" else None,
-        "opens": f"{to_root}{name}/{page or files[0]}",
+        "opens": f"{to_root}{name}/{next((file for file in files if file.endswith('.html')), files[0])}",
         "time": "; ".join(part for part in (took, time_before and f"before it {time_before}") if part),
         "stale": rows is None or (expected is not None and read_json(record).get("config_sha256") != expected),
         "writing": [(label, a_caption(time / count), count) for label, count, time in decoding_times(folder, name)],
         "claims": claims,
         "verdicts": Counter(claim.direction for claim in claims),
-        "warnings": _warnings((own / page).read_text(encoding="utf-8")) if page else [],
+        "warnings": read_json(record).get("warnings", []),
     }
-
-
-def _warnings(page: str) -> list[str]:
-    """What the page of a table warns of, a sentence each (``Table.warnings``)."""
-    return [html.unescape(text) for text in re.findall('<p class="warning">(.*?)</p>', page, re.DOTALL)]
 
 
 def _size(image: Path) -> tuple[int, int]:
@@ -250,14 +242,14 @@ def _preview(path: Path, claims: Sequence[Mapping[str, str]]) -> dict[str, Any] 
     filled = [head for head in columns if any(columns[head])]
     # headings of labels are in lower case; so may be those of numbers, as of a corpus "small"
     labels = list(itertools.takewhile(str.islower, filled))
-    while labels and all(map(_is_number, columns[labels[-1]])):
+    while labels and all(re.fullmatch(r"[-+.\de]*", text) for text in columns[labels[-1]]):
         labels.pop()
     if len(labels) in (0, len(filled)):  # a table of words
         labels = filled[:1]
     about = _claimed(path, claims)
     others = sorted((head for head in filled if head not in labels), key=lambda head: head not in about)
     widths = (2 + max(map(len, " ".join([head, *columns[head][:_ROWS]]).split())) for head in others)
-    fit = sum(width <= _CHARACTERS - _NAME for width in itertools.accumulate(widths))
+    fit = sum(width <= _CHARACTERS for width in itertools.accumulate(widths))
     name = "method" if "method" in labels else "".join(labels[-1:])
     beside = [label for label in labels if label != name]
     shown = others[: max(fit, sum(head in about for head in others))]
@@ -294,13 +286,6 @@ def _claimed(path: Path, claims: Sequence[Mapping[str, str]]) -> set[str]:
 def _read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        float(text or 0)
-        return True
-    return False
 
 
 def _relative(root: Path, start: Path) -> str:
