@@ -15,7 +15,7 @@ from mdc.app.classify import Classifier
 from mdc.app.model import load_from_args
 from mdc.app.user_images import Readable
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, text_lines
 
 _BATCH = 64
 
@@ -52,7 +52,7 @@ def _classes(argument: str) -> list[str]:
             raise UserError(f"--classes {argument}: no such file, and fewer than two names with commas between them")
         return classes
     try:
-        return [line.strip() for line in Path(argument).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        return [line.strip() for line in text_lines(Path(argument).read_text(encoding="utf-8-sig")) if line.strip()]
     except UnicodeDecodeError:
         raise UserError(f"--classes {argument}: is not UTF-8 text; needed: names of classes, one a line") from None
 

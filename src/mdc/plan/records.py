@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterator
@@ -144,7 +145,7 @@ def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for text in text_lines(path.read_text(encoding="utf-8", errors="replace")):
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
@@ -153,6 +154,12 @@ def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
             break
         lines.append(line)
     return lines
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of ``text``. They end with a line feed, a carriage return, or both; ``str.splitlines`` also cuts at form feeds,
+    U+2028 and others, which occur within captions."""
+    return re.split(r"\r\n?|\n", text)
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from mdc.app.user_images import picture_file
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, text_lines
 
 _SHOWN = 256  # pixels of a picture with what a word looks at
 _SAMPLES = 64  # masks of a sampled estimator: a page does not wait for more
@@ -79,7 +79,7 @@ class Demo:
 
     def classes(self, image: Image.Image, typed: str, template: str, debiased: bool) -> Classified:
         """The class of an image; ``typed``: names with commas or line ends between them. UserError names one that cannot."""
-        classes = [name.strip() for name in typed.replace(",", "\n").splitlines() if name.strip()]
+        classes = [name.strip() for name in text_lines(typed.replace(",", "\n")) if name.strip()]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return self.model.classify(image, classes, template, samples=_SAMPLES, debiased=debiased)

@@ -19,7 +19,7 @@ from mdc.app.demo.examples import Examples, examples
 from mdc.app.model import load_from_args
 from mdc.app.scores import ranked
 from mdc.data.formats.tar import MAX_FILE
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, text_lines
 
 Looks = list[tuple[Any, str]]  # pictures of what each token looks at, with the token
 
@@ -223,7 +223,7 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
     table = gradio.HTML(elem_id="scores")
 
     def scores(path: str | None, typed: str) -> str:
-        scored = demo.scores(_image(path), [line.strip() for line in typed.splitlines() if line.strip()])
+        scored = demo.scores(_image(path), [line.strip() for line in text_lines(typed) if line.strip()])
         rows = [
             [
                 f"{score.score:.2f}",
