@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mdc.data.formats.folders import files_below, is_image_name
 from mdc.data.formats.images import FORMATS, ImageError, decode, rgb
+from mdc.plan.data_folder import Links
 from mdc.plan.host import usable_cores
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError
@@ -137,7 +138,8 @@ def image_files(paths: Sequence[str]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        files = sorted(filter(is_image_name, files_below(path)))
+        files = sorted(filter(is_image_name, files_below(path, links := Links())))
+        links.say(path)
         if not files:
             raise UserError(f"{path}: a folder without an image; looked for {FORMATS} images")
         yield from files

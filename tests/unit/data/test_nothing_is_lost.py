@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import tarfile
 import unicodedata
 from pathlib import Path
@@ -13,14 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bad_input import tar_of
-from data_samples import encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe, write_texts
+from data_samples import (
+    corpus_of,
+    encoded,
+    iter_choices,
+    iter_corpus,
+    probe_of,
+    write_corpus,
+    write_parquet,
+    write_probe,
+    write_texts,
+)
 from obtained_pairs import CHOSEN, SOURCE, downloaded
 
+from mdc.app.zero_shot import _classes
 from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.foreign_tar import tar_samples
-from mdc.data.formats.samples import Skipped, safe_key, texts_of
+from mdc.data.formats.samples import Skipped, held_out, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json_lines
 
 PARQUET: dict[str, Any] = {"kind": "parquet", "path": "p"}
 
@@ -348,6 +360,38 @@ def test_without_splits_a_hash_of_the_names_draws_one(tmp_path: Path, above: lis
     assert 4 < min(test) < max(test) < 20 and "by a hash of their names" in index["layout"]
 
 
+@pytest.mark.parametrize("each", [2, 3, 10])
+def test_small_classes_have_an_image_in_each_split_and_no_other_image_moves(tmp_path: Path, each: int) -> None:
+    names = [f"c{number:02d}" for number in range(37)]
+    _photos(tmp_path / "p", *names, each=each)
+    found = probe_of({"kind": "class_folder", "path": "p"}, tmp_path)
+    test = {sample.name for sample in found.samples("test", Skipped())}
+    train = {sample.name for sample in found.samples("train", Skipped())}
+    assert not test & train and len(test | train) == 37 * each
+    for name in names:
+        files = [f"{name}/{n}.jpg" for n in range(each)]
+        drawn = {file for file in files if held_out(file, 0.2)}
+        if drawn and len(drawn) < each:
+            assert drawn == test & set(files)
+        else:  # the one whose hash is nearest to the threshold
+            (moved,) = drawn ^ (test & set(files))
+            shares = sorted(share for file in files for share in [_share(file)])
+            assert _share(moved) == (shares[-1] if drawn else shares[0])
+    (tmp_path / "p/alone").mkdir()
+    (tmp_path / "p/alone/1.jpg").write_bytes(encoded(1, kind="JPEG"))
+    with pytest.raises(UserError, match=r"one image.*alone"):
+        probe_of({"kind": "class_folder", "path": "p"}, tmp_path)
+
+
+def _share(name: str) -> float:
+    """Up to which share ``name`` stays out of test."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if held_out(name, middle) else (middle, high)
+    return high
+
+
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     _photos(tmp_path / "p", "plane", "train", "ship", each=30)
     assert probe_of({"kind": "class_folder", "path": "p"}, tmp_path).classes == ["plane", "ship", "train"]
@@ -383,7 +427,7 @@ def test_endings_of_several_parts(tmp_path: Path) -> None:
     (tmp_path / "s.tar").write_bytes(_tar(files))
     found, left_out = _read({"kind": "webdataset", "path": "s.tar"}, tmp_path)
     assert found == ["one", "two", "three"]
-    assert left_out == {"several images under one key (it ends at a name's first dot)": 1}
+    assert left_out == {"several images under one key (it ends at a name's first dot)": 2}, "pictures, not keys"
 
 
 def test_shards_named_after_splits(tmp_path: Path) -> None:
@@ -523,3 +567,125 @@ def test_captions_beside_others_are_counted(tmp_path: Path) -> None:
         assert write_corpus("c", source, tmp_path / "out", tmp_path)["captions_left_out"] == 5
     listed = write_texts("c", {"path": "c.jsonl"}, tmp_path / "out", tmp_path, 77)
     assert listed["captions_left_out"] == 5
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1e", "\x85"])
+def test_lines_end_at_line_ends_alone(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/C0.jpg").write_bytes(encoded(0, kind="JPEG"))
+    (tmp_path / "p/C0.TXT").write_bytes(f"a red{mark}star\r\na cat\ra dog\n".encode())
+    (caption, *others) = _captions({"kind": "caption_files", "path": "p", "val_fraction": 0.0}, "train", tmp_path)
+    assert caption.split() in (["a", "red", "star"], [f"a red{mark}star".split()[0], "redstar"])
+    assert others == ["a cat", "a dog"]
+    (tmp_path / "classes.txt").write_bytes(f"a{mark}b\r\nc".encode())
+    assert _classes(str(tmp_path / "classes.txt")) == [f"a{mark}b", "c"]
+    write = json.dumps({"text": f"a{mark}b"}, ensure_ascii=False)
+    (tmp_path / "l.jsonl").write_text(f"{write}\n{write}\n", encoding="utf-8")
+    if mark >= " ":  # JSON allows no control character
+        assert [row["text"] for row in read_json_lines(tmp_path / "l.jsonl")] == [f"a{mark}b"] * 2
+
+
+# links to a person's own files
+
+
+def _some_of(kind: str, folder: Path, first: int) -> None:
+    """A few samples of a kind in ``folder``, those of class_folder with two classes."""
+    folder.mkdir(parents=True)
+    for number in range(first, first + 4):
+        if kind == "webdataset":
+            (folder / f"{number}.tar").write_bytes(_tar(_sample(str(number), number)))
+        elif kind == "parquet":
+            rows = {"image": [encoded(number)], "caption": [f"caption {number}"]}
+            write_parquet(folder / f"{number}.parquet", rows)
+        else:
+            place = folder / "ab"[number % 2] if kind == "class_folder" else folder
+            place.mkdir(exist_ok=True)
+            (place / f"{number}.jpg").write_bytes(encoded(number, kind="JPEG"))
+            (place / f"{number}.txt").write_text(f"caption {number}")
+
+
+def _found(kind: str, folder: Path, name: str) -> dict[str, list[tuple[str, bytes, Any, Any]]]:
+    source: dict[str, Any] = {"kind": kind, "path": name}
+    source |= {"split_column": None} if kind == "parquet" else {}
+    opened, splits = (
+        (probe_of(source, folder), "test") if kind == "class_folder" else (corpus_of(source, folder), "val")
+    )
+    return {
+        split: [(s.key, s.image, s.captions, s.label) for s in opened.samples(split, Skipped())]
+        for split in ("train", splits)
+    }
+
+
+KINDS = ["caption_files", "webdataset", "parquet", "class_folder"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("linked", ["val", "val/more", "all"])
+def test_linked_folders_are_read_as_if_they_lay_there(tmp_path: Path, kind: str, linked: str) -> None:
+    for name, first in (("real/train", 0), ("real/val", 4)):
+        _some_of(kind, tmp_path / name, first)
+    if kind == "class_folder":
+        linked = linked.replace("more", "a/more")
+        _some_of("caption_files", tmp_path / "real/val/a/more", 8)
+    else:
+        _some_of(kind, tmp_path / "real/val/more", 8)
+    shutil.copytree(tmp_path / "real", tmp_path / "own")
+    for name in ["train", "val"] if linked == "all" else [linked]:
+        shutil.move(tmp_path / "own" / name, tmp_path / "elsewhere" / name)
+        (tmp_path / "own" / name).symlink_to(tmp_path / "elsewhere" / name)
+    # a loop, and a link to what is there already
+    inner = tmp_path / ("own/train/a" if kind == "class_folder" else "own/train")
+    (inner / "loop").symlink_to(tmp_path / "own")
+    (inner / "again").symlink_to(inner)
+    expected, found = (_found(kind, tmp_path, name) for name in ("real", "own"))
+    assert found == expected and all(map(len, expected.values()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_two_links_lead_to_counts_once(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _some_of(kind, tmp_path / "pool", 0)
+    (tmp_path / "own").mkdir()
+    for name in ("train", "val"):
+        (tmp_path / "own" / name).symlink_to(tmp_path / "pool")
+    (tmp_path / "own/gone").symlink_to(tmp_path / "nowhere")
+    found = _found(kind, tmp_path, "own")
+    assert sorted(map(len, found.values())) == [0, 4]
+    said = capsys.readouterr().err
+    assert "own/val" in said and "own/gone" in said
+    if kind == "caption_files":
+        index = write_corpus("c", {"kind": kind, "path": "own"}, tmp_path / "out", tmp_path)
+        assert index["broken_links"] == {"count": 1, "first": "own/gone"}
+
+
+def test_a_folder_of_files_that_are_linked_one_by_one_is_reached_once(tmp_path: Path) -> None:
+    _some_of("caption_files", tmp_path / "pool", 0)
+    (tmp_path / "own/train").mkdir(parents=True)
+    for path in (tmp_path / "pool").iterdir():
+        (tmp_path / "own/train" / path.name).symlink_to(path)
+    (tmp_path / "own/val").symlink_to(tmp_path / "pool")
+    assert [len(of) for of in _found("caption_files", tmp_path, "own").values()] == [4, 0]
+
+
+def test_images_of_a_table_may_be_links_and_names_that_lead_outside_are_left_out(tmp_path: Path) -> None:
+    _some_of("caption_files", tmp_path / "elsewhere/sub", 0)
+    (tmp_path / "d/deep").mkdir(parents=True)
+    (tmp_path / "d/0.jpg").symlink_to(tmp_path / "elsewhere/sub/0.jpg")
+    (tmp_path / "d/more").symlink_to(tmp_path / "elsewhere")
+    outside = ["../elsewhere/sub/2.jpg", str(tmp_path / "elsewhere/sub/3.jpg"), "deep/../../elsewhere/sub/1.jpg"]
+    names = ["0.jpg", "more/sub/1.jpg", str(tmp_path / "d/more/sub/2.jpg"), "more/../0.jpg", *outside]
+    rows = "".join(f"{name},a {n},b {n}\n" for n, name in enumerate(names))
+    (tmp_path / "d/t.csv").write_text(f"image,caption,wrong\n{rows}")
+    found = _read({"kind": "caption_table", "path": "d/t.csv"}, tmp_path)
+    assert found == (["a 0", "a 3", "a 1", "a 2"], {"image outside the folder": 3})
+    skipped = Skipped()
+    items = list(iter_choices({"kind": "choice_table", "path": "d/t.csv"}, tmp_path, skipped))
+    assert len(items) == 4 and skipped.counts == found[1]
+
+
+def test_in_obtained_data_linked_folders_are_passed_over(tmp_path: Path) -> None:
+    for kind in ("webdataset", "parquet"):
+        _some_of(kind, tmp_path / f"{kind}/mirror", 0)
+        _some_of(kind, tmp_path / f"elsewhere/{kind}", 4)
+        (tmp_path / f"{kind}/mirror/more").symlink_to(tmp_path / f"elsewhere/{kind}")
+        source = {"kind": "pairs", "dataset": kind, "path": kind, "from": "mirror", "pairs": None, "val_fraction": 0.0}
+        assert len(_captions(source, "train", tmp_path)) == 4

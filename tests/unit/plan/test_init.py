@@ -230,6 +230,48 @@ def test_a_folder_that_is_linked_into_mdc_data_lies_there(project: Path) -> None
     assert _source("photos")["path"] == "photos/captions.csv"
 
 
+def test_photos_that_are_links_and_linked_folders_are_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, elsewhere = project / "data/photos", project / "elsewhere"
+    elsewhere.mkdir()
+    for number, path in enumerate(sorted(photos.glob("*.jpg"))):
+        path.rename(elsewhere / path.name)
+        if number % 2:
+            path.symlink_to(elsewhere / path.name)
+    (photos / "more").symlink_to(elsewhere)
+    rows = [(name if number % 2 else f"more/{name}", text) for number, (name, text) in enumerate(_rows())]
+    own_data.table(photos / "captions.csv", rows)
+    (photos / "gone").symlink_to(project / "nowhere")
+    _init(*PHOTOS)
+    said = capsys.readouterr()
+    assert "40 with captions in photos" in said.out and "left out: nothing so far" in said.out
+    assert _source("photos") | {"val_fraction": 0} == {
+        **{"kind": "caption_table", "path": "photos/captions.csv", "val_fraction": 0}
+    }
+
+
+def test_small_classes_are_taken_and_a_class_of_one_image_is_named(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (f"c{number:02d}" for number in range(37)):
+        for number in range(10):
+            own_data.photo(project / f"data/pets/{name}/{number}.jpg", (number, 0, 0), number)
+    _init(*PHOTOS, "--probe", "pets")
+    assert "37 classes" in capsys.readouterr().out
+    own_data.photo(project / "data/pets/lone/1.jpg", (0, 0, 0), 0)
+    assert "lone" in _refused(capsys, "other", PHOTOS[1], "--probe", "pets")
+
+
+def test_what_is_left_out_is_counted_and_named_by_the_persons_files(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(str(project / "data/photos" / name), text) for name, text in _rows()]
+    own_data.table(project / "data/photos/captions.csv", [*rows, (rows[0][0], ""), ("gone.jpg", "a bird")])
+    _init(*PHOTOS)
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    assert "nothing captions" not in said and "captions without words: 1" in said
+    assert "image file is missing: 1 (first: file gone.jpg)" in said
+
+
 def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "pictures").mkdir()
     (project / "data/photos").rename(project / "pictures/photos")
@@ -443,8 +485,8 @@ def test_two_tables_and_none(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert "empty: contains no images and no .tar or .parquet file; it has nothing" in _refused(
         capsys, "other", "empty"
     )
-    (project / "data/empty/more").symlink_to(photos, target_is_directory=True)
-    assert "more is a link, which is not followed: name it, too" in _refused(capsys, "other", "empty")
+    (project / "data/empty/gone").symlink_to(project / "nowhere")
+    assert "gone" in _refused(capsys, "other", "empty")
     for path in photos.glob("*.jpg"):
         path.write_bytes(b"none")
     own_data.table(photos / "captions.csv", _rows())

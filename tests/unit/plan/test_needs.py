@@ -118,6 +118,23 @@ def test_the_users_own_files_are_watched(
         assert files_of_user(parts, tmp_path) == [tmp_path / "w/a/0.tar"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "watched"),
+    [("webdataset", "own/more/deep/0.tar"), ("parquet", "own/more/deep/0.parquet"), ("caption_files", "own/more/deep")],
+)
+def test_files_below_linked_folders_are_watched(kind: str, watched: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere/deep").mkdir(parents=True)
+    for ending in ("tar", "parquet", "txt"):
+        (tmp_path / f"elsewhere/deep/0.{ending}").touch()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/loop").symlink_to(tmp_path / "own")
+    source = {"kind": kind, "path": "own"}
+    job = plan(data={"corpora": {"own": {"label": "Own", "source": source}}}).jobs["data/corpora/own"]
+    found = [str(path.relative_to(tmp_path)) for path in files_of_user(job, tmp_path)]
+    assert found == (["own", "own/more", watched] if kind == "caption_files" else [watched])
+
+
 def test_classes_of_splits_elsewhere_are_watched(tmp_path: Path) -> None:
     """A split's folder may be an absolute path."""
     for name in ("elsewhere/cat", "f/test/cat"):

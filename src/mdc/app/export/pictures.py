@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.folders import files_below
 from mdc.data.formats.foreign_tar import samples_by_key
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.formats.samples import IMAGE_ENDINGS
 from mdc.data.formats.tar import MAX_FILE
+from mdc.plan.data_folder import Links
 from mdc.plan.records import UserError
 
 _FILES, _ROWS, _SAMPLES = 256, 1024, 256  # of a piece
@@ -118,13 +120,13 @@ def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Pa
     if not place.is_dir():
         raise UserError(f"{place}: no such file or folder")
     by_kind: dict[str, list[Path]] = {}
-    for path in sorted(place.rglob("*")):
+    for path in sorted(files_below(place, links := Links())):
         ending = path.suffix.lower().removeprefix(".")
-        hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
-        if hidden or (apart_from is not None and path.resolve() == apart_from.resolve()):
+        if apart_from is not None and path.resolve() == apart_from.resolve():
             continue
         if path.is_file() and ending in {"parquet", "tar", *IMAGE_ENDINGS}:
             by_kind.setdefault(ending if ending in ("parquet", "tar") else "images", []).append(path)
+    links.say(place)
     if len(by_kind) != 1:
         content = ", ".join(f"{len(paths)} {kind}" for kind, paths in by_kind.items()) or "none"
         raise UserError(

@@ -3,16 +3,18 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mdc.app.init.table import Table, look_at_table, splits_of_words
-from mdc.data.formats.folders import is_clutter, is_image_name
+from mdc.data.formats.folders import is_image_name
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.formats.table_rows import TEXTS, kind_of
 from mdc.data.sources.corpora.caption_files import ENDINGS as BESIDE
 from mdc.data.sources.parquet import image_column, need_columns, parquet_files
+from mdc.plan.data_folder import Links, walk
 from mdc.plan.records import UserError
 
 _MOST_FOLDERS = 50  # candidates for the root of a table's image names
@@ -57,14 +59,14 @@ def recognise(root: Path, paths: Sequence[str]) -> Corpus:
 
 
 def _folder(root: Path, path: str) -> Corpus:
-    files, folder = _by_kind(root / path), root / path
+    folder, links = root / path, Links()
+    files = _by_kind(folder, links)
     if files["tars"] or files["parquets"]:
         return _webdataset(root, path) if files["tars"] else _parquet(root, path)
     if not files["images"]:
         has = ", ".join((files["tables"] + files["texts"] + files["others"])[:3]) or "nothing"
-        links = [entry.name for entry in folder.iterdir() if entry.is_symlink() and entry.is_dir()]
-        hint = f"; {links[0]} is a link, which is not followed: name it, too" if links else ""
-        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}{hint}")
+        met = f" ({links})" if str(links) else ""
+        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}{met}")
     stems = {Path(name).with_suffix("") for name in files["images"]}
     loose = [name for name in (*files["tables"], *files["texts"]) if Path(name).with_suffix("") not in stems]
     beside = any(Path(name).with_suffix("") in stems for name in files["texts"])
@@ -90,13 +92,12 @@ def _folder(root: Path, path: str) -> Corpus:
     raise UserError(f"{folder}: contains {len(files['images']):,} images and no captions; needed: {_TAKEN}")
 
 
-def _by_kind(folder: Path) -> dict[str, list[str]]:
+def _by_kind(folder: Path, links: Links) -> dict[str, list[str]]:
     """The files of a folder, as paths from it, by what they can be."""
     by_kind: dict[str, list[str]] = {kind: [] for kind in ("images", "tables", "texts", "tars", "parquets", "others")}
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not is_clutter(name))
-        for name in sorted(name for name in files if not is_clutter(name)):
-            by_kind[_kind(Path(name))].append((Path(place).relative_to(folder) / name).as_posix())
+    for place, names in walk([folder], links):
+        for name in names:
+            by_kind[_kind(Path(name))].append((place.relative_to(folder) / name).as_posix())
     return by_kind
 
 
@@ -113,14 +114,8 @@ def _kind(file: Path) -> str:
 
 def _image_folders(folder: Path) -> list[Path]:
     """Folders below that hold images, the first ones."""
-    image_folders: list[Path] = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not is_clutter(name))
-        if any(is_image_name(Path(name)) for name in files):
-            image_folders.append(Path(place))
-        if len(image_folders) == _MOST_FOLDERS:
-            break
-    return image_folders
+    found = (place for place, names in walk([folder], Links()) if any(is_image_name(Path(name)) for name in names))
+    return list(islice(found, _MOST_FOLDERS))
 
 
 def _table(root: Path, path: str, table: Table) -> Corpus:

@@ -5,8 +5,9 @@ import os
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,7 @@ from mdc.data.sources.parquet import split_counts, split_files
 from mdc.data.sources.probes.class_folder import SPLITS, class_layout
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import clip_pieces
+from mdc.plan.data_folder import Links
 from mdc.plan.records import UserError
 
 
@@ -43,17 +45,19 @@ def look_at_classes(folder: Path) -> Classes:
 
     UserError if a split has no images of a class that the other has, or if there are fewer than two classes.
     """
-    layout = class_layout(folder, None)
+    links = Links()
+    layout = class_layout(folder, None, links)
     counts = {
         split: {name: sum(map(is_image_name, layout.files(split, name))) for name in layout.classes} for split in SPLITS
     }
     for split, of_class in counts.items():
         if missing := [name for name, number in of_class.items() if not number]:
-            raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}")
+            met = f" ({links})" if str(links) else ""
+            raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}{met}")
     if len(layout.classes) < 2:
         raise UserError(f"{folder}: contains one class, {layout.classes[0]}; at least two are needed")
     train, test = (sum(of_class.values()) for of_class in counts.values())
-    return Classes(layout.classes, train, test, layout.note)
+    return Classes(layout.classes, train, test, "; ".join(filter(None, (layout.note, str(links)))))
 
 
 def places_under(root: Path, paths: Sequence[str]) -> list[str]:
@@ -134,18 +138,25 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     source: Any = open_corpus({**complete, "val_fraction": complete.get("val_fraction") or 0.0}, root)
     contents = Survey({})
     listed = corpus.source["kind"] in ("caption_table", "caption_files")
-    present = set(map(_normal, images_within(root / corpus.images))) if listed else set()
     folder = (root / corpus.images).resolve()
+    present = _real_places(folder, images_within(folder, Links())) if listed else set()
     samples: list[SourceItem] = []
     named: set[str] = set()
     for split in corpus.splits if not corpus.holds_out else ("train",):
         account = contents.left_out
         for sample in source.items(split) if listed else islice(source.items(split), _READ):
-            named.add(_normal(sample.file))
-            captions = clean_captions(sample.captions)
+            place = _normal(str(folder / sample.file)) if listed else ""
+            if listed and place not in present:  # by an absolute path, through a link, or missing
+                place = _normal(str(inside(folder, sample.file, follow=True) or ""))
+            named.add(place)
+            # a table's number of a row or an image's in its folder tells a person nothing
+            sample = sample._replace(key="") if listed and sample.key.isdigit() else sample
+            captions = clean_captions(sample.captions, skipped=account)
             if isinstance(sample.read, LeftOut):
                 account.add(sample.read.reason, sample.key, sample.file, sample.read.detail)
-            elif listed and _normal(sample.file) not in present and not _is_in(folder, sample.file):
+            elif listed and not place:
+                account.add("image outside the folder", sample.key, sample.file)
+            elif listed and place not in present and not Path(place).exists():
                 account.add("image file is missing", sample.key, sample.file)
             elif not captions:
                 account.add("no caption", sample.key, sample.file)
@@ -189,9 +200,11 @@ def _extrapolate(contents: Survey, source: Any, corpus: Corpus, root: Path, coun
     contents.captions = round(of_each * sum(contents.counts.values()))
 
 
-def _is_in(folder: Path, name: str) -> bool:
-    place = inside(folder, name)
-    return place is not None and place.exists()
+def _real_places(folder: Path, names: Iterable[str]) -> set[str]:
+    """The real paths of images in a resolved folder; links are resolved, one call for each of its folders."""
+    real_folder = lru_cache(16)(os.path.realpath)
+    places = (Path(real_folder(folder / Path(name).parent), Path(name).name) for name in names)
+    return {_normal(str(place.resolve() if place.is_symlink() else place)) for place in places}
 
 
 def _normal(name: str) -> str:

@@ -102,7 +102,7 @@ def _first_that_fits(path: Path, kind: str, folders: Sequence[Path]) -> tuple[st
 def _is_file(root: Path, cell: Any) -> bool:
     if not isinstance(cell, str) or not cell.strip():
         return False
-    place = inside(root, image_name(cell))
+    place = inside(root, image_name(cell), follow=True)
     try:
         return place is not None and place.is_file()
     except (OSError, ValueError):  # a name too long, a NUL in it

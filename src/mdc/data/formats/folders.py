@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, Skipped, counted, read_file
+from mdc.plan.data_folder import Links, is_clutter, walk
 from mdc.plan.records import UserError
-
-_CLUTTER = {"__macosx", "thumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir", "lost+found"}
 
 
 def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
@@ -45,14 +44,15 @@ def needed(path: Path, what: Literal["folder", "file", "file or folder"] = "fold
     return path
 
 
-def inside(root: Path, name: str) -> Path | None:
+def inside(root: Path, name: str, follow: bool = False) -> Path | None:
     """The resolved path of ``name`` under ``root``, which must be resolved; None if it is outside (by '..', a link, or an
-    absolute path)."""
+    absolute path). With ``follow``, for a person's own data, a link may lead anywhere; '..' and absolute paths may not."""
     try:
         place = (root / name).resolve()
     except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a loop of links
         return root / "\0"  # an impossible file name: the image is left out as unreadable
-    return place if place.is_relative_to(root) and place != root else None
+    allowed = [place, Path(os.path.normpath(root / name))] if follow else [place]
+    return place if any(path.is_relative_to(root) and path != root for path in allowed) else None
 
 
 def coco_image(name: str) -> str:
@@ -66,20 +66,10 @@ def listed_name(name: str) -> str:
     return posixpath.normpath(name.strip().replace("\\", "/"))
 
 
-def is_clutter(name: str) -> bool:
-    """Whether a folder's entry is no data: hidden files, and those that macOS and Windows add."""
-    return name.startswith(".") or name.casefold() in _CLUTTER
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    """All files of a folder and its subfolders, without clutter, in any order. UserError for a folder that cannot be read."""
-
-    def fail(error: OSError) -> None:
-        raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from None
-
-    for place, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not is_clutter(name)]
-        yield from (Path(place) / name for name in files if not is_clutter(name))
+def files_below(folder: Path, links: Links | None = None) -> Iterator[Path]:
+    """All files of a folder and its subfolders, without clutter, in any order; links as in ``walk``. UserError for a folder that
+    cannot be read."""
+    return (place / name for place, names in walk([folder], links) for name in names)
 
 
 def size_and_time(path: Path) -> list[Any]:
@@ -93,9 +83,10 @@ def is_image_name(path: Path) -> bool:
     return not is_clutter(path.name) and path.suffix.lower().lstrip(".") in IMAGE_ENDINGS
 
 
-def read_named(root: Path, name: str, image_size: int | None = None) -> Encoded:
-    """``read_file`` of the image ``name`` under ``root``, which must be resolved. LeftOut also for an image outside of it."""
-    if (place := inside(root, name)) is None:
+def read_named(root: Path, name: str, image_size: int | None = None, *, follow: bool = False) -> Encoded:
+    """``read_file`` of the image ``name`` under ``root``, which must be resolved. LeftOut also for an image outside of it, see
+    ``inside``."""
+    if (place := inside(root, name, follow)) is None:
         raise LeftOut("image outside the folder")
     return read_file(place, image_size)
 
@@ -103,8 +94,8 @@ def read_named(root: Path, name: str, image_size: int | None = None) -> Encoded:
 class NamedImages:
     """The images of a folder by name. The last one is cached, because lists name an image several times in a row."""
 
-    def __init__(self, root: Path, skipped: Skipped) -> None:
-        self._skipped, self._read = skipped, lru_cache(1)(partial(read_named, root.resolve()))
+    def __init__(self, root: Path, skipped: Skipped, follow: bool = False) -> None:
+        self._skipped, self._read = skipped, lru_cache(1)(partial(read_named, root.resolve(), follow=follow))
 
     def read(self, key: str, name: str) -> Encoded | None:
         """(encoded bytes, extension); None for an image that is missing, broken or outside: sample ``key`` is left out."""

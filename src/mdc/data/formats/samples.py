@@ -32,7 +32,7 @@ class RawSample:
     """One sample for a shard: ``image`` is encoded bytes, ``extension`` their format.
 
     A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi). ``place``:
-    (offset, size) of an image in its source's tar.
+    (offset, size) of an image in its source's tar. ``name``: of its file, if it is a person's own.
     """
 
     key: str
@@ -43,6 +43,7 @@ class RawSample:
     label: int | None = None
     labels: tuple[int, ...] | None = None
     place: Place | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -235,4 +236,13 @@ def safe_key(name: str) -> str:
 
 def held_out(name: str, share: float) -> bool:
     """Whether ``name`` is in the held-out ``share``, by its hash alone, so that more data moves no sample."""
-    return hash64(name.encode("utf-8", "replace")) < share * 2**64
+    return _hash(name) < share * 2**64
+
+
+def distance(name: str, share: float) -> float:
+    """How far the hash of ``name`` is from where the held-out ``share`` ends."""
+    return abs(_hash(name) - share * 2**64)
+
+
+def _hash(name: str) -> int:
+    return hash64(name.encode("utf-8", "replace"))

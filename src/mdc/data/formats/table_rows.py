@@ -12,6 +12,7 @@ from typing import Any
 
 from mdc.data.formats.folders import files_below, needed
 from mdc.data.formats.gzipped import read_json_value, unzipped
+from mdc.plan.data_folder import Links
 from mdc.plan.records import UserError
 
 Column = str | int
@@ -34,15 +35,18 @@ def kind_of(path: Path, kinds: Collection[str] = TABLES) -> str | None:
     return kind if kind in kinds else None
 
 
-def files_of(path: Path, kinds: Collection[str], form: str | None = None, setting: str = "format") -> list[Path]:
+def files_of(
+    path: Path, kinds: Collection[str], form: str | None = None, setting: str = "format", links: Links | None = None
+) -> list[Path]:
     """``path`` itself, or the files below it of ``kinds`` (of ``form`` alone, if it is given), without clutter, in the order of
-    their names. UserError if there is none, or if the file's extension is unknown; it names the ``setting`` of the form."""
+    their names; ``links`` as in ``walk``. UserError if there is none, or if the file's extension is unknown; it names the
+    ``setting`` of the form."""
     endings = [ending for ending, kind in ENDINGS.items() if kind in ([form] if form else kinds)]
     if needed(path, "file or folder").is_file():
         if form is None and kind_of(path, kinds) is None:
             raise UserError(f"{path}: unknown file extension; allowed: {', '.join(endings)}, or set {setting}")
         return [path]
-    files = sorted(file for file in files_below(path) if kind_of(file, [form] if form else kinds))
+    files = sorted(file for file in files_below(path, links) if kind_of(file, [form] if form else kinds))
     if not files:
         raise UserError(f"{path}: contains no {' or '.join(endings)} file; put it there")
     return files

@@ -16,6 +16,7 @@ from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
 from mdc.data.formats.table_rows import files_of
+from mdc.plan.data_folder import Links
 from mdc.plan.records import UserError
 
 SourceConfig = Mapping[str, Any]
@@ -144,9 +145,11 @@ def captions_of_file(
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def parquet_files(source: SourceConfig, data_dir: Path) -> list[Path]:
-    """The file, or all files of the folder in the order of their names. UserError if there is none."""
-    return files_of(Path(data_dir) / source["path"], (), "parquet")  # an absolute path wins
+def parquet_files(source: SourceConfig, data_dir: Path, links: Links | None = None) -> list[Path]:
+    """The file, or all files of the folder in the order of their names. UserError if there is none. ``links`` becomes what is met
+    of them; they are not followed in a dataset that was obtained."""
+    links = None if source.get("dataset") else links or Links()
+    return files_of(Path(data_dir) / source["path"], (), "parquet", links=links)  # an absolute path wins
 
 
 def split_files(source: SourceConfig, split: str, data_dir: Path) -> list[Path]:

@@ -6,6 +6,7 @@ complete mapping, and reads at once what all splits need (tables, lists, class n
 its reason; a bad file is a UserError.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from mdc.data.formats.samples import ChoiceSample, RawSample, Shortcut, Skipped
 from mdc.plan import parts
+from mdc.plan.data_folder import Links
 
 Sample = TypeVar("Sample", covariant=True)
 #: newer keys, which are left out of an index while they are unset
@@ -24,18 +26,21 @@ class Source(ABC, Generic[Sample]):
 
     Of labelled sets, ``classes`` are the class names in the order of the labels; ``task`` is "multi" if an image can have
     several of them, otherwise "single"; with ``labelled_by_people``, a class that is missing from one split is an error.
-    ``facts``: further entries of the index, on which the samples depend besides the source and its files. ``image_size``: images
-    with a longer shorter side are resized.
+    ``facts``: further entries of the index, on which the samples depend besides the source and its files. ``links``: what was met
+    of links among a person's own files. ``image_size``: images with a longer shorter side are resized. With ``named``,
+    images are a person's own files, whose names a set keeps.
     """
 
     classes: list[str]
     task: Literal["single", "multi"] = "single"
     labelled_by_people: bool = False
+    named: bool = False
     facts: Mapping[str, Any] = {}
 
     def __init__(self, config: Mapping[str, Any], data_dir: Path = Path()) -> None:
         self.config = {key: value for key, value in config.items() if value is not None or key not in _LATER}
         self.data_dir = data_dir
+        self.links = Links()
         self.image_size: int | None = self.config.get("image_size")
         self.classes = []
 
@@ -69,4 +74,8 @@ def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[s
 
 
 def _opened(kinds: Mapping[str, str], source: Mapping[str, Any], data_dir: str | Path) -> Any:
-    return parts.load(kinds, source["kind"]).open_source(source, Path(data_dir))
+    opened = parts.load(kinds, source["kind"]).open_source(source, Path(data_dir))
+    opened.links.say(f"{source['kind']} {source.get('path')}")
+    if broken := sorted(os.path.relpath(link, data_dir) for link in opened.links.broken):
+        opened.facts = {**opened.facts, "broken_links": {"count": len(broken), "first": broken[0]}}
+    return opened

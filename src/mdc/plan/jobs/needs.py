@@ -1,11 +1,14 @@
 """Further needs of a job: cores, files of other jobs, files of the user."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.data_folder import weights_files
+from mdc.plan.data_folder import Links, walk, weights_files
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
+from mdc.plan.records import UserError
 from mdc.plan.verbs import VERBS, verb_of
 
 #: kind of a source that is a folder → the patterns of its watched files
@@ -86,4 +89,14 @@ def _watched(job: Job, data: Path) -> list[Path]:
         return sorted(file for split in named.splits.values() for file in (place / split).glob("*/"))
     else:
         patterns = _IN_FOLDER.get(getattr(named, "kind", ""), [])
-    return [*beside, *sorted(file for pattern in patterns for file in place.glob(pattern))]
+    return [*beside, *sorted(file for pattern in patterns for file in _matching(place, pattern))]
+
+
+def _matching(place: Path, pattern: str) -> Iterator[Path]:
+    """``place.glob(pattern)``; below linked folders too, as the sources read them."""
+    if not pattern.startswith("**/") or pattern == "**/*":  # the files of a list, whose links are not followed
+        yield from place.glob(pattern)
+        return
+    with suppress(UserError):  # a folder that is missing or cannot be read fails in its job, too
+        for folder, _ in walk([place], Links()):
+            yield from [folder] if pattern == "**/" else folder.glob(pattern[3:])

@@ -35,7 +35,7 @@ class ChoiceTable(Choices):
             self._root = needed(path.parent if source["images"] is None else data_dir / source["images"])
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        folder = NamedImages(self._root, skipped) if self._root is not None else None
+        folder = NamedImages(self._root, skipped, follow=True) if self._root is not None else None
         for number, row, complaint in self._table.rows([self._image, self._right, *self._wrong]):
             key = f"{number:08d}"
             columns = [self._right], self._wrong

@@ -1,7 +1,7 @@
-"""A folder of images, each with its captions in a text file beside it: 0001.jpg and 0001.txt, one caption per line."""
+"""A folder of images, each with its captions in a text file beside it: 0001.jpg and 0001.txt (or .TXT), one caption per line."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut, held_out, read_file
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import CaptionedImages
-from mdc.plan.records import UserError
+from mdc.plan.data_folder import Links
+from mdc.plan.records import UserError, text_lines
 
 ENDINGS = (".txt", ".caption")
 
@@ -19,10 +20,13 @@ ENDINGS = (".txt", ".caption")
 class CaptionFiles(CaptionedImages):
     """The images of one split in the order of their names; keys number the images of the folder."""
 
+    named = True
+
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._root = needed(data_dir / source["path"])
-        self._names = images_within(self._root)
+        self._names = images_within(self._root, self.links)
+        self._texts_in = lru_cache(16)(_texts_in)
         if not self._names:
             raise UserError(f"{self._root}: contains no images")
         self._named = _named_after_splits(self._root, self._names)
@@ -33,20 +37,35 @@ class CaptionFiles(CaptionedImages):
             if in_split != split:
                 continue
             key, path = f"{number:08d}", self._root / name
-            text = next((file for ending in ENDINGS if (file := path.with_suffix(ending)).is_file()), None)
-            if text is None:
+            if (text := self._text_beside(path)) is None:
                 yield SourceItem(key, name, LeftOut("caption file is missing"))
             else:
-                captions = [line for line in decoded_text(text.read_bytes()).splitlines() if line.strip()]
+                captions = [line for line in text_lines(decoded_text(text.read_bytes())) if line.strip()]
                 yield SourceItem(key, name, partial(read_file, path), captions)
+
+    def _text_beside(self, image: Path) -> Path | None:
+        """The file of an image's captions; None if there is none. Its extension may be in capitals."""
+        for ending in ENDINGS:
+            if (file := image.with_suffix(ending)).is_file():
+                return file
+        texts = self._texts_in(image.parent)
+        return next((texts[name] for ending in ENDINGS if (name := image.stem + ending) in texts), None)
 
 
 open_source = CaptionFiles  # see mdc.data.sources.source
 
 
-def images_within(root: Path) -> list[str]:
-    """The image files below a folder by their extension, sorted, without clutter."""
-    return sorted(path.relative_to(root).as_posix() for path in files_below(root) if is_image_name(path))
+def images_within(root: Path, links: Links) -> list[str]:
+    """The image files below a folder by their extension, sorted, without clutter; a broken link to an image is one."""
+    names = sorted(path.relative_to(root).as_posix() for path in files_below(root, links) if is_image_name(path))
+    links.broken = [link for link in links.broken if not is_image_name(link)]
+    return names
+
+
+def _texts_in(folder: Path) -> dict[str, Path]:
+    """The text files of a folder by their names, with extensions in lower case."""
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and file.is_file())
+    return {file.stem + file.suffix.lower(): file for file in files}
 
 
 def _named_after_splits(root: Path, names: list[str]) -> dict[str, str | None]:

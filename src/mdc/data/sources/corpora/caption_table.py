@@ -43,6 +43,8 @@ class _Row(NamedTuple):
 class CaptionTable(CaptionedImages):
     """The images of one split. Rows that name no image are counted as skipped with "train"."""
 
+    named = True
+
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._path = needed(data_dir / source["path"], "file")
@@ -78,7 +80,7 @@ class CaptionTable(CaptionedImages):
         )
         for (_, key, coded), rows in groupby(listed, lambda row: row[:3]):
             name, captions = json.loads(coded), [text for row in rows for text in json.loads(row[3])]
-            yield SourceItem(key, name, partial(read_named, self._root, name), captions)
+            yield SourceItem(key, name, partial(read_named, self._root, name, follow=True), captions)
 
     def _rows(self) -> Iterator[_Row]:
         """The table's rows in order, without those of unused splits."""

@@ -106,7 +106,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
     endings = {file.suffix.lower() for file in files_below(needed(data_dir / mirror))}
     if ".parquet" not in endings or ".tar" in endings:
         return Webdataset(source, data_dir, mirror, splits=None)
-    column = source.get("image_column") or image_column(parquet_files({"path": mirror}, data_dir)[0])
+    column = source.get("image_column") or image_column(parquet_files({**source, "path": mirror}, data_dir)[0])
     columns = {
         "image_column": column,
         "caption_column": source["caption_field"],

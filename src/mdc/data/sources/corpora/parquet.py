@@ -30,7 +30,7 @@ class ParquetCorpus(InParts):
         self._val_fraction, self._resplit = source.get("val_fraction"), source.get("resplit")
         if self._resplit is None:
             split_counts(source, data_dir)
-        self._files = parquet_files(source, data_dir)
+        self._files = parquet_files(source, data_dir, self.links)
         splits = [] if self._resplit else {"train", "val", *source["splits"]}
         self._splits = {split: frozenset(split_files(source, split, data_dir)) for split in splits}
         if self._val_fraction:

@@ -4,19 +4,20 @@ Failed downloads are in no tar (only in the parquet file beside it), so they are
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name, decoded_text
-from mdc.data.formats.folders import files_below, needed, size_and_time
+from mdc.data.formats.folders import needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
 from mdc.data.formats.reading import Reader, SourceItem
 from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, held_out, read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.formats.tar import Place
 from mdc.data.sources.cleaned import InParts
+from mdc.plan.data_folder import walk
 from mdc.plan.records import UserError, read_json
 
 _TEXTS = ("txt", "text", "caption", "transcript")  # endings of captions; the first is img2dataset's
@@ -33,15 +34,28 @@ class Webdataset(InParts):
         super().__init__(source, data_dir)
         root = data_dir / path
         if splits is None:
-            self._shards = _named_after_splits(root, _shards(root), bool(source["val_fraction"]))
+            (shards,) = self._tars(root)
+            self._shards = _named_after_splits(root, shards, bool(source["val_fraction"]))
             self._names = [_name_below(root, shard) for _, shard in self._shards]
         else:
-            found = [(split, root / name, shard) for split, name in splits.items() for shard in _shards(root / name)]
+            folders = [root / name for name in splits.values()]
+            of_split = zip(splits, folders, self._tars(*folders), strict=True)
+            found = [(split, folder, shard) for split, folder, shards in of_split for shard in shards]
             self._shards = [(split, shard) for split, _, shard in found]
             self._names = [_name_below(folder, shard) for _, folder, shard in found]
         firsts = [first_key(shard) for _, shard in self._shards]
         # keys may be unique only within a shard: then the shard's path is put before them
         self._restart = len({key for key in firsts if key is not None}) < len(firsts) - firsts.count(None)
+
+    def _tars(self, *folders: Path) -> list[list[Path]]:
+        """All tars under each of the folders. UserError if there is none, or if one is compressed."""
+        links = None if self.config.get("dataset") else self.links
+        within = [folder for folder in folders if not needed(folder, "file or folder").is_file()]
+        files = sorted({place / name for place, names in walk(within, links) for name in names})
+        for folder in within:
+            if folder in self.links.again:
+                raise UserError(f"{folder}: leads to the files of another split; each needs its own")
+        return [[folder] if folder not in within else _tars_of(folder, files) for folder in folders]
 
     @property
     def parts(self) -> int:
@@ -73,8 +87,8 @@ class Webdataset(InParts):
             split = named or ("val" if held_out(sample.key, share) else "train")
             if split not in splits:
                 continue
-            read, place = _image(sample)
-            yield SourceItem(safe_key(key), shard.name, read, captions_of(sample, field), split, place=place)
+            for read, place in _images(sample):
+                yield SourceItem(safe_key(key), shard.name, read, captions_of(sample, field), split, place=place)
         _check_count(shard, count)
 
 
@@ -83,11 +97,8 @@ def _name_below(root: Path, shard: Path) -> str:
     return shard.relative_to(shard.parent if shard == root else root).with_suffix("").as_posix()
 
 
-def _shards(folder: Path) -> list[Path]:
-    """All tars under ``folder``. UserError if there is none, or if one is compressed."""
-    if needed(folder, "file or folder").is_file():
-        return [folder]
-    files = sorted(files_below(folder))
+def _tars_of(folder: Path, files: Iterable[Path]) -> list[Path]:
+    files = [path for path in files if path.is_relative_to(folder)]
     tars = [path for path in files if path.suffix.lower() == ".tar"]
     packed = next((path for path in files if path.name.lower().endswith(_PACKED)), None)
     if packed is not None:
@@ -137,16 +148,18 @@ def _matching(sample: TarSample, endings: Collection[str]) -> list[str]:
     ]
 
 
-def _image(sample: TarSample) -> tuple[Reader | LeftOut, Place | None]:
-    """The reader of a sample's image, and the image's place in the tar."""
+def _images(sample: TarSample) -> list[tuple[Reader | LeftOut, Place | None]]:
+    """The reader of a sample's image, and the image's place in the tar; or why each of several is left out."""
     endings = _matching(sample, IMAGE_ENDINGS)
     if not endings:
-        return LeftOut("no image", f"files: {', '.join(sample.files)}"), None
+        return [(LeftOut("no image", f"files: {', '.join(sample.files)}"), None)]
     if len(endings) > 1 and endings[0] not in IMAGE_ENDINGS:
-        return LeftOut("several images under one key (it ends at a name's first dot)", ", ".join(endings)), None
+        return [
+            (LeftOut("several images under one key (it ends at a name's first dot)", each), None) for each in endings
+        ]
     if (image := sample.read(endings[0])) is None:
-        return LeftOut("image too large"), None
-    return partial(read_image, image), sample.files[endings[0]]
+        return [(LeftOut("image too large"), None)]
+    return [(partial(read_image, image), sample.files[endings[0]])]
 
 
 def captions_of(sample: TarSample, field: str | None) -> list[str]:

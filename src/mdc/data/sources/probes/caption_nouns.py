@@ -156,7 +156,8 @@ class CaptionNouns(LabelledImages):
         split_counts(source, data_dir)
         wanted = listed(source["splits"]["vocabulary"])
         columns = source["caption_column"], source["split_column"], wanted
-        captions = [texts for path in parquet_files(source, data_dir) for texts in captions_of_file(path, *columns)]
+        files = parquet_files(source, data_dir, self.links)
+        captions = [texts for path in files for texts in captions_of_file(path, *columns)]
         self._nouns = commonest_nouns(captions, source["count"])
         if not self._nouns:
             raise UserError(f"{source['path']}: no nouns found in the captions of split {', '.join(wanted)}")

@@ -2,23 +2,25 @@
 
 train/CLASS, test/CLASS        the split's folder first, by any usual word (Train, validation, …)
     CLASS/train, CLASS/test        the class first
-    CLASS, or train/CLASS alone    no splits: the test images are chosen by a hash of their names
+    CLASS, or train/CLASS alone    no splits: the test images are chosen by a hash of their names; where that leaves a split
+                                   without an image of a class, the one whose hash is nearest to the threshold moves there
 
 Folders within a class belong to it, as for torchvision's ImageFolder.
 """
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import files_below, is_clutter, is_image_name
+from mdc.data.formats.folders import is_image_name
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import LeftOut, held_out, read_file
+from mdc.data.formats.samples import LeftOut, distance, held_out, read_file
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import LabelledImages
+from mdc.plan.data_folder import Links, is_clutter, walk
 from mdc.plan.records import UserError
 
 SPLITS = ("train", "test")
@@ -28,43 +30,66 @@ _TEST_SHARE = 0.2  # of images without splits
 @dataclass(frozen=True)
 class ClassLayout:
     """``folders``: {split: {class: folders of its images}}, in the order of the classes' names. ``drawn``: both splits share
-    their folders, and are split by a hash of the names. ``note``: how the splits differ from the folders' names, or ""."""
+    their folders, and are split by a hash of the names. ``note``: how the splits differ from the folders' names, or "".
+    ``within``: {folder of a class: {folder in it: names of its files}}."""
 
     root: Path
     folders: Mapping[str, Mapping[str, Sequence[Path]]]
     drawn: bool = False
     note: str = ""
+    within: Mapping[Path, Mapping[Path, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def classes(self) -> list[str]:
         return list(self.folders["train"])
 
-    def files(self, split: str, name: str) -> Iterator[Path]:
+    def files(self, split: str, name: str) -> list[Path]:
         """The files of a class in a split, in the order of their names."""
-        for folder in self.folders[split][name]:
-            for path in sorted(files_below(folder)):
-                in_test = held_out(path.relative_to(self.root).as_posix(), _TEST_SHARE)
-                if not self.drawn or in_test == (split == "test"):
-                    yield path
+        files = [path for folder in self.folders[split][name] for path in sorted(self._below(folder))]
+        if not self.drawn:
+            return files
+        names = {path: path.relative_to(self.root).as_posix() for path in files}
+        test = {path for path, name in names.items() if held_out(name, _TEST_SHARE)}
+        images = set(filter(is_image_name, files))
+        if images and not (images & test and images - test):
+            test ^= {min(images, key=lambda path: distance(names[path], _TEST_SHARE))}
+        return [path for path in files if (path in test) == (split == "test")]
+
+    def images(self, name: str) -> int:
+        """The number of images of a class in all splits."""
+        folders = {folder for of in self.folders.values() for folder in of[name]}
+        return sum(is_image_name(path) for folder in folders for path in self._below(folder))
+
+    def _below(self, folder: Path) -> Iterator[Path]:
+        return (place / name for place, names in self.within[folder].items() for name in names)
 
 
-def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
-    """The layout of ``root``; ``splits``: the folder of each split, None: they are detected.
+def class_layout(root: Path, splits: Mapping[str, str] | None, links: Links | None) -> ClassLayout:
+    """The layout of ``root``; ``splits``: the folder of each split, None: they are detected; ``links`` as in ``walk``.
 
-    Classes without images are left out. UserError if there is no class, if classes of one split are missing in another, or if a
-    folder is neither split nor class.
+    Classes without images are left out. UserError if there is no class, if classes of one split are missing in another, if a
+    folder is neither split nor class, or, without splits, if a class has one image.
     """
     layout = _detected(root, splits)
-    empty = {name for name in layout.classes if not any(map(is_image_name, _in_all_splits(layout, name)))}
+    within: dict[Path, dict[Path, list[str]]]
+    within = {folder: {} for of in layout.folders.values() for folders in of.values() for folder in folders}
+    tops = [root] if splits is None else [root / splits[split] for split in SPLITS]
+    for place, names in walk(tops if links is not None else list(within), links):
+        if (folder := next((above for above in (place, *place.parents) if above in within), None)) is not None:
+            within[folder][place] = names
+    layout = replace(layout, within=within)
+    counts = {name: layout.images(name) for name in layout.classes}
+    if layout.drawn and (single := [name for name, count in counts.items() if count == 1]):
+        raise UserError(
+            f"{root}: {len(single)} classes have one image, at least two are needed, to train on and to test: "
+            f"{', '.join(single[:5])}"
+        )
+    empty = {name for name, count in counts.items() if not count}
     if not empty or len(empty) == len(layout.classes):
         return layout
     folders = {split: {name: of[name] for name in of if name not in empty} for split, of in layout.folders.items()}
     none = f"no images, so no class: {', '.join(sorted(empty)[:5])}"
     return replace(layout, folders=folders, note="; ".join(filter(None, (layout.note, none))))
-
-
-def _in_all_splits(layout: ClassLayout, name: str) -> Iterator[Path]:
-    return (path for of in layout.folders.values() for folder in of[name] for path in files_below(folder))
 
 
 def _detected(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
@@ -148,8 +173,11 @@ class ClassFolder(LabelledImages):
     def __init__(self, source: Mapping[str, Any], data_dir: Path, splits: Mapping[str, str] | None = None) -> None:
         """``splits``: the splits' folders, instead of the source's."""
         super().__init__(source)
-        self._layout = class_layout(data_dir / source["path"], source.get("splits") if splits is None else splits)
+        links = None if source.get("dataset") else self.links
+        splits = source.get("splits") if splits is None else splits
+        self._layout = class_layout(data_dir / source["path"], splits, links)
         self.classes = self.folder_names = self._layout.classes
+        self.named = not source.get("dataset")
         if self._layout.note:
             self.facts = {"layout": self._layout.note}
 

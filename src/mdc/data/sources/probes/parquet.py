@@ -10,7 +10,7 @@ from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import LabelledImages
-from mdc.data.sources.parquet import need_columns, rows, split_counts, split_files
+from mdc.data.sources.parquet import need_columns, parquet_files, rows, split_counts, split_files
 from mdc.plan.records import UserError
 
 _MOST_CLASSES = 1_000_000  # a number beyond this is an identifier, not a class
@@ -23,6 +23,7 @@ class ParquetProbe(LabelledImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
+        parquet_files(source, data_dir, self.links)
         split_counts(source, data_dir)
         self.classes, self._labels = _class_table(source, data_dir)
 

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import is_clutter, needed
+from mdc.data.formats.folders import needed
 from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import Skipped, texts_of
 from mdc.data.formats.table_rows import ENDINGS, Column, kind_of, table_rows
 from mdc.data.sources.parquet import captions_of_file
 from mdc.data.sources.source import Source
+from mdc.plan.data_folder import is_clutter
 from mdc.plan.records import UserError
 
 
