@@ -15,7 +15,7 @@ import small_project
 import torch
 from PIL import Image
 from shown import read_rows
-from small_project import MDC, TUNED, options
+from small_project import MDC, TUNED, do_jobs, options
 from small_project import config as config_of
 
 from mdc.app.cli import main
@@ -30,7 +30,7 @@ from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionTableJob, ShownCaptions
-from mdc.plan.records import read_json, sha256_file
+from mdc.plan.records import read_json, sha256_file, write_json
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6
 
@@ -270,6 +270,19 @@ def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:
     assert told in [[(unescape(piece), step) for piece, step in line] for line in lines]
     assert len({step for _, step in told}) == len(told), "one a step, as in the paper"
     assert row["caption"] in (r / "figure6/figure6.csv").read_text()
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_figure_6_names_images_as_the_persons_files(r: Path) -> None:
+    folder = r / "data/corpora/described"
+    rows = [{"split": "test", "key": key, "file": f"my photos/{key} $x$.jpg"} for key in _images(r).keys]
+    (folder / "names.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = {"names": {"file": "names.jsonl", "sha256": sha256_file(folder / "names.jsonl")}}
+    write_json(folder / "index.json", read_json(folder / "index.json") | names)
+    do_jobs(small_project.plan(), ["figure6"])
+    page, table = ((r / f"figure6/figure6.{ending}").read_text() for ending in ("html", "csv"))
+    named = [page.count(f'alt="image {start}') for start in ("", "my photos/")]
+    assert named[0] == named[1] > 1 and table.count(",my photos/") == len(table.splitlines()) - 1
 
 
 def test_figure_6s_page_shows_all_systems_and_its_picture_those_that_are_not_left_out(r: Path) -> None:

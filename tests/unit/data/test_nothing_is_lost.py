@@ -32,6 +32,7 @@ from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.samples import Skipped, held_out, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords
+from mdc.data.shards.index import file_names
 from mdc.plan.records import UserError, read_json_lines
 
 PARQUET: dict[str, Any] = {"kind": "parquet", "path": "p"}
@@ -402,7 +403,7 @@ def test_the_same_image_in_two_splits_is_counted_and_named(tmp_path: Path, capsy
     (tmp_path / "p/test/b/1.jpg").write_bytes(encoded(0, kind="JPEG"))
     index = write_probe("p", {"kind": "class_folder", "path": "p"}, tmp_path / "out", tmp_path)
     assert index["repeated"] == {"test": {"train": {"images": 1, "first": "00000003"}}}
-    assert "1 images of split test also occur in train, the first is 00000003" in capsys.readouterr().err
+    assert "1 images of split test also occur in train, the first is test/b/1.jpg" in capsys.readouterr().err
 
 
 # reports of others: webdataset, datasets, open_clip, pandas, pyarrow, torchvision, Pillow, Windows, Spark, Git LFS
@@ -689,3 +690,14 @@ def test_in_obtained_data_linked_folders_are_passed_over(tmp_path: Path) -> None
         (tmp_path / f"{kind}/mirror/more").symlink_to(tmp_path / f"elsewhere/{kind}")
         source = {"kind": "pairs", "dataset": kind, "path": kind, "from": "mirror", "pairs": None, "val_fraction": 0.0}
         assert len(_captions(source, "train", tmp_path)) == 4
+
+
+def test_a_set_keeps_the_names_of_a_persons_own_files(tmp_path: Path) -> None:
+    _some_of("caption_files", tmp_path / "own/été", 0)
+    (tmp_path / "own/été/2.jpg").write_bytes(b"broken")
+    write_corpus("c", {"kind": "caption_files", "path": "own"}, tmp_path / "out", tmp_path, max_skipped=0.5)
+    names = file_names(tmp_path / "out/index.json", "train", ["00000000", "00000003", "other"])
+    assert names == {"00000000": "été/0.jpg", "00000003": "été/3.jpg", "other": "other"}
+    (tmp_path / "out/names.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"names\.jsonl"):
+        file_names(tmp_path / "out/index.json", "train", ["00000000"])

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -24,6 +24,7 @@ from mdc.plan.config.problems import checked
 from mdc.plan.records import UserError, read_json, sha256_file
 
 INDEX = "index.json"
+NAMES = "names.jsonl"  # of a person's own files, by key
 PARTS = "../../parts/"  # the folder of the parts of corpora, relative to a corpus's
 Kind = Literal["corpus", "probe", "choices"]
 _QUICK = 4 << 30  # bytes that "auto" hashes
@@ -171,6 +172,25 @@ def shard_list(index: dict[str, Any]) -> list[dict[str, Any]]:
 def _index_path(path: str | Path) -> Path:
     path = Path(path)
     return path / INDEX if path.is_dir() else path
+
+
+def file_names(path: Path, split: str, keys: Collection[str]) -> dict[str, str]:
+    """{key: the name of its image's file} of a set, by the path of its index; the key itself where the set has no names.
+    UserError if the list of names is not the index's."""
+    folder, entry = path.parent, read_json(path).get("names")
+    if entry is not None and sha256_file(folder / NAMES) != entry["sha256"]:
+        raise UserError(f"{folder / NAMES}: its sha256 differs from the one in {INDEX}; rebuild the set")
+    return names_in(folder / NAMES, split, keys)
+
+
+def names_in(file: Path, split: str, keys: Collection[str]) -> dict[str, str]:
+    """``file_names`` by the list of names, which need not exist."""
+    names = {key: key for key in keys}
+    if file.is_file():
+        with file.open(encoding="utf-8") as lines:
+            rows = (row for row in map(json.loads, lines) if row["split"] == split and row["key"] in names)
+            names |= {row["key"]: row["file"].encode("utf-8", "replace").decode() for row in rows}
+    return names
 
 
 def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:

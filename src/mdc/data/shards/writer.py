@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdc.data.formats.samples import RawSample, Skipped, skipped_list
-from mdc.data.shards.index import INDEX, keys_of
+from mdc.data.shards.index import INDEX, NAMES, keys_of, names_in
 from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
 from mdc.data.shards.shard_file import NewShard, key_hash, new_shard
@@ -44,8 +44,8 @@ def write_splits(
     max_skipped: float,
 ) -> dict[str, Any]:
     """Write the shards of all splits and remove older ones; returns "splits", "skipped", "captions_left_out" and
-    "skipped_list" of an index, and "repeated" if images of a split are in an earlier one too, by their bytes: how many, and
-    the key of the first.
+    "skipped_list" of an index, "names", the list of the names of a person's own files, and "repeated" if images of a split are in
+    an earlier one too, by their bytes: how many, and the key of the first.
 
     ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older shards are the files
     that are named like shards: other tars stay.
@@ -54,20 +54,32 @@ def write_splits(
     written: dict[str, Any] = {}
     repeated: dict[str, Any] = {}
     before: dict[str, np.ndarray] = {}
-    with skipped_list(out_dir / SKIPPED) as skipped:
+    with skipped_list(out_dir / SKIPPED) as skipped, (out_dir / NAMES).open("w", encoding="utf-8") as names:
+
+        def named(split: str) -> Iterator[Sample]:
+            for sample in samples(split, skipped):
+                if sample.name:
+                    names.write(json.dumps({"split": split, "key": sample.key, "file": sample.name}) + "\n")
+                yield sample
+
         for split in splits:
             skipped.split = split
             keys, images, shards = array("Q"), array("Q"), list[dict[str, Any]]()
-            for shard in _write_shards(split, samples(split, skipped), files, out_dir, samples_per_shard):
+            for shard in _write_shards(split, named(split), files, out_dir, samples_per_shard):
                 keys.extend(shard.keys)
                 images.extend(shard.images)
                 shards.append(shard.entry)
             written[split] = split_of(shards)
             check_unique_keys(name, split, keys, out_dir, shards)
+            names.flush()
             if found := repeated_images(name, split, images, before, out_dir, shards):
                 repeated[split] = found
     index = finish(name, out_dir, written, skipped, max_skipped)
-    return index | ({"repeated": repeated} if repeated else {})
+    index |= {"repeated": repeated} if repeated else {}
+    if not (out_dir / NAMES).stat().st_size:
+        (out_dir / NAMES).unlink()
+        return index
+    return index | {"names": file_entry(out_dir / NAMES)}
 
 
 def repeated_images(
@@ -85,8 +97,9 @@ def repeated_images(
         if len(places := np.flatnonzero(np.isin(hashes, earlier_hashes))):
             first = next(islice(_keys(folder, shards), int(places[0]), None))
             found[earlier] = {"images": len(places), "first": first}
+            file = names_in(folder / NAMES, split, [first])[first]
             print(
-                f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
+                f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {file}",
                 file=sys.stderr,
             )
     before[split] = hashes
@@ -94,10 +107,11 @@ def repeated_images(
 
 
 def begin(out_dir: Path) -> None:
-    """Remove the old index and list of skipped samples."""
+    """Remove the old index and its lists."""
     clear_leftovers(out_dir)
     (out_dir / INDEX).unlink(missing_ok=True)
     (out_dir / SKIPPED).unlink(missing_ok=True)
+    (out_dir / NAMES).unlink(missing_ok=True)
 
 
 def finish(name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, max_skipped: float) -> dict[str, Any]:

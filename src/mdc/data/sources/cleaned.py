@@ -33,7 +33,8 @@ class CaptionedImages(Source[RawSample]):
         for item, image, extension in with_images(items, skipped, self.image_size, self.threads):
             captions = clean_captions(item.captions, self.config["caption_mode"], self.config["max_pieces"], skipped)
             if captions:
-                yield item.split, RawSample(item.key, image, extension, captions, place=item.place)
+                name = item.file if self.named else ""
+                yield item.split, RawSample(item.key, image, extension, captions, place=item.place, name=name)
             else:
                 skipped.add("no caption", item.key, item.file, repr(item.captions[0]) if item.captions else "")
 
@@ -113,7 +114,7 @@ class LabelledImages(Source[RawSample]):
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
         for item, image, extension in with_images(self.items(split), skipped, self.image_size):
             target = {"labels" if self.task == "multi" else "label": item.label}
-            yield RawSample(item.key, image, extension, **target)
+            yield RawSample(item.key, image, extension, name=item.file if self.named else "", **target)
 
 
 class Choices(Source[ChoiceSample]):

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from mdc.data.formats.images import decode_named
-from mdc.data.shards.index import ShardReader
+from mdc.data.shards.index import ShardReader, file_names
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
 from mdc.plan.records import UserError
 from mdc.report import words
@@ -47,16 +47,16 @@ SHOWN = {
     "job": "shown_captions.CaptionFigureJob",
 }
 
-_WIDTH = 125  # characters in a line of the figure
+_WIDTH, _NAME = 125, 30  # characters in a line of the figure, and of an image's name
 _SMALL = 200  # pixels below which a page shows an image without interpolation
 
 
 @dataclass(frozen=True)
 class _Example:
-    """A test image with its reference captions and those of all systems."""
+    """A test image with its reference captions and those of all systems; ``name``: its file's, or its key."""
 
     dataset: CaptionExamples
-    key: str
+    name: str
     image: Image.Image
     references: list[str]
     captions: Sequence[tuple[ShownCaptions, Mapping[str, Any]]]
@@ -69,7 +69,7 @@ def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
     _page(job, examples, out / f"{job.artefact}.html")
     columns = ("scale", "dataset", "image", "system", "method", "caption", "record")
     lines = [
-        (job.scale, example.dataset.label, example.key, system.key, system.label, row["caption"], system.record)
+        (job.scale, example.dataset.label, example.name, system.key, system.label, row["caption"], system.record)
         for example in examples
         for system, row in example.captions
     ]
@@ -84,13 +84,14 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manife
     chosen = sorted(np.random.default_rng([job.seed, 6]).choice(len(keys), size=count, replace=False).tolist())
     path = path_of(job, manifests, dataset.corpus)
     reader = ShardReader(path, dataset.split)
+    names = file_names(path, dataset.split, [keys[number] for number in chosen])
     for number in chosen:
         key, data, record = reader.read(number)
         if key != keys[number]:
             raise UserError(f"{path}: image {number} is {key}, and the captions are of {keys[number]}; caption again")
         image = decode_named(data, f"{path}: image {key}")
         own = [(system, rows[system.key][key]) for system in dataset.systems]
-        yield _Example(dataset, key, image, list(record["captions"]), own)
+        yield _Example(dataset, names[key], image, list(record["captions"]), own)
 
 
 def _captions(job: CaptionFigureJob, system: ShownCaptions, manifests: Manifests) -> dict[str, Mapping[str, Any]]:
@@ -107,7 +108,8 @@ def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[P
         panels = figure.subplots(len(heights), 2, squeeze=False, gridspec_kw=grid)
         for (picture, panel), example, text in zip(panels, examples, texts, strict=True):
             picture.imshow(np.asarray(example.image), interpolation="nearest")
-            picture.set_title(f"{example.dataset.label} {example.key}", fontsize=7, loc="left")
+            name = example.name if len(example.name) <= _NAME else f"…{example.name[1 - _NAME :]}"
+            picture.set_title(f"{example.dataset.label} {_plain(name)}", fontsize=7, loc="left")
             picture.set_anchor("NW")
             picture.axis("off")
             panel.axis("off")
@@ -116,11 +118,15 @@ def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[P
 
 
 def _text(example: _Example) -> str:
-    """The captions of an example; characters that matplotlib reads as mathematics or its font lacks are replaced."""
+    """The captions of an example."""
     lines = [f"{system.label}:  {row['caption']}" for system, row in example.captions if system.pictured]
     lines += [f"reference:  {example.references[0]}"]
-    plain = ("".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$") for line in lines)
-    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="      ") for line in plain)
+    return "\n".join(textwrap.fill(_plain(line), _WIDTH, subsequent_indent="      ") for line in lines)
+
+
+def _plain(text: str) -> str:
+    """``text`` without what matplotlib reads as mathematics or its font lacks."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text).replace("$", r"\$")
 
 
 def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> None:
@@ -128,7 +134,7 @@ def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> No
     for dataset in job.datasets:
         shown = [
             {
-                "key": example.key,
+                "name": example.name,
                 "image": _embedded(example.image),
                 "references": example.references,
                 "captions": [
