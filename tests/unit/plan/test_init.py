@@ -240,13 +240,27 @@ def test_photos_that_are_links_and_linked_folders_are_found(project: Path, capsy
     (photos / "more").symlink_to(elsewhere)
     rows = [(name if number % 2 else f"more/{name}", text) for number, (name, text) in enumerate(_rows())]
     own_data.table(photos / "captions.csv", rows)
+    _init(*PHOTOS)
+    said = capsys.readouterr().out
+    assert "40 with captions in photos" in said and "left out: nothing so far" in said
+    assert "images" not in _source("photos"), "names start from the table's folder"
+
+
+def test_links_to_the_same_photos_count_once_and_a_broken_one_is_counted(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, elsewhere = project / "data/photos", project / "elsewhere"
+    (photos / "captions.csv").unlink()
+    _sidecars(project / "data")
+    photos.rename(elsewhere)
+    photos.mkdir()
+    for name in ("train", "val"):
+        (photos / name).symlink_to(elsewhere)
     (photos / "gone").symlink_to(project / "nowhere")
     _init(*PHOTOS)
     said = capsys.readouterr()
-    assert "40 with captions in photos" in said.out and "left out: nothing so far" in said.out
-    assert _source("photos") | {"val_fraction": 0} == {
-        **{"kind": "caption_table", "path": "photos/captions.csv", "val_fraction": 0}
-    }
+    assert "40 with captions in photos" in said.out and "links that lead nowhere: 1" in said.out
+    assert "photos/val" in said.err
 
 
 def test_small_classes_are_taken_and_a_class_of_one_image_is_named(

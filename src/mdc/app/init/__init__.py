@@ -121,6 +121,7 @@ def _lines(corpus: Corpus, contents: Survey, classes: Classes | None, values: Va
     yield f"splits:   {about}{values.train:,} images to train on, {values.val:,} held out ({source})"
     left_out = [str(contents.left_out)] if contents.left_out.counts else []
     left_out += [f"captions without words: {contents.left_out.captions:,}"] if contents.left_out.captions else []
+    left_out += [f"links that lead nowhere: {contents.broken_links:,}"] if contents.broken_links else []
     left_out += [f"images that nothing captions: {contents.unused:,}"] if contents.unused else []
     yield f"left out: {'; '.join(left_out) or 'nothing so far'}"
     count = sum(contents.left_out.counts.values())

@@ -117,6 +117,7 @@ class Survey:
     seconds: float = 0.0
     left_out: Skipped = field(default_factory=Skipped)
     unused: int = 0
+    broken_links: int = 0
 
     @property
     def shorter(self) -> int:
@@ -136,7 +137,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
 
     complete = TypeAdapter(CorpusSource).validate_python(corpus.source).complete()
     source: Any = open_corpus({**complete, "val_fraction": complete.get("val_fraction") or 0.0}, root)
-    contents = Survey({})
+    contents = Survey({}, broken_links=len(source.links.broken))
     listed = corpus.source["kind"] in ("caption_table", "caption_files")
     folder = (root / corpus.images).resolve()
     present = _real_places(folder, images_within(folder, Links())) if listed else set()
