@@ -60,7 +60,7 @@ class Links:
 def walk(folders: Sequence[Path], links: Links | None = None) -> Iterator[tuple[Path, list[str]]]:
     """(folder, names of its files, sorted) of ``folders`` and of all folders below them, without clutter.
 
-    With ``links``, for a person's own data, linked folders are followed, wherever they lead, and what is met of them is noted:
+    With ``links``, for a person's own data, linked folders are followed, wherever they lead, and recorded:
     first come all folders that are no links, then the linked ones in the order of their names, and of those only what was not
     reached before; so loops end, and a linked copy moves nothing. Without ``links``, linked folders are passed over. UserError
     for a folder that cannot be read.
