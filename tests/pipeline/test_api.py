@@ -116,6 +116,10 @@ def test_scores_of_several_images_are_those_of_each(r: Path, pictures: list[Path
         each = model.score(pictures[:2], [captions, captions[1]], samples=32)
         assert [one.caption for one in each[0]] == captions and [len(one) for one in each] == [2, 1]
         assert [one.score for one in each[0]] == pytest.approx([one.score for one in scores], abs=1e-5)
+        texts = [captions[0]] * 64 + [captions[1]] * 2  # beyond what is computed at once
+        many = model.score([pictures[0]] * 66, texts, samples=32)
+        assert [one.caption for (one,) in many] == texts
+        assert many[-1][0].score == pytest.approx(scores[1].score, abs=1e-4)
 
 
 def test_an_unknown_token_is_one_warning_and_named(r: Path, pictures: list[Path]) -> None:

@@ -390,6 +390,39 @@ def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest
     assert told["reasons"] == {"connection refused": 20, outcomes[1]: 20}
 
 
+NAMES = """
+import os, socket
+
+def looked_up(host, port, *args, _real=socket.getaddrinfo, **more):
+    if str(host).endswith(".example") and "flags" not in more:
+        if host not in os.environ["MDC_TEST_NAMES"].split():
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        host = "127.0.0.1"
+    return _real(host, port, *args, **more)
+
+socket.getaddrinfo = looked_up
+"""
+
+
+def test_a_shard_without_a_response_is_believed_once_another_had_one(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to nine rows in ten are link rot at once, more of them on a second try."""
+    (tmp_path / "sitecustomize.py").write_text(NAMES)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "set/list").mkdir(parents=True)
+    urls = [f"http://{n}.example:{server.server_address[1]}/image/{n}" for n in range(40)]
+    lines = [json.dumps({"id": url, "url": url, "text": "x"}) for url in urls]
+    (tmp_path / "set/list/rows.jsonl").write_text("\n".join(lines))
+    plan_download(config(rows_per_shard=20, retries=0, timeout=60, deadline=60), None, tmp_path)
+    first, second = (read_part(tmp_path / "set", shard)["url"].to_pylist() for shard in (0, 1))
+    monkeypatch.setenv("MDC_TEST_NAMES", " ".join(url.split("/")[2].split(":")[0] for url in [*first[:2], second[0]]))
+    before = server.asked["image"]
+    told = obtain(config(rows_per_shard=20, retries=0, timeout=60, deadline=60), None, tmp_path)
+    assert told["reasons"] == {"no word of the name server": 37} and told["outcomes"]["obtained"] == 3
+    assert server.asked["image"] - before == 4, "the second shard's only image twice"
+
+
 def write_shard(folder: Path, shard: int, reason: str) -> None:
     """A shard as img2dataset writes it where every row failed."""
     import pyarrow as pa

@@ -33,6 +33,8 @@ def test_a_vote_weighs_by_its_cosine() -> None:
     assert found.tolist() == [pytest.approx([near / (near + next_), next_ / (near + next_), 0.0])]
 
 
-def test_fewer_training_items_than_k() -> None:
+def test_as_many_training_items_as_k_are_enough_and_fewer_are_refused() -> None:
+    found = votes(features(20, 0), torch.arange(20) % 2, features(2, 1), 2, 20, 0.07)
+    assert found.sum(dim=1).tolist() == pytest.approx([1, 1])
     with pytest.raises(UserError, match=r"19 training items, fewer than k = 20 neighbours"):
         votes(features(19, 0), torch.zeros(19, dtype=torch.int64), features(2, 1), 2, 20, 0.07)

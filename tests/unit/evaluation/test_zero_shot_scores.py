@@ -116,7 +116,8 @@ def test_clips_row_is_clip_benchmarks_own(folder: Path, templates: list[str]) ->
     model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, vocabulary.size, 16, 0).eval()
     run: Any = SimpleNamespace(job=job, vocabulary=vocabulary, context_length=16, checkpoint="toy", load=lambda: model)
     one = RunScorer(run, samples=16, precision="fp32", device=torch.device("cpu"))
-    rows = asked(folder, "clip", templates, one).classified(ShardReader(folder, "test"), {}, range(12))
+    own, reader = asked(folder, "clip", templates, one), ShardReader(folder, "test")
+    rows = own.classified(reader, {}, range(12))
 
     def tokenizer(lines: list[str]) -> torch.Tensor:
         found = torch.full((len(lines), 16), vocabulary.eot)
@@ -139,6 +140,7 @@ def test_clips_row_is_clip_benchmarks_own(folder: Path, templates: list[str]) ->
     classifier = zeroshot_classification.zero_shot_classifier(peer, tokenizer, names, theirs, "cpu", amp=False)
     logits, _ = zeroshot_classification.run_classification(peer, classifier, [(images, labels)], "cpu", amp=False)
     assert [row["best"] for row in rows] == logits.argmax(dim=1).tolist()
+    torch.testing.assert_close(own._score(reader, range(12))[1]["cosine"].float(), logits / 100, atol=1e-5, rtol=0)
     assert summary(rows, 4)["top1"]["cosine"] == {"value": pytest.approx(100 * told["acc1"]), "debiased": None}
 
 

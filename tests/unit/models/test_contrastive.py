@@ -42,15 +42,16 @@ def test_equal_captions_are_no_negatives() -> None:
     assert duplicate_share(captions) == pytest.approx(2 / 12)
 
 
-def test_logit_scale_starts_at_the_protocols_temperature_and_is_kept_below_its_maximum() -> None:
+def test_logit_scale_starts_at_the_protocols_temperature_and_is_kept_from_1_to_its_maximum() -> None:
     for temperature, most in ((0.07, 100.0), (0.5, 3.0)):
         protocol = toy.PROTOCOL.model_copy(update={"temperature": temperature, "max_logit_scale": most})
         model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, protocol, toy.V, 77, 0)
         assert float(model.scale().detach()) == pytest.approx(1 / temperature)
-        with torch.no_grad():
-            model.logit_scale.fill_(9.0)
-        model.clamp_scale()
-        assert float(model.scale().detach()) == pytest.approx(most)
+        for learnt, kept in ((9.0, most), (-3.0, 1.0)):  # no lower than the plain cosine
+            with torch.no_grad():
+                model.logit_scale.fill_(learnt)
+            model.clamp_scale()
+            assert float(model.scale().detach()) == pytest.approx(kept)
 
 
 @pytest.mark.parametrize(("share", "masked"), [(0.049, False), (0.051, True)])

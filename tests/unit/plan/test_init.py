@@ -150,6 +150,7 @@ def test_values_fit_the_number_of_images(count: int, project: Path, capsys: pyte
     assert source.kind == "caption_table"
     val = sum(held_out(name, source.val_fraction) for name in names)  # as the source itself does it
     train = count - val
+    assert recipe.batch_size <= max(2, count // 8)
     assert recipe.batch_size <= val <= train and (count < 100 or val >= min(64, count // 8))
     steps = recipe.epochs * (train // recipe.batch_size)
     assert steps >= 300 and (recipe.epochs == 40 or steps < 300 + train // recipe.batch_size)
@@ -477,10 +478,13 @@ def test_flags_choose_otherwise(project: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_time_is_measured(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params = _init(*PHOTOS)
+    short, params = (_init(f"of{epochs}", "photos", "--epochs", epochs) for epochs in ("2", "6"))
     monkeypatch.undo()
     once, twice = (estimate.training_seconds(params, pairs, 9, False)[0] for pairs in (10**5, 10**6))
     assert 5 < twice / once < 20 and once > 10
+    monkeypatch.setattr(estimate, "_seconds", lambda *_: 0.0)  # which leaves what reading takes, of every pass
+    less, more = (estimate.training_seconds(one, 10**5, 9, False)[0] for one in (short, params))
+    assert more == pytest.approx(3 * less) and less > 0
 
 
 def test_two_tables_and_none(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,8 @@ def test_a_dataset_is_looked_at_and_pinned(name: str, hub: Hub, capsys: pytest.C
     )
     said = capsys.readouterr().out
     assert "about 40 with captions in someone/birds on the hub, commit 0123456789ab" in said
+    assert "about 28 images to train on, 12 held out" in said
+    assert "table3" not in load("params.yaml", "own").tables, "of about twelve, half may be too few to caption"
 
 
 def test_what_was_looked_at_becomes_shards(hub: Hub, tmp_path: Path) -> None:

@@ -318,6 +318,8 @@ def test_trainings_with_equal_results_are_trainings_and_one_record_for_all_seeds
     made.add("external", None, "external", runs=["external"] * 3, reference=True)
     seeds = {line["system"]: line["seeds"] for line in read_rows(made.make(tmp_path) / "table1_long.csv")}
     assert seeds.pop("external") == "1" and set(seeds.values()) == {"3"}
+    of = [row["seed"] for row in read_rows(tmp_path / "out/table1_runs.csv") if row["system"] == "external"]
+    assert of == [""], "one line, of no seed"
 
 
 MDC = "probe/dense/B/mdc/s0"
