@@ -72,6 +72,7 @@ class Served:
         self.url = found[0]
 
     def close(self) -> None:
+        assert list(self.kept.glob("mdc-demo-*"))
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(PATIENCE)
         assert not list(self.kept.glob("mdc-demo-*")), "no picture that somebody dropped is left"

@@ -348,7 +348,8 @@ def test_no_hash_is_taken_twice_of_what_many_rest_on(
     assert verify(capsys)[0] == 0
     assert len(seen) == len(set(seen))
     for suffix in ("safetensors", "tar", "npy"):
-        assert {Path(path) for path in seen if path.endswith(suffix)} == {*data_and_models.rglob(f"*.{suffix}")}
+        files = {*data_and_models.rglob(f"*.{suffix}")}
+        assert files and {Path(path) for path in seen if path.endswith(suffix)} == files
 
 
 def test_every_record_names_what_was_asked_its_inputs_and_its_files(r: Path) -> None:

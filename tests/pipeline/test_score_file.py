@@ -213,7 +213,7 @@ def test_an_interrupted_call_goes_on_and_another_table_starts_afresh(
 
     monkeypatch.setattr(score_file, "_keep", stopped)
     assert asked(r, path, out, "--processes", "1") == 130
-    assert "rerun to resume" in capsys.readouterr().err and not out.exists()
+    assert "rerun to resume" in capsys.readouterr().err and not out.exists() and list(tmp_path.glob(".*.parts"))
     assert asked(r, path, out, "--processes", "1") == 0
     assert kept == [f"{number:08d}.json" for number in range(3)]
     assert asked(r, path, tmp_path / "whole.csv", "--processes", "1") == 0

@@ -17,8 +17,11 @@ def test_version_and_licence_are_the_same_everywhere() -> None:
 
 def test_every_folder_of_tests_runs_alone() -> None:
     """pytest puts a test's own folder on the path, and tests/support: what others share lies in one of them."""
+    taken = 0
     for path in (ROOT / "tests").rglob("test_*.py"):
         for name in re.findall(
             r"^\s*(?:from|import) (test_\w+|conftest)\b", path.read_text(encoding="utf-8"), re.MULTILINE
         ):
             assert path.with_name(f"{name}.py").is_file(), f"{path.relative_to(ROOT)} imports {name}"
+            taken += 1
+    assert taken > 5
