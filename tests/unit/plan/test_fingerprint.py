@@ -205,4 +205,7 @@ def test_what_is_left_out_computes_nothing() -> None:
     assert len(left_out) > 10
     others = {other for name in left_out for other in fp.imports(name) if not fp.left_out(other)}
     places = {"mdc.plan.records", "mdc.plan.data_folder"}
-    assert "mdc.plan.records" in others and others <= {"mdc", "mdc.plan", "mdc.plan.fingerprint", "mdc.plan.estimators"} | places
+    assert (
+        "mdc.plan.records" in others
+        and others <= {"mdc", "mdc.plan", "mdc.plan.fingerprint", "mdc.plan.estimators"} | places
+    )
