@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ import mdc
 from mdc.app.cli import main
 from mdc.app.demo.examples import examples
 from mdc.data.shards.index import ShardReader
-
-pytestmark = pytest.mark.skipif(find_spec("gradio") is None, reason="Gradio is not installed")
 
 LSTM, MCD = "alt/cnn/lstm/s0", "described/on-codes/mcd_cfg/s0"
 #: a proxy that nobody is behind: the page must be served without asking one

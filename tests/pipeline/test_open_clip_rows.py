@@ -92,7 +92,9 @@ def test_a_caption_that_the_models_own_tokenizer_would_cut_is_refused(folder: Pa
 
 def _of_the_hub(context_length: int) -> Any:
     """open_clip's wrapper of a tokenizer of transformers, as models of the hub have, with a few words and an end of text."""
-    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    import tokenizers
+    import transformers
+
     words = {"[PAD]": 0, "[END]": 1, "[UNK]": 2, "a": 3, "red": 4, "dog": 5}
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()

@@ -50,7 +50,6 @@ def spacy(monkeypatch: pytest.MonkeyPatch) -> None:
             return [SimpleNamespace(text=word, tag_=TAGS.get(word, "IN")) for word in words]
 
     monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(__version__="3.8.0", load=Pipeline))
-    pytest.importorskip("nltk")  # of the extra "order"
 
 
 # --- SugarCrepe and ARO -----------------------------------------------------------------------------------------------
@@ -226,7 +225,6 @@ def test_the_published_form() -> None:
 
 @pytest.mark.parametrize(("text", "words"), read_table(__file__, "words"))
 def test_treebank_words(text: str, words: str) -> None:
-    pytest.importorskip("nltk")
     assert tagging.treebank_words()[0](text) == words.split()
 
 
@@ -313,8 +311,6 @@ def test_a_tagger_that_is_not_installed_is_one_line(name: str, tmp_path: Path, m
 
 
 def test_textblob_gets_treebank_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("nltk")
-
     def tag(text: str, tokenize: bool = True) -> list[tuple[str, str]]:
         assert not tokenize  # or it would cut the words anew
         return [(word, TAGS.get(word, "IN")) for word in text.split(" ")]

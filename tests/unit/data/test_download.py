@@ -501,7 +501,7 @@ def test_a_process_that_dies_costs_its_shard_alone(whole: Whole, server: Server,
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pyspark", "ray"])
 def test_workers_of_spark_and_ray_download_the_same(whole: Whole, server: Server, tmp_path: Path, name: str) -> None:
-    pytest.importorskip(name)
+    pytest.importorskip(name, reason=f"needs {name}: pip install mdc[{name}]")
     folder = prepared(tmp_path, server.address)
     process = elsewhere(f"obtain({config(distributor=name, processes=2)}, None, {folder!r})")
     assert json.loads(process.communicate()[0].splitlines()[-1]) == whole[1] and not process.returncode

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
+import pillow_heif
 import pytest
 import torch
 from bad_input import png
@@ -139,7 +140,6 @@ def _chatty(**options: object) -> bytes:
 
 
 def _heic(**options: object) -> bytes:
-    pillow_heif = pytest.importorskip("pillow_heif")
     pillow_heif.register_heif_opener()
     return _saved(_PLAIN, "HEIF", quality=95, **options)
 
@@ -200,7 +200,7 @@ def test_heic_is_upright() -> None:
 
 
 def test_every_ending_of_a_format_that_is_read_is_an_image() -> None:
-    pytest.importorskip("pillow_heif").register_heif_opener()
+    pillow_heif.register_heif_opener()
     Image.init()
     theirs = {(form, ending[1:]) for ending, form in Image.registered_extensions().items() if form in images.ENDINGS}
     ours = {(form, ending) for form, endings in images.ENDINGS.items() for ending in endings}

@@ -96,7 +96,8 @@ def test_img2datasets_shards(tmp_path: Path, form: int) -> None:
 
 def test_what_webdatasets_own_writer_makes(tmp_path: Path) -> None:
     """img2dataset hands its samples to this writer, with these endings in this order."""
-    webdataset = pytest.importorskip("webdataset")
+    import webdataset
+
     with webdataset.TarWriter(str(tmp_path / "00000.tar")) as writer:
         for i in range(3):
             sample = {"__key__": f"00000000{i}", "jpg": encoded(i, kind="JPEG"), "txt": f"caption {i}" if i else ""}

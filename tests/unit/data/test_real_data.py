@@ -56,7 +56,6 @@ def test_flickr8k_nouns(tmp_path: Path) -> None:
 )
 def test_the_sets_of_flickr8k_long_are_as_many_as_was_counted() -> None:
     """415 items of 84 images in SugarCrepe's seven files, and one caption of each of COCO's 245; five options each."""
-    pytest.importorskip("textblob")
     jobs = Plan(load(ROOT / "params.yaml", "flickr8k-long")).jobs
     sources = {
         name.rpartition("/")[2]: jobs[name].config()["source"] for name in jobs if name.startswith("data/choices/")
