@@ -28,18 +28,26 @@ help:
 setup: .venv/.ready
 
 $(UV):
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools 'uv>=0.9,<1'
+	PIP_REQUIRE_VIRTUALENV=0 PIP_USER=0 $(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools 'uv>=0.9,<1'
+
+# An environment names its folder, and runs the code that lies there. Of a moved or copied project it is made anew; a link to
+# another project's goes, and what it points to stays.
+ifneq ($(shell cat .venv/.ready 2>/dev/null),$(CURDIR))
+.venv/.ready: FORCE
+endif
 
 .venv/.ready: requirements.lock pyproject.toml | $(UV)
+	[ ! -e $@ ] || [ "$$(cat $@)" = "$$(pwd -P)" ] || rm -rf .venv
+	[ -e .venv ] || rm -f .venv
 	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .venv
-	VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes --compile-bytecode requirements.lock
-	VIRTUAL_ENV=.venv $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	$(UV) pip sync --python .venv --quiet --require-hashes --compile-bytecode requirements.lock
+	$(UV) pip install --python .venv --quiet --no-deps --no-build-isolation --editable .
+	echo "$$(pwd -P)" > $@
 
 # open_clip's CoCa, a reference row of Table 3, writes captions under transformers 4 only, so it has an environment of its own
 .coca/.ready: workflow/envs/coca.lock | $(UV)
 	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .coca
-	VIRTUAL_ENV=.coca $(UV) pip sync --quiet --require-hashes --compile-bytecode workflow/envs/coca.lock
+	$(UV) pip sync --python .coca --quiet --require-hashes --compile-bytecode workflow/envs/coca.lock
 	touch $@
 
 # Snakemake, not make, decides what is up to date
