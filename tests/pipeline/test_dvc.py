@@ -1,5 +1,9 @@
 """dvc.yaml covers what decides each layer: every stage has the files of parameters among its deps, and keeps its layers."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
@@ -48,3 +52,26 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
     files = {"results/${scale}/" + f"{name}/{file}" for name, one in ARTEFACTS.items() for file in one.files}
     plotted = {file for plot in DVC["plots"] for body in plot.values() for file in body["y"]}
     assert {*DVC["metrics"], *plotted} <= files
+
+
+def test_a_stage_calls_the_environment_that_dvc_runs_in(tmp_path: Path) -> None:
+    """Not activated, in a folder with a space, on a machine without `ps`; and also where git is told to end lines in CRLF."""
+    source, project, tools = tmp_path / "source", tmp_path / "ein Projekt", tmp_path / "tools"
+    (source / "workflow").mkdir(parents=True)
+    for file in (".gitattributes", "workflow/stage"):
+        shutil.copy(ROOT / file, source / file)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "core.autocrlf=true"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "a"], ["clone", "-q", ".", project]):
+        subprocess.run([*git, *words], cwd=source, check=True)
+    bin = project / ".venv/bin"
+    bin.mkdir(parents=True)
+    (bin / "mdc").write_text('#!/bin/sh\necho "$0" "$@"\n')
+    (bin / "mdc").chmod(0o755)
+    (bin / "python").symlink_to(Path(sys.executable).resolve())
+    tools.mkdir()
+    for tool in ("sh", "tr", "sed", "head"):
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+    call = "import subprocess; subprocess.run('workflow/stage data --scale mini', shell=True, check=True)"
+    variables = {**os.environ, "PATH": str(tools)}
+    done = subprocess.run([bin / "python", "-c", call], cwd=project, env=variables, capture_output=True, text=True)
+    assert done.stdout == f"{bin}/mdc stage data --scale mini\n", done.stderr
