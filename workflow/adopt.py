@@ -6,7 +6,6 @@ stages of dvc.lock, otherwise for those named and their dependencies.
 """
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from mdc.plan.outputs import publish
+from mdc.plan.records import UserError
 from mdc.plan.stage import INDEX, NOT_NAMED, target
 
 BIN = Path(sys.executable).parent
@@ -39,8 +40,10 @@ def main(wanted: list[str]) -> None:
         for folder in (Path(out["path"]) for out in stage.get("outs", [])):
             record = folder / f"{folder.name}.json"
             if record.is_file():  # of a table or figure that the scale names; its copies may be another scale's
-                for name in (record.name, *json.loads(record.read_text(encoding="utf-8"))["config"]["files"]):
-                    shutil.copyfile(folder / name, Path("results") / name)
+                try:
+                    publish(record)
+                except UserError as error:
+                    raise SystemExit(f"adopt: {error}") from None
     # --touch without --forceall would skip outputs that Snakemake takes for outdated
     scale = ["--config", f"scale={next(iter(chosen.values()))['cmd'].split()[-1]}"]
     targets = [_target(stage) for name, stage in chosen.items() if name != INDEX]

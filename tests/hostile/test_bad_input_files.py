@@ -153,7 +153,7 @@ def test_a_checkpoint_of_an_older_format(run: Path, metadata: dict[str, str] | N
 def test_a_checkpoint_cut_short(run: Path, length: int) -> None:
     path = run / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(UserError, match=r"not the checkpoint that .* names"):
+    with pytest.raises(UserError, match=r"not the file that .* names"):
         read_run(run)
     with pytest.raises(UserError, match="not a readable safetensors"):
         load_weights(path)
@@ -166,7 +166,7 @@ def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not fit the model"):
         trained_encoder(run / "checkpoint.safetensors", other)
     save_weights(run / "checkpoint.safetensors", toy.model("arc", 1), {"format": "mdc-weights-1"})
-    with pytest.raises(UserError, match="not the checkpoint that"):
+    with pytest.raises(UserError, match="not the file that"):
         read_run(run)
     sha256 = sha256_file(run / "checkpoint.safetensors")
     for outputs in ({"../run/checkpoint.safetensors": sha256}, {}, [], None, "checkpoint.safetensors"):

@@ -55,7 +55,7 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
 
 
 def test_a_stage_calls_the_environment_that_dvc_runs_in(tmp_path: Path) -> None:
-    """Not activated, in a folder with a space, on a machine without `ps`; and also where git is told to end lines in CRLF."""
+    """Not activated, in a folder with a space, on a machine without `ps`; and also with core.autocrlf."""
     source, project, tools = tmp_path / "source", tmp_path / "ein Projekt", tmp_path / "tools"
     (source / "workflow").mkdir(parents=True)
     for file in (".gitattributes", "workflow/stage"):

@@ -5,6 +5,7 @@ One project, in the order of the tests: each leaves it as committed, with nothin
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,24 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(project: Proje
     files = {f"results/toy/{name}/{file}" for name in TABLES for file in (f"{name}.json", *ARTEFACTS[name].files)}
     assert {path for path in changed if _layer(path) != "probe"} == files
     assert "alt/tiny/mdc.average" in json.loads(project.dvc("metrics", "diff", "--json"))[METRICS]
+
+
+def test_an_edited_table_is_neither_copied_nor_certified(project: Project) -> None:
+    table, copied = (project.folder / "results" / place for place in ("toy/table1/table1.csv", "table1.csv"))
+    table.write_text(table.read_text() + "7")
+    said = project.snakemake("results/table1.csv", "--cores", "1")
+    (mend,) = re.findall(r"toy/table1/table1.csv: not the file .*; to mend: (.*)", said.stderr)
+    assert said.returncode == 1
+    copied.write_text(table.read_text())
+    done = project.run(project.bin / "dvc", "repro", "artefact@table1")
+    assert done.returncode != 0 and mend in done.stderr
+    assert "--forcerun make_table1" in mend and project.called() == []
+    good(project.shell(mend))
+    assert project.called() == ["table1"] and copied.read_text() == table.read_text() != ""
+    # an edited copy alone is copied anew
+    copied.write_text("7")
+    project.dvc("repro", "--force", "--single-item", "artefact@table1")
+    assert project.called() == [] and copied.read_text() == table.read_text() and _status(project) == {}
 
 
 def test_after_checkout_and_adoption_there_is_no_job(project: Project) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import small_project
 from small_project import SCALE
+from tampering import put
 
 from mdc.app.cli import main
 from mdc.plan.records import read_json, write_json, write_text
@@ -59,23 +60,50 @@ def _other_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "probes", "table"),
+    ("change", "probes", "forced"),
     [
-        (_changed_value, True, True),
-        (_changed_input, True, True),
-        (_lost(f"{SCALE}/{RUN}/checkpoint.safetensors"), True, True),
-        (_lost(f"{SCALE}/data/corpora/alt/index.json"), True, True),
-        (_lost(f"{SCALE}/table1/table1.csv"), False, True),
-        (_lost("table1.html"), False, True),
-        (_other_copy, False, True),
+        (_changed_value, True, ""),
+        (_changed_input, True, ""),
+        (_lost(f"{SCALE}/{RUN}/checkpoint.safetensors"), True, ""),
+        (_lost(f"{SCALE}/data/corpora/alt/index.json"), True, ""),
+        (_lost(f"{SCALE}/table1/table1.csv"), False, "make_table1"),
+        (_lost("table1.html"), False, "table1"),
+        (_other_copy, False, "table1"),
     ],
 )
-def test_what_is_not_asks_snakemake(change: Callable[[], None], probes: bool, table: bool, stage: Any) -> None:
+def test_what_is_not_asks_snakemake(change: Callable[[], None], probes: bool, forced: str, stage: Any) -> None:
     change()
     rest = ["--cores", "all", "--config", f"scale={SCALE}"]
     assert stage("probe") == (["probe_all", *rest] if probes else None)
-    assert stage("table1") == (["table1", *rest] if table else None)
+    assert stage("table1") == ["table1", *rest, *(["--forcerun", forced] if forced else [])]
     assert stage("table9") is None
+
+
+ITEMS = f"results/{SCALE}/probe/alt/ViT-T-12/mdc/s0/items.parquet"
+
+
+def test_a_file_that_is_gone_is_made_again(stage: Any) -> None:
+    Path(ITEMS).unlink()
+    assert stage("probe")[-2:] == ["--forcerun", ITEMS.replace("items.parquet", "probe.json")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "edited", "mend"),
+    [
+        ("table1", ["table1.csv", f"{SCALE}/table1/table1.csv"], "table1 --cores all --forcerun make_table1"),
+        (INDEX, [f"{SCALE}/table9/table9.md"], "table9 --cores all --forcerun make_table9"),
+        ("probe", [ITEMS[8:]], "probe.json --cores all --forcerun results/"),
+    ],
+)
+def test_an_edited_result_is_not_certified(
+    asked: str, edited: list[str], mend: str, refused: Callable[..., str]
+) -> None:
+    assert main(["index"]) == 0
+    for file in edited:
+        path = Path("results", file)
+        put(path, path.read_bytes().replace(b"1", b"7") + b" ")
+    said = refused("stage", asked, "--scale", SCALE)
+    assert f"results/{edited[-1]}: not the file" in said and mend in said
 
 
 def test_a_users_file_that_changed_asks_snakemake(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +139,16 @@ def test_the_page_of_a_scale_without_tables_is_made(stage: Any) -> None:
     assert stage(INDEX, "lone") == ["results/index.html", "--cores", "all", "--config", "scale=lone"]
     assert not Path("results/lone/index/not_named.txt").exists()
     assert main(["index", "--scale", "lone"]) == 0 and stage(INDEX, "lone") is None
+
+
+@pytest.mark.parametrize("link", ["results", f"results/{SCALE}"])
+def test_results_elsewhere_are_refused_before_any_work(
+    link: str, stage: Any, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    Path(link).rename(tmp_path / "scratch")
+    Path(link).symlink_to(tmp_path / "scratch")
+    for name in ("data", "table1"):
+        assert str(tmp_path / "scratch") in refused("stage", name, "--scale", SCALE)
 
 
 def test_a_stage_that_there_is_not(refused: Callable[..., str]) -> None:

@@ -55,8 +55,11 @@ for name in NAMED:
             [f"{R}/{name}/{file}" for file in (f"{name}.json", *NAMED[name].files)],
         output:
             copies(name),
-        shell:
-            "cp {input} results/"
+        run:
+            try:
+                publish(Path(input[0]))
+            except UserError as error:
+                refuse(str(error))
 
 
 # The page with all tables and figures. It also shows run times, so it is rebuilt whenever one of these is.

@@ -28,6 +28,7 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.accepted import read_accepted
+from mdc.plan.outputs import publish
 from mdc.plan.processes.failures import causes
 from mdc.plan.processes.gpus import gpu_ids, wanted_gpus
 from mdc.plan.records import UserError, json_text, write_text_if_changed

@@ -1,6 +1,5 @@
 """The folders of a scale's jobs, their current configurations, and the commands that repair them."""
 
-import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +9,8 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ArtefactJob
+from mdc.plan.outputs import RESULTS, rerun, snakemake
 from mdc.plan.records import UserError, read_json, sha256_file
-
-RESULTS = Path("results")
-
 
 NOT_OURS = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 
@@ -81,7 +78,7 @@ class Place:
 
     def snakemake(self, job: str) -> str:
         """The command that brings a job and its inputs up to date."""
-        return self._call(self.target(job))
+        return snakemake(self.target(job), self._named)
 
     def copy_again(self, artefact: str) -> str:
         """The command that copies a table's or figure's files to ``results/`` once more."""
@@ -90,12 +87,11 @@ class Place:
     def again(self, wanted: str, damaged: str) -> str:
         """The command that reruns a damaged job, then its dependents up to ``wanted`` if the result differs.
 
-        Snakemake trusts files that exist and skips a missing file between two good ones, hence --forcerun. Two calls, because one
-        would also rerun the dependents of an equal file.
+        Two calls, because one would also rerun the dependents of an equal file; a table or figure has none.
         """
-        path = self.manifest(damaged)
-        rerun = f"{self._call(path)} --forcerun {shlex.quote(str(path))}"
-        return rerun if self.target(wanted) == path else f"{rerun} && {self.snakemake(wanted)}"
+        call = rerun(self.folder.root, damaged, self._named)
+        done = damaged in self.shown or self.target(wanted) == self.manifest(damaged)
+        return call if done else f"{call} && {self.snakemake(wanted)}"
 
     def mend(self, wanted: str, job: str) -> str:
         """The command for a manifest whose hash is not the one that a dependent's record names.
@@ -104,6 +100,7 @@ class Place:
         """
         return self.snakemake(wanted) if self.host(job) else self.again(wanted, job)
 
-    def _call(self, target: Path) -> str:
-        scale = f" --config scale={self.scale}" if self.elsewhere else ""
-        return f"snakemake {shlex.quote(str(target))} --cores all{scale}"
+    @property
+    def _named(self) -> str | None:
+        """The scale, if a call must name it."""
+        return self.scale if self.elsewhere else None

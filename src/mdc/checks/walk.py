@@ -109,7 +109,7 @@ class Walk:
         except Broken:
             raise
         except UserError as error:
-            raise Broken(f"{error}; to mend: {self.again(job)}") from None
+            raise Broken(f"{str(error).partition('; to mend: ')[0]}; to mend: {self.again(job)}") from None
         except NOT_OURS as error:
             where, problem = self.place.record(job), format_problem(error)
             raise Broken(f"{where}: not as this version writes it ({problem}); to mend: {self.again(job)}") from None

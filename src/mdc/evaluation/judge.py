@@ -19,7 +19,8 @@ from mdc.evaluation.system_captions import read_systems
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import JudgeJob
-from mdc.plan.records import UserError, read_json, recorded, sha256_json, write_json
+from mdc.plan.outputs import recorded
+from mdc.plan.records import UserError, read_json, sha256_json, write_json
 
 _COLUMNS: Columns = {
     **{"contest": "word", "image": "string", "systems": ["string"], "status": "word", "letter": "string"},
@@ -78,7 +79,7 @@ def _clip_scores(call: Call, job: JudgeJob) -> dict[str, dict[str, float]]:
 
     scores: dict[str, dict[str, float]] = {}
     for name, expected in job.metrics.items():
-        file, _ = recorded(call.input(name), "metrics.parquet", expected, job.job, "measure")
+        file, _ = recorded(call.input(name), "metrics.parquet", expected, job.job)
         for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
             scores.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]
     return scores

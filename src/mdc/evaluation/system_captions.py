@@ -7,7 +7,8 @@ from typing import Any
 
 from mdc.evaluation.captioned import Captioned
 from mdc.plan.jobs.call import Call
-from mdc.plan.records import UserError, recorded
+from mdc.plan.outputs import recorded
+from mdc.plan.records import UserError
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def _of_record(path: Path, expected: str, job: str, images: Captioned) -> dict[s
     import pyarrow
     import pyarrow.parquet as parquet
 
-    file, record = recorded(path, "captions.parquet", expected, job, "caption")
+    file, record = recorded(path, "captions.parquet", expected, job)
     try:
         columns = ["system", "image", "caption", "clip_ids", "calls"]  # older files lack the last, and are read without
         rows = parquet.ParquetFile(file).read(columns=columns).to_pylist()

@@ -13,7 +13,8 @@ from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.outputs import checked
+from mdc.plan.records import UserError, read_json
 
 #: which weights of a run → their file: the last ones, or those with the least held-out loss
 WEIGHTS = {"last": CHECKPOINT, "best": BEST}
@@ -36,10 +37,7 @@ def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, A
         expected = manifest["outputs"][name]
     except (KeyError, TypeError):
         raise UserError(f"{path}: not a run manifest (its outputs name no {name})") from None
-    checkpoint = path.parent / name
-    if sha256_file(checkpoint) != expected:
-        raise UserError(f"{checkpoint}: not the checkpoint that {path} names (its sha256 differs); retrain the run")
-    return checkpoint, manifest
+    return checked(path.parent / name, expected, path), manifest
 
 
 def expected_run(

@@ -8,7 +8,7 @@ from torch import Tensor
 from mdc.models.text import CLIP_EOT, Vocabulary
 from mdc.models.weights import load_weights
 from mdc.plan.config.backbones import FrozenWords
-from mdc.plan.records import recorded
+from mdc.plan.outputs import recorded
 
 WORDS = "words.safetensors"
 
@@ -18,6 +18,6 @@ def read_words(manifest: Path, expected: FrozenWords, vocabulary: Vocabulary) ->
 
     UserError if they are not ``expected``.
     """
-    weights, _ = recorded(manifest, WORDS, expected.config_sha256, expected.job, "bring the words")
+    weights, _ = recorded(manifest, WORDS, expected.config_sha256, expected.job)
     pieces = range(CLIP_EOT - 1) if vocabulary.pieces is None else vocabulary.pieces
     return load_weights(weights)["words"][torch.tensor([*pieces, CLIP_EOT])]

@@ -205,15 +205,3 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return numbers
-
-
-def recorded(path: Path, name: str, expected: str | None, job: str, verb: str) -> tuple[Path, dict[str, Any]]:
-    """The file ``name`` beside the record ``path``, and the record; UserError if one is stale, or the file is not the one of the
-    record."""
-    record = read_json(path)
-    if record.get("config_sha256") != expected:
-        raise UserError(f"{path}: made with another configuration than {job} needs; {verb} again")
-    file = path.parent / name
-    if sha256_file(file) != record["outputs"].get(name):
-        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); {verb} again")
-    return file, record

@@ -12,9 +12,11 @@ from mdc.plan.data_folder import data_folder
 from mdc.plan.fingerprint import remembered
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.needs import files_of_user
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ArtefactJob
+from mdc.plan.outputs import RESULTS, check_outputs, published
 from mdc.plan.records import UserError, read_json, sha256_file, write_text
 from mdc.plan.verbs import LAYERS, VERBS
 
@@ -36,9 +38,14 @@ def main(args: argparse.Namespace) -> None:
     with remembered(notes):
         plan = Plan(load(args.params, args.scale), read_accepted())
         jobs = plan.jobs
-    root = Path("results") / plan.params.scale
+    root = RESULTS / plan.params.scale
     if args.name not in {*LAYERS, INDEX, *plan.params.artefacts, *plan.params.declared}:
         raise UserError(f"no stage '{args.name}'; allowed: {', '.join([*LAYERS, *plan.params.artefacts, INDEX])}")
+    if not root.resolve().is_relative_to(Path.cwd()):  # DVC would say so only when everything is made
+        raise UserError(
+            f"{root}: leads to {root.resolve()}, and DVC keeps no results outside of the project; allowed: the whole project on "
+            f"that disk, or Snakemake without DVC (snakemake all --cores all)"
+        )
     if args.name in LAYERS:
         # DVC needs the folders of a stage, also of those that the scale has no jobs of
         for layer in (verb.layer for verb in VERBS.values() if verb.stage in LAYERS[args.name]):
@@ -52,17 +59,23 @@ def main(args: argparse.Namespace) -> None:
         write_text(note, f"{plan.not_named(args.name)}\n")
         return
     note.unlink(missing_ok=True)
-    if _current(plan, ScaleFolder(root), wanted) and (args.name != INDEX or _newest(Path("results/index.html"))):
-        print(f"{args.name}: as asked; nothing to do")
-        return
+    folder = ScaleFolder(root)
+    forced = [rule for name in wanted for rule in _incomplete(jobs[name], folder)]
+    if _current(plan, folder, wanted):
+        for name in wanted:
+            check_outputs(folder.record(name, jobs[name].verb), every=isinstance(jobs[name], ArtefactJob))
+        if not forced and (args.name != INDEX or _newest(RESULTS / "index.html")):
+            print(f"{args.name}: as asked; nothing to do")
+            return
     snakemake = str(Path(sys.executable).with_name("snakemake"))
+    words = [target(args.name), "--cores", "all", "--config", f"scale={plan.params.scale}"]
     sys.stdout.flush()
-    os.execv(snakemake, [snakemake, target(args.name), "--cores", "all", "--config", f"scale={plan.params.scale}"])
+    os.execv(snakemake, [snakemake, *words, *(["--forcerun", *forced] if forced else [])])
 
 
 def _current(plan: Plan, folder: ScaleFolder, wanted: Iterable[str]) -> bool:
-    """Whether the records of these jobs and their ancestors have the current configurations and inputs. The contents of output
-    files are not checked: DVC hashes them."""
+    """Whether the records of these jobs and their ancestors have the current configurations and inputs, and the ancestors' files
+    exist."""
     data, sha256 = data_folder(), cache(sha256_file)
     every = dict.fromkeys(name for job_name in wanted for name in (job_name, *plan.ancestors(job_name)))
     try:
@@ -73,16 +86,25 @@ def _current(plan: Plan, folder: ScaleFolder, wanted: Iterable[str]) -> bool:
             inputs = {job_name: sha256(folder.manifest(job_name, plan.jobs[job_name].verb)) for job_name in job.inputs}
             if record["config_sha256"] != job.sha256 or record["inputs"] != inputs:
                 return False
-            if not all(path.with_name(file).is_file() for file in record["outputs"]):
+            if name not in wanted and not all(path.with_name(file).is_file() for file in record["outputs"]):
                 return False
             if any(file.stat().st_mtime > made for file in files_of_user(job, data)):
-                return False
-            copies = [*job.files, path.name] if isinstance(job, ArtefactJob) else []
-            if any(sha256(Path("results") / file) != sha256(path.with_name(file)) for file in copies):
                 return False
     except (UserError, OSError, KeyError, TypeError):  # missing, or of another version
         return False
     return True
+
+
+def _incomplete(job: Job, folder: ScaleFolder) -> list[str]:
+    """What Snakemake must be told to rerun, since it looks at times alone: a job that lacks a file, a copy that differs."""
+    record = folder.record(job.job, job.verb)
+    try:
+        lacking = not all(record.with_name(name).is_file() for name in read_json(record)["outputs"])
+        if not isinstance(job, ArtefactJob):
+            return [str(folder.manifest(job.job, job.verb))] if lacking else []
+        return [f"make_{job.job}"] if lacking else [] if published(record) else [job.job]
+    except (UserError, KeyError, TypeError, AttributeError):  # missing, or of another version: Snakemake sees it
+        return []
 
 
 def _newest(page: Path) -> bool:

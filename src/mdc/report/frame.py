@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mdc.plan.jobs.shown import ArtefactJob, ShownRun, Statistics, System
-from mdc.plan.records import UserError, sha256_file
+from mdc.plan.outputs import checked
+from mdc.plan.records import UserError
 from mdc.report.csv_file import names, write_csv
 from mdc.report.manifests import run_key
 from mdc.report.statistics.claims import Claim, Decision, decide
@@ -203,8 +204,7 @@ class OtherVersion(UserError):
 def read_rows(path: Path, outputs: Mapping[str, str], columns: Sequence[str]) -> list[dict[str, str]]:
     """The lines of a csv file. ``outputs``: file name → sha256, as the record of its table or figure names them; UserError if
     the file is missing or another, or lacks one of ``columns``."""
-    if not path.is_file() or sha256_file(path) != outputs.get(path.name):
-        raise UserError(f"{path}: not the file that the record of {path.parent.name} names; make it again")
+    checked(path, outputs.get(path.name), path.with_name(f"{path.parent.name}.json"))
     with path.open(encoding="utf-8", newline="") as file:
         lines = csv.DictReader(file)
         if not set(columns) <= set(lines.fieldnames or ()):

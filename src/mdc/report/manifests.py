@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.shown import ArtefactJob, ShownRun
-from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
+from mdc.plan.outputs import checked
+from mdc.plan.records import UserError, read_json, read_json_lines
 from mdc.plan.verbs import verb_of
 
 Manifests = Mapping[str, Path]
@@ -63,9 +64,7 @@ def data_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]
     record = read_json(record_path)
     if record.get("id") != name:
         raise UserError(f"{record_path}: {title(job.artefact)} needs {name}, this is {str(record.get('id'))[:100]}")
-    if record.get("outputs", {}).get(path.name) != sha256_file(path):
-        raise UserError(f"{path}: not the file that {record_path} names (its sha256 differs); make it again")
-    return read_json(path)
+    return read_json(checked(path, record.get("outputs", {}).get(path.name), record_path))
 
 
 def file_of(job: ArtefactJob, manifests: Manifests, name: str, file: str) -> Path:
@@ -74,9 +73,7 @@ def file_of(job: ArtefactJob, manifests: Manifests, name: str, file: str) -> Pat
     sha256 = record.get("outputs", {}).get(file)
     if sha256 is None:
         raise UserError(f"{path_of(job, manifests, name)}: the record of {name} names no {file}; make it again")
-    if sha256_file(path) != sha256:
-        raise UserError(f"{path}: not the file that the record of {name} names (its sha256 differs); make it again")
-    return path
+    return checked(path, sha256, path_of(job, manifests, name))
 
 
 def table_of(job: ArtefactJob, manifests: Manifests, name: str, file: str, columns: Sequence[str]) -> Table:

@@ -13,8 +13,9 @@ from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.config.encoders import RANDOM
 from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.jobs.read import as_job
+from mdc.plan.outputs import recorded
 from mdc.plan.parts import TOWERS, load
-from mdc.plan.records import UserError, recorded
+from mdc.plan.records import UserError
 
 
 class Tower(nn.Module, ABC):
@@ -121,7 +122,7 @@ def read_tower(path: Path, expected: FrozenTokens) -> Tower:
 
     UserError if it is not ``expected``, or if its weights are not those of the manifest.
     """
-    weights, manifest = recorded(path, TOWER, expected.config_sha256, expected.job, "import the encoder")
+    weights, manifest = recorded(path, TOWER, expected.config_sha256, expected.job)
     job: EncoderJob = as_job(manifest["config"], "import-encoder", str(path))
     tower: Tower = load(TOWERS, job.entry.kind).tower(job)
     fill(tower, weights_of_file(weights), weights)

@@ -9,7 +9,8 @@ from mdc.models.weights import save_weights
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import EncoderJob
-from mdc.plan.records import UserError, clear_leftovers, recorded, write_json
+from mdc.plan.outputs import recorded
+from mdc.plan.records import UserError, clear_leftovers, write_json
 
 
 def main(call: Call) -> None:
@@ -24,7 +25,7 @@ def main(call: Call) -> None:
         checkpoint, *_ = expected_run(call, job.run, job.run_config_sha256, weights_of_run)
     if job.tokenizer is not None:
         path, expected_sha256 = call.input(job.tokenizer.job), job.tokenizer.config_sha256
-        checkpoint, _ = recorded(path, "tokenizer.safetensors", expected_sha256, job.job, "make the tokenizer")
+        checkpoint, _ = recorded(path, "tokenizer.safetensors", expected_sha256, job.job)
     tower = fetched(job, data_folder(), checkpoint)
     size, expected = job.entry.image_size, (job.entry.tokens, job.entry.width)
     _, count, width = shape_of(tower, size, f"encoders.{job.name}")
