@@ -4,15 +4,18 @@ One project, in the order of the tests: each leaves it as committed, with nothin
 """
 
 import copy
+import fcntl
 import json
+import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from scale_files import scale_values, write_params
+from scale_files import ROOT, scale_values, write_params
 from toy_project import Project, good
 from warm import environment
 
@@ -172,6 +175,25 @@ def test_an_edited_table_is_neither_copied_nor_certified(project: Project) -> No
     copied.write_text("7")
     project.dvc("repro", "--force", "--single-item", "artefact@table1")
     assert project.called() == [] and copied.read_text() == table.read_text() and _status(project) == {}
+
+
+def test_a_copied_project_does_not_run_the_other_ones_code(project: Project) -> None:
+    done = project.run(project.bin / "snakemake", "-n", PYTHONPATH=str(ROOT / "src"))
+    assert done.returncode == 1 and re.search(r"/src/mdc: not the code that runs, .*`make setup`", done.stdout)
+
+
+def test_a_call_beside_another_one_is_not_told_to_unlock(project: Project) -> None:
+    lock = project.folder / ".snakemake/locks/0.output.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text("results/table1.csv\n")
+    with (project.folder / ".snakemake/alive").open("a+") as alive:
+        fcntl.flock(alive, fcntl.LOCK_SH)
+        beside = project.snakemake("table1", "--cores", "1", "--config", "scale=other")
+    killed = project.snakemake("table1", "--cores", "1", "--config", "scale=other")
+    lock.unlink()
+    assert beside.returncode == killed.returncode == 1
+    assert "wait until it ends" in beside.stderr and "--unlock argument" not in beside.stderr
+    assert "removed with the --unlock argument" in killed.stderr and "wait until" not in killed.stderr
 
 
 def test_after_checkout_and_adoption_there_is_no_job(project: Project) -> None:
@@ -379,6 +401,10 @@ def test_datasets_are_obtained_before_what_is_made_of_them(project: Project) -> 
     project.edit("data.download.runtime.threads", 3)
     assert project.planned("data") == {}, "how fast a download goes makes nothing anew"
     (project.folder / "data/my.csv").write_text("url,caption\nhttp://a.example/b,c\n")
+    os.utime(project.folder / "data/my.csv", (time.time() + 86400,) * 2)
+    done = project.snakemake("data", "-n")
+    assert done.returncode == 1 and "to mend: touch data/my.csv\n" in done.stdout
+    (project.folder / "data/my.csv").touch()
     found = project.planned("data")
     assert found["obtain"] == found["texts"] == found["corpus"] == 1 and "probe_set" not in found
     project.git("checkout", ".")

@@ -12,7 +12,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
+import snakemake.exceptions
+from snakemake.exceptions import LockException, WorkflowError
 
 # jobs call the `mdc` of the environment that runs Snakemake, whether it is activated or not
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -22,10 +23,10 @@ gc.disable()  # until the jobs are planned: the objects created until then stay,
 from mdc.plan.config.layers import scale_file
 from mdc.plan.config.read import layered, validate
 from mdc.plan.data_folder import data_folder
-from mdc.plan.fingerprint import remembered
+from mdc.plan.fingerprint import COMPARED, check_sources, remembered
 from mdc.plan.jobs.configs import delete_others, write_configs
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
+from mdc.plan.jobs.needs import check_times, computing, cores, files_of_inputs, files_of_user, value_at
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.outputs import publish
@@ -38,6 +39,9 @@ from mdc.plan.verbs import LAYERS, VERBS
 # not by `configfile:`, whose reader takes 1e-4 for text, accepts duplicate keys, and is slow
 
 try:
+    if workflow.is_main_process:
+        check_sources(Path(workflow.basedir, "src/mdc"))
+    os.environ[COMPARED] = "1"
     Path(".snakemake").mkdir(exist_ok=True)
     # --configfile and --config override params.yaml
     PARAMS = validate(*layered("params.yaml", *workflow.overwrite_configfiles, dict(workflow.config_settings.config)))
@@ -77,6 +81,25 @@ def refuse(message):
     """Raise WorkflowError, and repeat it as the last line on the screen, below Snakemake's traceback."""
     atexit.register(print, message, file=sys.stderr)
     raise WorkflowError(message)
+
+
+def lock_exception():
+    """In place of Snakemake's own, whose advice, --unlock, is right only if no other call runs here."""
+    try:
+        fcntl.flock(ALIVE, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        message = (
+            f"{os.getcwd()}: another call of Snakemake is at work here, on files that this call needs too (also one for another "
+            "scale: both copy to results/); wait until it ends. Do not --unlock meanwhile: both would write the same files"
+        )
+        atexit.register(print, message, file=sys.stderr)
+        return WorkflowError(message)
+    except OSError:  # a file system without locks
+        pass
+    return LockException()
+
+
+snakemake.exceptions.LockException = lock_exception
 
 
 def job_of(name):

@@ -11,10 +11,20 @@ def of_job(layer, function):
 
 
 def own_files(job):
-    files = list(map(str, files_of_user(job, data_folder())))
+    files = timely(files_of_user(job, data_folder()))
     if braced := next((file for file in files if re.search(r"\{\s*\w", file)), None):
         raise WorkflowError(f"{braced}: Snakemake takes braces in a path for a wildcard; rename it")
     return files
+
+
+def timely(files):
+    """The names of files that this workflow does not make."""
+    try:
+        if workflow.is_main_process:  # not on a cluster's node, whose clock may differ
+            check_times(files)
+    except UserError as error:
+        refuse(str(error))
+    return list(map(str, files))
 
 
 def others_files(job):
@@ -89,7 +99,7 @@ for verb, row in VERBS.items():
 rule coca_environment:
     localrule: True
     input:
-        "workflow/envs/coca.lock",
+        lambda wildcards: timely([Path("workflow/envs/coca.lock")]),
     output:
         ".coca/.ready",
     shell:

@@ -20,6 +20,7 @@ from mdc.app.commands.parameters import NOTHING, main_of, plan_of
 from mdc.app.commands.parameters import params as _params
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.fingerprint import check_sources
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
@@ -27,6 +28,9 @@ from mdc.plan.processes.interrupts import Interrupted, LostPeer
 from mdc.plan.records import UserError
 from mdc.plan.verbs import OPTIONS, VERBS
 from mdc.training import launch
+
+#: verbs that write results
+_RESULTS = {*VERBS, "stage", "index", "accept-edit"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     args = build_parser().parse_args(arguments)
     try:
+        if args.verb in _RESULTS:
+            check_sources(Path("src/mdc"))
         if args.verb in VERBS and getattr(args, "probes", None) is None:
             do(args.verb, _call(args, arguments))
         else:

@@ -16,6 +16,7 @@ result and is in no configuration must not be in such a module (``tests/unit/pla
 import ast
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
-from mdc.plan.records import write_text
+from mdc.plan.records import UserError, write_text
 
 PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,6 +32,10 @@ LEFT_OUT = (
     *("mdc.plan.config", "mdc.plan.jobs", "mdc.plan.registry"),  # parameters, jobs and datasets: values
     *("mdc.plan.artefacts", "mdc.plan.parts", "mdc.plan.verbs"),  # names of modules and files
 )
+#: endings of the package's files that decide what is computed
+SOURCES = (".py", ".yaml", ".j2", ".css")
+#: set for the jobs of a workflow that has compared the sources
+COMPARED = "MDC_SOURCES_COMPARED"
 #: covered although its package is left out: it writes the record of every job
 COVERED = ("mdc.plan.jobs.call",)
 
@@ -175,3 +180,20 @@ def fingerprint(*modules: str) -> str:
         for file in data_files(name):
             digest.update(f"{file} {hashlib.sha256((ROOT / file).read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def check_sources(here: Path) -> None:
+    """UserError if ``here``, the package in the folder that one works in, holds other code than the package that runs, as in a
+    copied project whose environment is still the other's. Contents are compared, since equal code may run from elsewhere."""
+    if COMPARED in os.environ or not here.is_dir() or here.samefile(ROOT):
+        return
+    if _all_sources(here) != _all_sources(ROOT):
+        raise UserError(
+            f"{here}: not the code that runs, which is {ROOT}: this environment is another folder's; `make setup` makes this "
+            "folder's, and `source .venv/bin/activate` chooses it"
+        )
+
+
+def _all_sources(root: Path) -> dict[Path, bytes]:
+    files = (path for path in root.rglob("*") if path.suffix in SOURCES and not path.name.startswith("."))
+    return {path.relative_to(root): hashlib.sha256(path.read_bytes()).digest() for path in files}

@@ -13,6 +13,7 @@ import small_project
 from small_project import SCALE
 
 import mdc.plan.fingerprint as fp
+from mdc.app.cli import main
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.folder import ScaleFolder
@@ -209,3 +210,34 @@ def test_what_is_left_out_computes_nothing() -> None:
         "mdc.plan.records" in others
         and others <= {"mdc", "mdc.plan", "mdc.plan.fingerprint", "mdc.plan.estimators"} | places
     )
+
+
+@pytest.mark.parametrize("file", ["diffusion/schedule.py", "report/templates/style.css", "plan/new.py"])
+def test_another_folders_code_writes_no_results(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a copied project whose environment is still the other's. Equal code may run from elsewhere."""
+    here = tmp_path / "src/mdc"
+    shutil.copytree(ROOT / "src/mdc", here)
+    monkeypatch.chdir(tmp_path)
+    verbs = [
+        "make none.json",
+        "pretrain none.json --state s",
+        "stage data --scale mini",
+        "index",
+        "accept-edit --reason x",
+    ]
+
+    def refused() -> list[bool]:
+        codes = [main(verb.split()) for verb in verbs]
+        assert 0 not in codes
+        said = capsys.readouterr().err.splitlines()
+        return [str(ROOT / "src/mdc") in line and "make setup" in line for line in said]
+
+    assert refused() == [False] * len(verbs), "they lack other things"
+    with (here / file).open("a") as more:
+        more.write("\n")
+    assert refused() == [True] * len(verbs)
+    assert main(["check"]) == 2 and "make setup" not in capsys.readouterr().err, "it writes nothing"
+    monkeypatch.setenv(fp.COMPARED, "1")
+    assert refused() == [False] * len(verbs), "their Snakemake has compared"

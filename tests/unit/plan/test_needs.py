@@ -1,5 +1,9 @@
 """What decides when and where a job runs besides its configuration: cores and GPUs, files of other jobs, the user's own files."""
 
+import os
+import re
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +15,9 @@ from mdc.plan.config.layers import overlaid
 from mdc.plan.config.read import validate
 from mdc.plan.data_folder import weights_path
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
+from mdc.plan.jobs.needs import check_times, computing, cores, files_of_inputs, files_of_user, value_at
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError
 
 FOLDER = ScaleFolder(Path("r"))
 RUN = "alt/ViT-T-12/mdc/s0"
@@ -181,3 +186,21 @@ def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
     watched = {name: files_of_user(jobs[f"encoders/{name}"], tmp_path) for name in ("file", "folder", "known")}
     assert watched == {"file": [tmp_path / "w.pt"], "folder": folder, "known": []}
     assert files_of_user(jobs["scores/open_clip/own"], tmp_path) == [tmp_path / "w.pt"]
+
+
+def test_what_is_dated_in_the_future_is_told_with_what_mends_it(tmp_path: Path) -> None:
+    """A file, a folder that counts, a link; a minute is a server's clock."""
+    table, folder, link = tmp_path / "ein Bild.csv", tmp_path / "classes", tmp_path / "link.csv"
+    table.touch()
+    folder.mkdir()
+    link.symlink_to(table)
+    check_times([table, folder, link, tmp_path / "none"])
+    for path in (table, folder, link):
+        for ahead in (30, 3600):
+            os.utime(path, (time.time() + ahead,) * 2, follow_symlinks=False)
+            if ahead == 30:
+                check_times([table, folder, link])
+        with pytest.raises(UserError, match=re.escape(str(path))) as error:
+            check_times([folder, link, table] if path != table else [table])
+        subprocess.run(str(error.value).partition("to mend: ")[2], shell=True, check=True)
+        check_times([table, folder, link])

@@ -1,6 +1,8 @@
 """Further needs of a job: cores, files of other jobs, files of the user."""
 
-from collections.abc import Iterator
+import shlex
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ _IN_FOLDER = {
     "caption_nouns": ["**/*.parquet"],
 }
 
+#: seconds that the clock of a file server may be ahead
+_AHEAD = 60.0
 #: the maximal number of threads of a job that resizes images (mdc.data.formats.reading)
 IMAGE_CORES = 16
 
@@ -100,3 +104,18 @@ def _matching(place: Path, pattern: str) -> Iterator[Path]:
     with suppress(UserError):  # a folder that is missing or cannot be read fails in its job, too
         for folder, _ in walk([place], Links()):
             yield from [folder] if pattern == "**/" else folder.glob(pattern[3:])
+
+
+def check_times(files: Iterable[Path]) -> None:
+    """UserError at a file or folder that is dated in the future: what a job makes of it would be older, and Snakemake deletes
+    that when the job has ended."""
+    latest = time.time() + _AHEAD
+    for file in files:
+        with suppress(OSError):  # its job says what it lacks
+            link = file.lstat().st_mtime > latest
+            if not link and file.stat().st_mtime <= latest:
+                continue
+            raise UserError(
+                f"{file}: dated in the future, so that Snakemake would delete what is made from it; to mend: "
+                f"touch {'-h ' * link}{shlex.quote(str(file))}"
+            )
