@@ -34,6 +34,7 @@ class ProbingWorld:
     ``skill`` says how good each encoder is. All see the same items, some of which are easy for all. ``pairs`` and
     ``epochs``: {corpus: pairs}, and how often they are seen. ``cls``: methods probed on [CLS]. ``multi``: multi-label probes.
     ``labels`` {key: label}. ``job``: fields of the job. The contrasts are within a corpus and backbone, by methods.
+    ``held_out``, set later: the held-out losses of runs, {run: {step: loss}}.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class ProbingWorld:
         self.targets = (self.rng.random((n, 3)) < 0.3).astype(np.int64)
         self.records: dict[str, dict[str, Any]] = {}
         self.items: dict[str, dict[str, Tested]] = {}
+        self.held_out: dict[str, dict[int, float]] = {}
         self.systems: list[dict[str, Any]] = []
         self.contrasts: list[list[str]] = []
         for backbone in backbones:
@@ -161,7 +163,7 @@ class ProbingWorld:
             "statistics": STATISTICS,
             **self.fields,
         }
-        job = shown_job(self.artefact, self.records, **fields)
+        job = shown_job(self.artefact, [*self.records, *(f"runs/{run}" for run in self.held_out)], **fields)
         assert isinstance(job, ProbingJob)
         return job
 
@@ -189,6 +191,10 @@ class ProbingWorld:
             outputs = {"items.parquet": sha256_file(own / "items.parquet")}
             (own / "probe.json").write_text(json.dumps({"outputs": outputs, **record}))
             given[name] = own / "probe.json"
+        for run, losses in self.held_out.items():
+            given[f"runs/{run}"] = write_manifest(folder, f"runs/{run}")
+            lines = [{"step": 1, "loss": 9.0}, *({"step": s, "validation_loss": loss} for s, loss in losses.items())]
+            given[f"runs/{run}"].with_name("log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return given
 
     def make(self, folder: Path) -> Path:

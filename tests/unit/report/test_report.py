@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from probing_world import ProbingWorld
-from shown import page, read_rows, runs_of, write_manifest
+from shown import page, planned, read_rows, runs_of, write_manifest
 from sklearn.metrics import average_precision_score
 
 from mdc.app.export import model_card
@@ -349,6 +349,34 @@ def test_a_record_that_is_not_its_items_is_refused_by_name(
 
 
 # --- systems --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("artefact", ["table1", "table4"])
+def test_a_table_says_which_of_its_runs_overfitted(tmp_path: Path, artefact: str) -> None:
+    """The last held-out loss above the best by more than 5 % of the drop from first to best: 4.04 of 8 to 4 is not, 4.4 is."""
+    probes = ("imagenet1k",) if artefact == "table4" else ("imagenet1k", "pets")
+    made = world(backbones={"B": "ViT-T/8"}, artefact=artefact, probes=probes, seeds=(0, 1), primary_metric=probes[0])
+    made.held_out = {run: {9: 8.0, 45: 4.0, 360: 4.04} for s in made.systems if s["corpus"] for run in s["runs"]}
+    quiet = made.make(tmp_path / "quiet")
+    made.held_out |= {f"alt/B/clip/s{seed}": {9: 8.0, 45: 4.0, 360: 4.4 + seed} for seed in (0, 1)}
+    made.held_out["dense/B/mdc/s0"] = {9: 3.0, 45: 4.25, 360: 5.0}  # never better than at first
+    loud = made.make(tmp_path / "loud")
+    for ending in ("html", "md", "tex"):
+        before, after = ((out / f"{artefact}.{ending}").read_text(encoding="utf-8") for out in (quiet, loud))
+        (said,) = [line for line in after.splitlines() if line not in before.splitlines()]
+        runs = {run for run in made.held_out if run in said}
+        assert runs == {"alt/B/clip/s1", "dense/B/mdc/s0"}, "the worst seed of each"
+        assert "5.40 at step 360, 4.00 at step 45 (and 1 more seed)" in said and "3.00 at step 9" in said
+        assert "Primary comparisons" not in after.partition(said)[0], "below the first block"
+
+
+def test_every_table_of_runs_reads_the_logs_of_those_whose_last_weights_it_measures() -> None:
+    jobs, told = planned("mini"), []
+    for name in (name for name in jobs if "table" in name and hasattr(jobs[name], "columns")):
+        last = {f"runs/{run}" for system in jobs[name].systems if system.weights != "best" for run in system.runs}
+        assert last & set(jobs) <= set(jobs[name].inputs) & set(jobs[name].expected), name
+        told += [name] if last & set(jobs) else []
+    assert {"table1", "table2", "table4", "table5", "table_neighbours", "table_retrieval"} <= set(told)
 
 
 @pytest.mark.parametrize("artefact", ["table1", "table4", "figure4"])

@@ -3,6 +3,7 @@ and output files."""
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,10 +197,10 @@ def write(
     /,
     **more: Sequence[Any],
 ) -> None:
-    """Write the files of a table: the pages, ``everything`` in the paper's layout (by default the first of ``shown``), the
-    levels or other ``numbers`` with the columns of ``more``, and the differences."""
+    """Write the files of a table: the pages with the warnings below the first of ``shown``, ``everything`` in the paper's layout
+    (by default that first table), the levels or other ``numbers`` with the columns of ``more``, and the differences."""
     name = results.job.artefact
     write_csv(everything or shown[0], out / f"{name}.csv", {"scale": results.job.scale})
     write_levels(out / f"{name}_long.csv", results.job, results.numbers if numbers is None else numbers, **more)
     write_contrasts(out / f"{name}_contrasts.csv", results.job, results.contrasts())
-    write_pages(shown, out, name)
+    write_pages([replace(shown[0], warnings=tuple(results.warnings())), *shown[1:]], out, name)

@@ -81,7 +81,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """``labels``: headings of the leading text columns. ``signed``: numbers are differences and show their sign."""
+    """``labels``: headings of the leading text columns. ``signed``: numbers are differences and show their sign. ``warnings``:
+    sentences without which its numbers mislead, directly below it."""
 
     title: str
     caption: tuple[str, ...]
@@ -90,6 +91,7 @@ class Table:
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...] = ()
     signed: bool = False
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:
