@@ -84,6 +84,26 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
     assert len(checked) == 1
 
 
+@pytest.mark.parametrize("held_out", [{10: 7.0, 100: 2.5, 200: 2.4}, {10: 2.9, 30: 0.4, 100: 2.2, 200: 6.6}])
+def test_no_validation_loss_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_out: dict[int, float]
+) -> None:
+    """At the beginning, between the points that are drawn, or of a run that overfits, at the end."""
+    from matplotlib.figure import Figure
+
+    limits: list[tuple[float, float]] = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, path, **_: limits.append(self.axes[0].get_ylim()) or path.touch()
+    )
+    run = ShownRun.model_validate_json(json.dumps(shown_run("a", "mdc", 0)))
+    train = {step: 3.0 - step / 2000 for step in range(1, 3000)} | {1: 60.0}
+    losses.draw(
+        [Curve(run, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t"
+    )
+    ((low, high),) = limits
+    assert low < min(held_out.values()) and max(held_out.values()) < high < 12
+
+
 LINES: list[dict[str, Any]] = [{"step": 10, "loss": 2.0}, {"step": 10, "validation_loss": 2.5}, {"note": "no step"}]
 LINES += [{"step": 20, "loss": 1e-5}]
 

@@ -109,7 +109,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
             panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
             panel.set_ylabel(unit)
             panel.set_xlabel("step" if place + columns >= len(panels) else "")
-            _limit_y(panel)
+            _limit_y(panel, here)
         apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
@@ -173,12 +173,14 @@ def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float
     )
 
 
-def _limit_y(panel: Axes) -> None:
-    """The vertical range of a panel's losses; it may cut off the first steps, which are far above the rest."""
-    values = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.get_lines()])
-    values = values[np.isfinite(values)]
-    if not len(values):
+def _limit_y(panel: Axes, curves: Sequence[Curve]) -> None:
+    """The vertical range of a panel's losses: every validation loss, and of training losses all but the first steps, which may be
+    far above the rest."""
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.get_lines()])
+    validation = np.array([loss for curve in curves for loss in curve.validation.values()], dtype=np.float64)
+    drawn, validation = (values[np.isfinite(values)] for values in (drawn, validation))
+    if not len(drawn):
         return
-    low, high = float(values.min()), float(np.quantile(values, 0.995))
+    low, high = (float(end) for end in (min(drawn.min(), *validation), max(np.quantile(drawn, 0.995), *validation)))
     margin = 0.06 * (high - low) or 0.5
     panel.set_ylim(low - margin, high + margin)
