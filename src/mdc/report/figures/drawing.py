@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.records import UserError, atomic_path
+from mdc.report import words
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
 from mdc.report.manifests import run_key
@@ -56,36 +57,45 @@ def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapp
     write_csv(path, rows, tuple(table.columns))
 
 
-def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str) -> None:
-    """Gain over the control with its interval: a dot for each method and benchmark, a panel for each corpus and backbone.
+def table1_dots(numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str) -> None:
+    """Accuracies with their intervals: a dot for each method and benchmark and a hollow one for each control, in a panel for each
+    corpus and backbone.
 
-    ``numbers``: of :class:`mdc.report.results.Results`; systems without a control are left out. ``label``: of the axis. UserError
-    if no number has a gain.
+    ``numbers``: of :class:`mdc.report.results.Results`; a system that neither has nor is a control is left out. ``label``: of the
+    axis. UserError if no number has a control.
     """
-    trained = [number for number in numbers if number.gain is not None]
+    trained = [(n, n.control) for n in numbers if n.control is not None]
     if not trained:
         raise UserError("figure of table 1: no trained encoder to draw")
-    backbones = list(dict.fromkeys(n.system.backbone.label for n in trained))
-    datasets = list(dict.fromkeys(n.dataset for n in trained))
-    benchmarks = list(dict.fromkeys(n.label for n in trained))
-    methods = {n.method_key: n.system.method.label for n in trained}
-    styles = method_styles(methods)
-    height = 0.34 * len(benchmarks) * max(1.0, len(styles) / 3) + 0.75
-    with drawing(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.0, paths) as figure:
+    backbones = list(dict.fromkeys(n.system.backbone.label for n, _ in trained))
+    datasets = list(dict.fromkeys(n.dataset for n, _ in trained))
+    benchmarks = list(dict.fromkeys(n.label for n, _ in trained))
+    labels = {n.method_key: n.system.method.label for n, _ in trained}
+    styles = method_styles(labels)
+    looks: dict[str, dict[str, Any]] = {key: {} for key in styles}
+    # a control has one name on all backbones
+    for name, shape in zip(dict.fromkeys(words.method(control) for _, control in trained), "osD^", strict=False):
+        of = [labels[key] for key in styles if any(n.method_key == key and words.method(c) == name for n, c in trained)]
+        labels[name], styles[name] = f"{name}: control of {', '.join(of)}", ("#6B6B6B", shape)
+        looks[name] = {"markerfacecolor": "white", "markeredgecolor": "#6B6B6B"}
+    height = 0.3 * len(benchmarks) * max(1.0, len(styles) / 3) + 0.75
+    with drawing(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.2, paths) as figure:
         axes = figure.subplots(len(backbones), len(datasets), squeeze=False, sharex=True, sharey=True)
         for i, backbone in enumerate(backbones):
             for j, dataset in enumerate(datasets):
                 panel = axes[i, j]
-                here = [n for n in trained if (n.system.backbone.label, n.dataset) == (backbone, dataset)]
-                present = [key for key in styles if any(n.method_key == key for n in here)]
-                panel.axvline(0, color="#333333", linewidth=1)
+                here = [(n, c) for n, c in trained if (n.system.backbone.label, n.dataset) == (backbone, dataset)]
+                controls = {control.key for _, control in here}
+                shown = [(n.method_key, n) for n, _ in here]
+                shown += [(words.method(n.system), n) for n in numbers if n.system.key in controls]
+                present = [key for key in styles if any(name == key for name, _ in shown)]
                 for place, key in enumerate(present):
-                    # the methods of a benchmark below one another, in the legend's order
-                    shift = (place - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
-                    mine = [n for n in here if n.method_key == key]
+                    # the dots of a benchmark below one another, in the legend's order
+                    shift = (place - (len(present) - 1) / 2) * 0.78 / max(len(present), 2)
+                    mine = [n for name, n in shown if name == key]
                     heights = [benchmarks.index(n.label) + shift for n in mine]
-                    gains = [(n.gain.value, *n.gain.ends) for n in mine if n.gain]
-                    error_bars(panel, heights, gains, styles[key], across=True, markersize=4.8)
+                    values = [(n.value, *n.ends) for n in mine]
+                    error_bars(panel, heights, values, styles[key], across=True, markersize=4.8, **looks[key])
                 if not here:
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
                 panel.set_title(f"{dataset}, {backbone}")
@@ -98,8 +108,7 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[Path], title: str, la
                 if i == len(backbones) - 1:
                     panel.set_xlabel(label)
         headline(figure, title)
-        handles = [line_handle(styles[key], methods[key], "none") for key in styles]
-        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
+        bottom_legend(figure, [line_handle(styles[key], labels[key], "none", **looks[key]) for key in styles], "")
 
 
 def rows_axis(panel: Axes, labels: Sequence[str]) -> None:

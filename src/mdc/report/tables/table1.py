@@ -7,7 +7,7 @@ from pathlib import Path
 from mdc.plan.jobs.shown import ProbingJob
 from mdc.plan.records import write_json
 from mdc.report import words
-from mdc.report.figures.drawing import table1_bars
+from mdc.report.figures.drawing import table1_dots
 from mdc.report.frame import Number
 from mdc.report.manifests import Manifests
 from mdc.report.results import Results
@@ -17,7 +17,7 @@ from mdc.report.tables.table import Table
 SHOWN = {
     "artefacts": {"table1": {"title": "Table 1: linear probing"}},
     "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex figure_table1.png figure_table1.svg _metrics.json",
-    "more": {"figure_table1.png": "Figure: what training adds"},
+    "more": {"figure_table1.png": "Figure: accuracy beside the controls"},
     "caption": "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone "
     "with intervals, beside the same encoder before training: the gains over it, and the differences between methods and "
     "between corpora that the scale claims.",
@@ -38,14 +38,12 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     probing = Results(job, manifests)
     shown = [main_table(probing), *comparisons.gains(probing), *comparisons.tables(probing)]
     comparisons.write(probing, shown, out)
-    controls = ", ".join(probing.controls())
     seeds = f"{len(job.seeds)} seeds" if len(job.seeds) > 1 else "one seed, these checkpoints only"
-    apart = ". Methods with different controls are compared in the table" * probing.controls_differ
-    table1_bars(
+    table1_dots(
         probing.numbers,
         [out / "figure_table1.png", out / "figure_table1.svg"],
-        title=f"Linear probing, scale {job.scale_label}, {seeds}: gain over the control ({controls}){apart}",
-        label=f"points above the control, {words.percent(job.statistics.level)} interval",
+        title=f"Linear probing, scale {job.scale_label}, {seeds}: accuracies, those of the controls hollow",
+        label=f"per cent, {words.percent(job.statistics.level)} interval",
     )
     write_json(out / "table1_metrics.json", headline(probing.numbers, probing.name(probing.overall)))
 
