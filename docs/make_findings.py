@@ -139,7 +139,9 @@ def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> S
     for one in asked.get("shown", ()):
         where = f"`{one['artefact']}` at `{one['scale']}`"
         of_table = [row for row in evidence.get(one["scale"], ()) if row["artefact"] == one["artefact"]]
-        found = [row for row in of_table if all(fnmatch(row[side], one.get(side, "*")) for side in ("first", "second"))]
+        found = [
+            row for row in of_table if all(map(fnmatch, _sides(row), (one.get(s, "*") for s in ("first", "second"))))
+        ]
         if of_table and not found:
             raise UserError(f"questions.yaml: no claim of {where} matches {one}")
         rows += [(row, one.get("but", "")) for row in found]
@@ -149,6 +151,11 @@ def _shown(asked: Mapping[str, Any], evidence: Mapping[str, Sequence[Row]]) -> S
             missing.append(where)
     holds_if, untested = asked.get("holds_if", "supported"), asked.get("untested", "")
     return Shown(asked["says"], asked["source"], holds_if, untested, rows, missing, left_out)
+
+
+def _sides(row: Row) -> tuple[str, str]:
+    """Both sides of a claim, the one that it predicts to be higher first."""
+    return (row["second"], row["first"]) if row["predicted"] == "lower" else (row["first"], row["second"])
 
 
 def _between(page: Path, title: str, made: str) -> str:

@@ -117,10 +117,21 @@ def test_what_was_named_has_a_direction_and_all_else_has_none(r: Path) -> None:
             told = path, row
             assert row["primary"] in ("True", "False"), told
             if not primary:
-                empty = ("p", "p_holm", "direction", "margin", "p_size", "p_size_holm", "size", "detectable")
+                empty = (
+                    "predicted",
+                    "p",
+                    "p_holm",
+                    "direction",
+                    "margin",
+                    "p_size",
+                    "p_size_holm",
+                    "size",
+                    "detectable",
+                )
                 assert {row[key] for key in empty} == {""}, told
                 continue
             seen.add(row["direction"])
+            assert row["predicted"] in ("higher", "lower"), told
             assert bool(row["p"]) == (row["direction"] in ("supported", "reversed", "inconclusive", "not tested")), told
             assert row["size"] in ("", "larger", "equivalent", "undecided", "not tested"), told
             assert bool(row["size"]) == bool(row["p_size"]) <= bool(row["margin"]), told

@@ -17,8 +17,9 @@ TOGETHER = (
 
 @dataclass(frozen=True)
 class Claimed:
-    """``comparison``: both sides, dataset and column; ``difference``: with interval and unit; ``direction`` with its ``scope``,
-    and ``size``; ``detectable``: the minimum detectable effect of an inconclusive claim, else ""; ``label``: the column."""
+    """``comparison``: both sides, dataset, column, and whether the first is predicted to be lower; ``difference``: with interval
+    and unit; ``direction`` with its ``scope``, and ``size``; ``detectable``: the minimum detectable effect of an inconclusive
+    claim, else ""; ``label``: the column."""
 
     comparison: str
     difference: str
@@ -55,7 +56,8 @@ def claimed(row: Mapping[str, Any]) -> Claimed:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
         shown = [signed(number, decimals) for number in numbers]
     difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
-    comparison = ", ".join(part for part in (comparison_name(row), row["condition"], row["label"]) if part)
+    parts = comparison_name(row), row["condition"], row["label"], "predicted lower" * (row["predicted"] == "lower")
+    comparison = ", ".join(filter(None, parts))
     detectable = "" if least is None else f"{math.exp(least):.2f}×" if ratio else f"{least:#.2g}".rstrip(".")
     return Claimed(
         comparison, difference.strip(), row["direction"], row["scope"] or "", row["size"], detectable, row["label"]

@@ -46,7 +46,7 @@ CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
     *names("condition column label metric unit"),
     *ESTIMATE,
-    *("primary", *_OF_DECISION),
+    *("primary", "predicted", *_OF_DECISION),
 )
 #: of ``NAME_runs.csv``
 RUNS = names("scale artefact system role seed run record")
@@ -151,7 +151,8 @@ class Side:
 @dataclass(frozen=True)
 class Contrast:
     """``first`` minus ``second`` on a ``column``, under a ``condition`` where there are several. ``second`` is None where the
-    first is compared with 0. ``decision``: of a claim that was named beforehand."""
+    first is compared with 0. ``decision``: of a claim that was named beforehand, which ``predicted`` that the first is higher, or
+    lower."""
 
     kind: Kind
     first: Side
@@ -162,6 +163,7 @@ class Contrast:
     unit: str
     estimate: Estimate
     decision: Decision | None = None
+    predicted: Literal["higher", "lower"] = "higher"
     condition: str = ""
 
     @property
@@ -175,7 +177,8 @@ class Contrast:
             cells[key] = side and side.key
             cells |= {f"{prefix}{name}": side and getattr(side, name) for name in ("dataset", "backbone", "method")}
         decided = {name: self.decision and getattr(self.decision, name) for name in _OF_DECISION}
-        return {**cells, "primary": self.decision is not None, **decided}
+        claimed = self.decision is not None
+        return {**cells, "primary": claimed, "predicted": self.predicted if claimed else None, **decided}
 
 
 def decided(lines: Sequence[Contrast], claims: Sequence[Claim | None], statistics: Statistics) -> list[Contrast]:

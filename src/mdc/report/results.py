@@ -82,11 +82,17 @@ class Results:
             for measure in self.measures
         }
         self.gains: list[Pair] = [(s.key, s.control) for s in job.systems if s.control is not None]
-        self.named: list[Pair] = [(first, second) for first, second in job.contrasts]
-        claimed = [(first, second) for first, second in job.primary]  # in the order in which they are tested
+        given = [(first, second) for first, second in job.contrasts]
+        self.named = self._oriented(given)
+        #: the claims, in the order in which they are tested: as shown → as claimed, the first side predicted to be higher
+        self.claimed: dict[Pair, Pair] = {
+            (first, second) if (first, second) in self.named else (second, first): (first, second)
+            for first, second in job.primary
+        }
+        self.compared = list(dict.fromkeys([*self.claimed, *self.named, *self.gains]))
         self.differences = {
             (pair, measure): estimate(self.difference(pair, measure), job.statistics.level, contrast=True)
-            for pair in dict.fromkeys([*claimed, *self.named, *self.gains])
+            for pair in dict.fromkeys([*self.compared, *given])
             for measure in self.measures
         }
         self.decisions = self._decisions()
@@ -156,6 +162,22 @@ class Results:
             if first != system.key:
                 raise UserError(f"{self.title}: {first} and {system.key} are both called {', '.join(labels)}")
 
+    def _oriented(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """``pairs``, each once, and those between the same two datasets (else backbones, else methods) in the orientation of the
+        first of them."""
+        seen: set[tuple[int, str, str]] = set()
+        oriented: dict[Pair, None] = {}
+        for first, second in pairs:
+            labels = (
+                (dataset(system), system.backbone.label, words.method(system))
+                for system in (self.systems[first], self.systems[second])
+            )
+            kind, one, other = next((n, *both) for n, both in enumerate(zip(*labels, strict=True)) if len({*both}) > 1)
+            turned = (kind, other, one) in seen
+            seen |= set() if turned else {(kind, one, other)}
+            oriented[(second, first) if turned else (first, second)] = None
+        return list(oriented)
+
     # replicates
 
     def whole(self, system: str, measure: str) -> Replicates:
@@ -181,10 +203,13 @@ class Results:
         return margins.pop() if len(margins) == 1 else None
 
     def _decisions(self) -> dict[tuple[Pair, str], Decision]:
-        """The decisions on the primary contrasts."""
-        statistics = self.job.statistics
-        keys = [((first, second), self.primary_measure) for first, second in self.job.primary]
-        claims = [claim(self.difference(*key), self.margin(*key), statistics.level) for key in keys]
+        """The decisions on the primary contrasts, by pair as shown."""
+        statistics, measure = self.job.statistics, self.primary_measure
+        claims = [
+            claim(self.difference(pair, measure), self.margin(pair, measure), statistics.level)
+            for pair in self.claimed.values()
+        ]
+        keys = [(pair, measure) for pair in self.claimed]
         return dict(zip(keys, decide(claims, statistics.level, statistics.power, statistics.order), strict=True))
 
     # lines
@@ -220,8 +245,9 @@ class Results:
         """A line for each difference and measure: named contrasts first, then gains."""
         named = set(self.named)
         return [
-            self.contrast("difference" if pair in named else "gain", pair, measure, estimate)
-            for (pair, measure), estimate in self.differences.items()
+            self.contrast("difference" if pair in named else "gain", pair, measure, self.differences[pair, measure])
+            for pair in self.compared
+            for measure in self.measures
         ]
 
     def contrast(self, kind: Kind, pair: Pair, measure: str, estimate: Estimate, **more: Any) -> Contrast:
@@ -237,6 +263,7 @@ class Results:
             unit="points" if self.unit[measure] in ("per cent", "x 100") else self.unit[measure],
             estimate=estimate,
             decision=self.decisions.get((pair, measure)),
+            predicted="higher" if self.claimed.get(pair, pair) == pair else "lower",
         )
         return replace(line, **more)
 

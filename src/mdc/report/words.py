@@ -136,9 +136,9 @@ def claims(statistics: Statistics, contrasts: Sequence[Contrast]) -> tuple[str, 
     """The meaning of the verdicts of a table's ``contrasts``, a sentence each."""
     least = f"{1 - statistics.level:.2g}"
     return (
-        "Claims that the scale names: the first side is higher.",
-        f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect "
-        f"at {percent(statistics.power)} power.{_scopes(contrasts)}",
+        "Claims that the scale names. Predicted: whether the first side is higher or lower.",
+        f"Direction: supported (as predicted) or reversed where p is below {least}, else inconclusive, with the minimum "
+        f"detectable effect at {percent(statistics.power)} power.{_scopes(contrasts)}",
         "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
         correction(statistics, contrasts),
     )
@@ -174,7 +174,8 @@ def correction(statistics: Statistics, contrasts: Sequence[Contrast]) -> str:
 def claim_sentences(contrasts: Iterable[Contrast], decimals: int = 1) -> list[str]:
     """The claims among ``contrasts`` with their verdicts, as in a figure's note, which ends with :func:`correction`."""
     return [
-        f"{contrast.name}: {shown(contrast.estimate, decimals)}, {verdict(contrast.decision, contrast.estimate, decimals)}"
+        f"{contrast.name}{' (predicted lower)' * (contrast.predicted == 'lower')}: {shown(contrast.estimate, decimals)}, "
+        f"{verdict(contrast.decision, contrast.estimate, decimals)}"
         for contrast in contrasts
         if contrast.decision is not None
     ]

@@ -193,6 +193,11 @@ def test_a_page_shows_each_claim_with_its_verdicts(tmp_path: Path) -> None:
         )
         assert "equivalent (detectable: 0.70)" in text and "undecided (detectable: 2.01×)" in text
         assert "| yes |" in text and "| no |" in text and "`table2` at `long`" in text and text.endswith("by hand\n")
+    # a claim that its table shows the other way round is found by what it claims
+    turned = lines[0] | {"first": "arc", "second": "a/mdc", "predicted": "lower", "value": "-0.5"}
+    write_csv(tmp_path / "evidence/mini.csv", [turned, lines[1]], findings.COLUMNS)
+    findings.pages(tmp_path, tmp_path)
+    assert "predicted lower" in (tmp_path / "page.md").read_text()
     (tmp_path / "questions.yaml").write_text(asked.replace("second: arc", "second: none"))
     with pytest.raises(UserError, match="no claim of `table1` at `mini` matches"):
         findings.pages(tmp_path, tmp_path)

@@ -22,6 +22,7 @@ from mdc.app.export import model_card
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import UserError, sha256_file
 from mdc.report import index_page, published, words
+from mdc.report.claimed import claimed
 from mdc.report.csv_file import csv_text
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
@@ -196,9 +197,11 @@ def test_contrasts_are_those_named_and_the_primary_alone_are_judged(built: tuple
     system = {one["key"]: one for one in made.systems}
     gains = [(s["key"], s["control"]) for s in made.systems if s.get("control")]
     measures = ("imagenet1k", "pets", "average")
+    # the first difference between both corpora is alt − dense, and so are all
+    shown = [pair[::-1] if pair[0][:5] == "dense" and pair[1][:3] == "alt" else pair for pair in made.contrasts]
     expected_lines = [
         (kind, *pair, measure)
-        for kind, pairs in (("difference", made.contrasts), ("gain", gains))
+        for kind, pairs in (("difference", shown), ("gain", gains))
         for pair in pairs
         for measure in measures
     ]
@@ -238,6 +241,43 @@ def test_contrasts_are_those_named_and_the_primary_alone_are_judged(built: tuple
         assert (line["size"] == "larger") <= (min(abs(low), abs(high)) > 2 and low * high > 0)
     assert {"supported", "inconclusive"} <= {line["direction"] for line in primary}
     assert {"larger", "undecided"} <= {line["size"] for line in primary}
+
+
+def test_differences_between_two_corpora_have_one_sign_and_claims_their_prediction(tmp_path: Path) -> None:
+    """Claimed are alt/clip over dense/clip and dense/mdc over alt/mdc; whichever is named first, the verdicts are the same."""
+    told = []
+    for order in (1, -1):
+        made = world(backbones=ONE, contrasts=(), n=3000)
+        made.contrasts = made.contrasts[::order]
+        out = made.make(tmp_path / str(order))
+        lines = [x for x in read_rows(out / "table1_contrasts.csv") if x["kind"] == "difference"]
+        (sides,) = {(x["dataset"], x["second_dataset"]) for x in lines}
+        assert sides == ((ALT, DENSE) if order == 1 else (DENSE, ALT))
+        text = (out / "table1.md").read_text(encoding="utf-8")
+        heads = [line.split(" | ") for line in text.splitlines() if "| Predicted |" in line or "| lower |" in line]
+        assert [cells.index("Predicted") for cells in heads[:1]] == [cells.index("lower") for cells in heads[1:]]
+        claims = {x["method"]: x for x in lines if x["primary"] == "True"}
+        assert claims["CLIP"]["predicted"] == ("higher" if order == 1 else "lower") != claims["MDC"]["predicted"]
+        assert not any(x["predicted"] for x in lines if x["primary"] == "False")
+        assert "predicted lower" in claimed(claims["MDC" if order == 1 else "CLIP"]).comparison
+        told.append(claims)
+    first, again = told
+    for method, direction in (("CLIP", "reversed"), ("MDC", "supported")):
+        assert float(first[method]["value"]) == pytest.approx(-float(again[method]["value"]))
+        assert float(first[method]["low"]) == pytest.approx(-float(again[method]["high"]))
+        same = ("p", "p_holm", "direction", "margin", "p_size", "p_size_holm", "size", "detectable")
+        assert [first[method][key] for key in same] == [again[method][key] for key in same]
+        assert first[method]["direction"] == direction
+
+
+def test_a_claim_in_both_directions_is_refused_and_a_comparison_in_both_stands_once(tmp_path: Path) -> None:
+    both = (("mdc", "arc"), ("arc", "mdc"))
+    with pytest.raises(UserError, match="claimed in both directions"):
+        world(corpora=ONE_CORPUS, backbones=ONE, contrasts=both).make(tmp_path)
+    lines = read_rows(
+        world(corpora=ONE_CORPUS, backbones=ONE, contrasts=both, primary=[]).make(tmp_path) / "table1_contrasts.csv"
+    )
+    assert {(x["method"], x["second_method"]) for x in lines if x["kind"] == "difference"} == {("MDC", "ARC")}
 
 
 def test_a_refuted_claim_is_reversed_in_every_file(tmp_path: Path) -> None:
@@ -653,7 +693,35 @@ def test_error_bars_reach_from_end_to_end(across: bool) -> None:
     assert shown == ([[50.0, 70.0], [1.0, 2.0]] if across else [[1.0, 2.0], [50.0, 70.0]])
 
 
+def test_table_1s_figure_shows_accuracies_beside_both_controls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each panel a solid mark for each method and a hollow one for each control that a method of the panel has."""
+    from matplotlib.figure import Figure
+
+    drawn: list[dict[bool, set[tuple[float, ...]]]] = []
+
+    def savefig(self: Figure, path: Path, **_: Any) -> None:
+        for panel in self.axes:
+            marks: dict[bool, set[tuple[float, ...]]] = {True: set(), False: set()}
+            for line in (line for line in panel.get_lines() if line.get_marker() not in ("None", "", None)):
+                marks[line.get_markerfacecolor() == "white"].add(tuple(np.round(line.get_xdata(), 6)))
+            drawn.append(marks)
+        path.touch()
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    corpora = {"alt": ["arc", "mdc"], "dense": ["clip", "mdc"]}
+    made = world(corpora=corpora, backbones={"B": "ViT-T/8"}, seeds=(0, 1, 2), contrasts=(("mdc", "arc"),))
+    made.make(tmp_path)
+
+    def levels(system: str) -> tuple[float, ...]:
+        each = [np.mean([made.value(f"{system}/s{s}", probe) for s in made.seeds]) for probe in made.probes]
+        return tuple(np.round([*each, np.mean(each)], 6))
+
+    for panel, corpus, controls in ((drawn[0], "alt", ["patch_mean"]), (drawn[1], "dense", ["cls", "patch_mean"])):
+        assert panel[False] == {levels(f"{corpus}/B/{method}") for method in corpora[corpus]}
+        assert panel[True] == {levels(f"untrained/B/{pooling}") for pooling in controls}
+
+
 def test_a_figure_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no trained encoder"):
-        figures.table1_bars([], [tmp_path / "t.png"], "t", "points")
+        figures.table1_dots([], [tmp_path / "t.png"], "t", "points")
     assert not list(tmp_path.iterdir())

@@ -122,6 +122,8 @@ class SystemsJob(ArtefactJob):
             for side in (side for pair in pairs for side in pair):
                 if side not in keys:
                     raise ValueError(f"{name}: {side} is none of the systems")
+        if any(pair[::-1] in self.primary for pair in self.primary):
+            raise ValueError("primary: a difference is claimed in both directions")
         if any(pair not in self.contrasts for pair in self.primary):
             raise ValueError("primary: each is one of contrasts")
         if self.primary_metric not in ("average", *(column.key for column in self.columns)):

@@ -118,22 +118,21 @@ def claims(
     heads: tuple[str, ...],
     contrasts: Sequence[tuple[tuple[str, ...], Contrast]],
 ) -> Table:
-    """One row for each claim: its labels under ``heads``, the difference, its corrected p, direction and size.
+    """One row for each claim: its labels under ``heads``, the prediction, the difference, its corrected p, direction and size.
     ``description``: the differences and their intervals in words."""
     body = []
     for labels, contrast in contrasts:
         decision = contrast.decision
         assert decision is not None
         value, _, interval = words.shown(contrast.estimate).partition(" ")
+        found = contrast.predicted, value, interval or "–", words.corrected_p(decision, contrast.estimate)
         verdict = words.direction(decision, contrast.estimate), words.size(decision), words.detectable(decision)
-        body.append(
-            Row((*labels, value, interval or "–", words.corrected_p(decision, contrast.estimate), *verdict), ())
-        )
+        body.append(Row((*labels, *found, *verdict), ()))
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
         caption=(description, *words.claims(statistics, [contrast for _, contrast in contrasts])),
-        labels=(*heads, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
+        labels=(*heads, "Predicted", "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(body),
     )
