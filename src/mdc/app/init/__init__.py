@@ -137,6 +137,7 @@ def _lines(corpus: Corpus, contents: Survey, classes: Classes | None, values: Va
     yield (
         f"chosen:   {size.tower} at {size.image_size} pixels, {size.epochs} passes in batches of {size.batch_size}, {words}"
     )
+    yield "overfits: a table says so; then fewer passes (`epochs`), or `weights: best` for captions and scores"
 
 
 def _time(params: Params, contents: Survey, values: Values) -> str:

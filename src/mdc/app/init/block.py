@@ -66,7 +66,7 @@ layers: {tower["layers"]}, heads: {tower["heads"]}, embed_dim: {tower["embed_dim
        decoder: {{width: {width}, layers: {layers}, heads: {heads}}}}}
   seeds: [0]                              # intervals over seeds need three or more
   recipe:
-    epochs: {size.epochs}
+    epochs: {size.epochs}{" " * (26 - len(str(size.epochs)))}# fewer where a table warns of overfitting, or weights: best there
     batch_size: {size.batch_size}
     lr: {dump_yaml(lr).split()[0]}
     warmup_steps: {values.warmup_steps}
