@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from mdc.plan.jobs.shown import SystemsJob
 from mdc.report.manifests import Manifests, run_log
 
-#: the least rise of the held-out loss from its best to its last that is told, as a share of its drop from first to best
+#: the least rise of the held-out loss from its best to its last that is reported, as a share of its drop from first to best
 RISE = 0.05
 
 

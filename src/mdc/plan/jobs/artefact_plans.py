@@ -56,7 +56,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     artefact = plan.scale.tables.artefacts[name]
     values = artefact.load("plan")(plan, name, plan.scale.tables[name])
     jobs, modules = values.pop("jobs"), values.pop("modules", [])
-    if artefact.category == "Tables":  # their logs tell of overfitting
+    if artefact.category == "Tables":  # warnings of overfitting need their logs
         rows = [system for system in values.get("systems", ()) if system.weights != "best"]
         runs = (f"runs/{run}" for system in rows for run in system.runs)
         jobs |= {run: plan.made[run] for run in runs if run in plan.made}
