@@ -114,8 +114,9 @@ def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
     jobs = behind(folder, "table1")
     # by hand: the table's own inputs, their runs, and the data of both
     record = read_json(r / "table1/table1.json")
-    probes = set(record["inputs"])
+    probes = {job for job in record["inputs"] if job.startswith("probe/")}
     runs = {job for probe in probes for job in read_json(r / probe / "probe.json")["inputs"] if job.startswith("runs/")}
+    assert set(record["inputs"]) == probes | runs, "whether they overfitted stands in their logs"
     assert {job for job in jobs if job.startswith("probe/")} == probes
     assert {job for job in jobs if job.startswith("runs/")} == runs
     found = times(folder, jobs)
