@@ -114,8 +114,36 @@ def test_results_keep_the_order_of_the_items_and_other_errors_stay_errors() -> N
 
 def test_an_error_of_whoever_takes_the_results_ends_the_process_too() -> None:
     code = "from mdc.data.loader.workers import ahead\nresults = ahead(abs, range(100), 1)\nnext(results)\nraise RuntimeError"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = _run(code)
     assert done.returncode == 1 and done.stderr.rstrip().endswith("RuntimeError")
+
+
+LONG = """
+import torch
+from mdc.data.loader.workers import ahead
+print(sum(int(result.sum()) for result in ahead(torch.ones, [(3, 4), (5,)], 2)))
+"""
+
+
+def test_tensors_of_workers_arrive_where_the_temporary_folder_has_a_long_name(tmp_path: Path) -> None:
+    """A socket's name has at most 107 characters."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    assert _run(LONG, TMPDIR=str(folder)).stdout == "17\n"
+    nowhere = _run("import tempfile\ntempfile.mkdtemp = lambda **_: open('/none/x')" + LONG, TMPDIR=str(folder)).stderr
+    assert "UserError: TMPDIR" in nowhere and str(folder) in nowhere
+
+
+def test_a_result_that_cannot_be_sent_is_an_error_of_its_worker() -> None:
+    code = "from mdc.data.loader.workers import ahead\nlist(ahead(lambda number: lambda: number, range(3), 1))"
+    done = _run(code)
+    assert done.returncode == 1 and "lambda" in done.stderr
+
+
+def _run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Of what fails only by standing still, whose limit has nothing to do with the machine's speed."""
+    command, whole = [sys.executable, "-c", code], {**os.environ, **environment}
+    return subprocess.run(command, env=whole, capture_output=True, text=True, timeout=600)
 
 
 def _slow_when_even(number: int) -> int:

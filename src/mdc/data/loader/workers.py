@@ -2,11 +2,16 @@
 
 import multiprocessing
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from multiprocessing.connection import Listener
+from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import Event
 from multiprocessing.util import Finalize
 from typing import Any, TypeVar
@@ -24,10 +29,12 @@ _LOOK_EVERY = 0.5  # seconds
 def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
     """``function`` of each item. ``workers`` processes compute results ahead; 0: none, in this process.
 
-    A UserError of ``function`` is raised as the same UserError. Workers end with their parent, however that ends.
+    A UserError of ``function`` is raised as the same UserError. Workers end with their parent, however that ends. UserError if
+    there is no folder for the sockets through which workers pass tensors.
     """
     if not workers:
         return map(function, items)
+    _choose_socket_folder(os.getpid())
     loader = torch.utils.data.DataLoader(
         _Computed(function),
         batch_size=None,  # a work item is a whole batch
@@ -55,6 +62,23 @@ def room_for(workers: int, size: int) -> None:
             f"/dev/shm: {free // 10**6} MB free, but {workers} workers need {needed // 10**6} MB; lower runtime.workers, or "
             "enlarge it (mount -o remount,size=…; docker run --shm-size=…)"
         )
+
+
+@cache
+def _choose_socket_folder(process: int) -> None:
+    """Choose the folder of the sockets of ``process``, this one, and of its workers: the usual one if a socket can be made there.
+    A socket's whole name has at most 107 characters, and not every file system keeps sockets."""
+    usual, config = tempfile.gettempdir(), multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    for place in (usual, "/tmp", "/var/tmp", "/dev/shm"):
+        with suppress(OSError):
+            config["tempdir"] = tempfile.mkdtemp(prefix="pymp-", dir=place)  # workers inherit it
+            Finalize(None, shutil.rmtree, [config["tempdir"], True], exitpriority=-100)
+            Listener(family="AF_UNIX").close()
+            return
+    raise UserError(
+        f"TMPDIR: no socket can be made below {usual} (too long a name, or its file system), nor in /tmp, /var/tmp or /dev/shm; "
+        "set TMPDIR to a short folder on a local disk, or runtime.workers to 0"
+    )
 
 
 @cache
@@ -100,16 +124,19 @@ class _Computed(torch.utils.data.Dataset[Any]):
 
     def __getitem__(self, item: Any) -> Any:
         try:
-            return self.function(item)
+            result = self.function(item)
         except UserError as error:  # torch would put the message into the worker's traceback
-            return _Refused(str(error))
+            result = _Refused(str(error))
+        # here, so that a result that cannot be sent is an error as any other: torch's queue would drop it, and the parent wait
+        return bytes(ForkingPickler.dumps(result))
 
 
 def _unchanged(result: Any) -> Any:
     return result
 
 
-def _checked(result: Any) -> Any:
+def _checked(sent: bytes) -> Any:
+    result = ForkingPickler.loads(sent)
     if isinstance(result, _Refused):
         raise UserError(result.message)
     return result
