@@ -14,6 +14,11 @@ from typing import Any
 from mdc.plan.records import sha256_file, write_json
 
 
+def started_by_torchrun() -> bool:
+    """Whether this process is one of torchrun's, whose RANK and WORLD_SIZE count; a cluster's pod may have these two as well."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
 def usable_cores() -> int:
     """The cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS has not
@@ -31,7 +36,7 @@ def command_line(arguments: Sequence[str]) -> str:
     For a process that torchrun started it is the call of torchrun.
     """
     words = ["mdc", *arguments]
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if started_by_torchrun():
         words = _parents_words() or words
     data = os.environ.get("MDC_DATA")
     return shlex.join(words) if not data else f"MDC_DATA={shlex.quote(data)} {shlex.join(words)}"
@@ -59,7 +64,7 @@ def write_host(
     ``facts``: further values that the job reports. Its ``seconds_before``, the seconds of earlier processes whose work this one
     resumed, are added; their CPU seconds are not known. If a job has several processes, only rank 0 writes.
     """
-    if os.environ.get("RANK", "0") != "0":
+    if started_by_torchrun() and os.environ["RANK"] != "0":
         return
     facts = facts or {}
     write_json(

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from mdc.plan.host import started_by_torchrun
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.needs import computing
 from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
@@ -42,10 +43,6 @@ class Failed(UserError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(*message.splitlines())
         self.exit_code = exit_code
-
-
-def started_by_torchrun() -> bool:
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def enter(verb: str, call: Call) -> bool:
@@ -172,7 +169,7 @@ def _end_by(number: signal.Signals) -> None:
 
 def _follow_launcher() -> None:
     """End a worker when torchrun ends (on Linux; elsewhere workers survive a SIGKILL of torchrun)."""
-    if sys.platform != "linux" or "TORCHELASTIC_RUN_ID" not in os.environ:
+    if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     launcher = os.environ.get(LAUNCHER)

@@ -43,9 +43,10 @@ def test_a_host_file_names_its_manifest_log_and_time(tmp_path: Path, monkeypatch
     assert found["manifest"] == "run.json" and found["manifest_sha256"] == sha256_file(manifest)
     assert found["command"] == "mdc pretrain x" and found["seconds"] == 11.5 and found["threads"] == 2
     monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "of torchrun")
     host.write_host(path, manifest, "another process of it", 99.0)
     assert read_json(path) == found
-    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID")  # a pod may have the other one
     code = (
         "from pathlib import Path; from mdc.plan.host import write_host\n"
         "write_host(Path('host.json'), Path('run.json'), 'mdc pretrain x', 0.1)"

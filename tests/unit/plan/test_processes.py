@@ -17,13 +17,14 @@ import torch
 import toy
 from run_cases import CASES, STEPS
 from shown import planned
+from small_project import MDC, options, plan, with_data
 
 from mdc.app.cli import main
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.group import SINGLE_PROCESS
-from mdc.plan.records import json_text, read_json_lines
+from mdc.plan.records import json_text, read_json_lines, write_json
 from mdc.plan.verbs import verb_of
 from mdc.training import launch
 from mdc.training.state import Segment
@@ -41,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    common["GLOO_SOCKET_IFNAME"] = "lo"
+    common |= {"GLOO_SOCKET_IFNAME": "lo", "TORCHELASTIC_RUN_ID": "none"}
     command = [sys.executable, run_cases.__file__, str(folder / "two"), "2"]
     both = [subprocess.Popen(command, env={**common, "RANK": rank}, stderr=subprocess.PIPE, text=True) for rank in "01"]
     for name in CASES:
@@ -140,13 +141,25 @@ def test_a_batch_that_cannot_be_shared(tmp_path: Path, capfd: pytest.CaptureFixt
     assert "batch_size 64 must be a multiple of accumulation times processes (1 · 3)" in _told(capfd)
 
 
-def test_torchrun_with_another_number(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "0")
+def test_torchrun_with_another_number(tmp_path: Path) -> None:
+    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m", "mdc.app.cli"]
+    command = [sys.executable, "-m", *torchrun, *_config(tmp_path, processes=2)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "recipe.processes is 2, but torchrun started 1" in done.stderr and done.returncode
+
+
+def test_a_pods_rank_is_not_torchruns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubeflow sets both in every pod: the job claims its GPU, trains alone, and says how long it took."""
+    folder = with_data(plan(), tmp_path)
+    monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert main(_config(tmp_path, processes=2)) == 2
-    assert "recipe.processes is 2, but torchrun started 4" in _told(capfd)
+    monkeypatch.setattr(launch, "wanted_gpus", lambda device, processes: processes)
+    claimed: list[int] = []
+    monkeypatch.setattr(launch, "claim_gpus", lambda count, who: claimed.append(count))
+    arguments = [str(folder.config(f"runs/{MDC}")), *options(folder=folder.root, out=tmp_path / "out")]
+    write_json(tmp_path / "runtime.json", {"workers": 0, "log_every": 1})
+    assert main(["pretrain", *arguments, *options(runtime=tmp_path / "runtime.json", state=tmp_path / "state")]) == 0
+    assert claimed == [1] and (tmp_path / "out/host.json").is_file()
 
 
 def test_workers_errors_are_one_line_of_ours(

@@ -61,14 +61,15 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Tens
     context = torch.multiprocessing.get_context("spawn")
     processes = []
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}.items():
+        run = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        for name, value in run.items():
             patch.setenv(name, value)
         for rank in range(2):
             patch.setenv("RANK", str(rank))
             processes.append(context.Process(target=work, args=(rank, str(folder))))
             processes[-1].start()
         for process in processes:
-            process.join(240)
+            process.join()
     assert [process.exitcode for process in processes] == [0, 0]
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 

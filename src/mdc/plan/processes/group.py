@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from mdc.plan.host import started_by_torchrun
 from mdc.plan.processes.interrupts import LostPeer
 from mdc.plan.records import UserError
 
@@ -99,12 +100,12 @@ SINGLE_PROCESS = Group()
 
 def local_rank() -> int:
     """This process's rank on this machine, from torchrun; 0 without it."""
-    return _number("LOCAL_RANK", 0)
+    return _number("LOCAL_RANK", alone=0)
 
 
 def global_rank() -> int:
     """This process's rank in the run, from torchrun; 0 without it."""
-    return _number("RANK", 0)
+    return _number("RANK", alone=0)
 
 
 @contextmanager
@@ -116,7 +117,7 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
 
     Raises UserError if torchrun started a different number of processes than the run's recipe names.
     """
-    world = _number("WORLD_SIZE", 1)
+    world = _number("WORLD_SIZE", alone=1)
     if world != processes:
         raise UserError(
             f"recipe.processes is {processes}, but torchrun started {world} (WORLD_SIZE); "
@@ -151,11 +152,5 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def _number(name: str, default: int) -> int:
-    text = os.environ.get(name, "")
-    if not text:
-        return default
-    try:
-        return int(text)
-    except ValueError:
-        raise UserError(f"environment: {name} is '{text}'; allowed: a whole number, as torchrun sets it") from None
+def _number(name: str, alone: int) -> int:
+    return int(os.environ[name]) if started_by_torchrun() else alone
