@@ -52,6 +52,7 @@ BOMBS = {
     "large png": png(10_000, 10_000),  # above our limit and below twice that, where Pillow itself refuses
 }
 FRAMES = [Image.fromarray(np.random.default_rng(i).integers(0, 256, (20, 20, 3), dtype=np.uint8)) for i in range(3)]
+NOISE = np.random.default_rng(7).integers(60, 200, (100, 125, 3), dtype=np.uint8)
 WHOLE = encoded(3, 64, 64, "JPEG")
 
 TEXT_BOMB = zlib.compress(b"\0" * 80_000_000, 9)
@@ -78,6 +79,34 @@ def test_an_unusable_image_is_left_out_for_its_reason(name: str) -> None:
     skipped = Skipped()
     assert checked_image(data, skipped, "k", "f") is None
     assert skipped.counts == {reason: 1}
+
+
+JPEGS: dict[str, dict[str, Any]] = {
+    "baseline": {},
+    "optimised": {"optimize": True, "subsampling": 0},
+    "progressive": {"progressive": True},
+    "restarts": {"restart_marker_blocks": 1},
+    "progressive restarts": {"progressive": True, "restart_marker_blocks": 2},
+    "comment with an end mark": {"comment": b"\xff\xd9\xff\xda"},
+}
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("kind", JPEGS)
+def test_a_jpeg_cut_anywhere_is_left_out_though_closed_by_an_end_mark(kind: str, mode: str) -> None:
+    """libjpeg fills it up with grey. Missed is what costs at most the last block, and a progressive one cut between its scans."""
+    whole = saved(Image.fromarray(NOISE).convert(mode), "JPEG", quality=90, **JPEGS[kind])
+    for data in (whole, whole + b"\xff\xd9 and more"):
+        small = images.smaller(data, 20)
+        assert images.at_most(data, 400) == (data, "jpg") and np.array_equal(
+            images.smaller(data, 400).image, np.asarray(decode(data))
+        )
+        assert small.image.size == (25, 20) and small.size == (125, 100)
+    scan, skipped = whole.rindex(b"\xff\xda") if "pro" not in kind else whole.index(b"\xff\xda"), Skipped()
+    cuts = range(scan + 20, len(whole) - 60, 61)
+    for cut in cuts:
+        checked_image(whole[:cut] + b"\xff\xd9", skipped, "k", "f")
+    assert skipped.counts["image cannot be decoded"] >= len(cuts) * (0.95 if "progressive" in kind else 1) > 40
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import io
+import struct
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -126,6 +127,14 @@ def _png(colour: int, rows: np.ndarray) -> bytes:
     return png(rows.shape[1], rows.shape[0], depth=16, colour=colour, rows=data)
 
 
+def _tiff(bits: int, grey: np.ndarray) -> bytes:
+    """A grey TIFF of so many bits a sample, which Pillow does not write."""
+    rows = np.packbits(grey[..., None] >> np.arange(bits)[::-1] & 1).tobytes()
+    tags = {256: grey.shape[1], 257: grey.shape[0], 258: bits, 262: 1, 273: 98, 278: grey.shape[0], 279: len(rows)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + entries + bytes(4) + rows
+
+
 def _lab() -> Image.Image:
     srgb, lab = (ImageCms.createProfile(name) for name in ("sRGB", "LAB"))
     found = ImageCms.profileToProfile(_PLAIN, srgb, lab, outputMode="LAB")
@@ -171,6 +180,8 @@ _KINDS: dict[str, tuple[Callable[[], bytes], str]] = {
     "TIFF, CMYK": (lambda: _saved(_PLAIN.convert("CMYK"), "TIFF"), "colour"),
     "TIFF, LAB": (lambda: _saved(_lab(), "TIFF"), "colour"),
     "TIFF, 16-bit grey": (lambda: _saved(Image.fromarray(_16.astype(">u2")), "TIFF"), "grey"),
+    "TIFF, 12-bit grey": (lambda: _tiff(12, _GREY.astype(int) * 16 + 9), "grey"),
+    "TIFF, 32-bit, dark": (lambda: _saved(Image.fromarray(_GREY.astype(np.int32)), "TIFF"), "no known range"),
     "TIFF, 32-bit": (lambda: _saved(Image.fromarray(_16.astype(np.int32) * 300), "TIFF"), "no known range"),
     "TIFF, floating-point": (lambda: _saved(Image.fromarray(_16.astype(np.float32)), "TIFF"), "no known range"),
 }

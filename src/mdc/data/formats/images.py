@@ -8,7 +8,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps, PngImagePlugin
+from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin
 
 from mdc.plan.records import UserError
 
@@ -36,10 +36,14 @@ ENDINGS = {
     "AVIF": ("avif", "avifs"),
     "HEIF": ("heic", "heics", "heif", "heifs", "hif"),
 }
+_HUFFMAN = {0xC0, 0xC1, 0xC2}  # a JPEG's frames: baseline, extended, progressive; others fill up their data with zeros
+#: in a JPEG's data: one bits alone, which are no Huffman code; so many as a decoder looks ahead
+_NO_CODE = b"\xff\x00" * 9
 #: for messages
 FORMATS = "JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000, AVIF or HEIC"
 _FORMATS = tuple(form for form in ENDINGS if form not in ("MPO", "HEIF"))
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}  # ISO/IEC 23008-12, section 10
+_BITS = 258  # TIFF's tag BitsPerSample
 _ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that swap width and height
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
 
@@ -83,10 +87,10 @@ class Decoded(NamedTuple):
 def decode(data: bytes) -> Image.Image:
     """Encoded bytes to an upright RGB image; of several frames or pages the first is taken.
 
-    EXIF orientation is applied, and ignored if unreadable. 16-bit grey keeps its high byte. Transparent images are blended with
-    white, as in img2dataset. Palettes, grey, CMYK and LAB are converted; colour profiles are ignored. ImageError for bytes that
-    cannot be decoded completely or are truncated, for pixels of no known range (32-bit, floating-point), for images of more than
-    ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
+    EXIF orientation is applied, and ignored if unreadable. Grey of 9 to 16 bits keeps its high 8 bits. Transparent images are
+    blended with white, as in img2dataset. Palettes, grey, CMYK and LAB are converted; colour profiles are ignored. ImageError for
+    bytes that cannot be decoded completely or are truncated, for pixels of no known range (32-bit, floating-point), for images of
+    more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data, None).image
 
@@ -100,8 +104,8 @@ def decode_named(data: bytes, name: str) -> Image.Image:
 
 
 def image_format(data: bytes) -> str:
-    """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``decode``."""
-    return _decoded(data, None).form
+    """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``smaller``."""
+    return _decoded(data, None, strict=True).form
 
 
 def as_shown(data: bytes) -> tuple[bytes, str]:
@@ -120,9 +124,10 @@ def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect:
     """Encoded bytes, decoded once and completely, and resized to a shorter side of at most ``shorter`` pixels, like img2dataset's
     keep_ratio.
 
-    ImageError as in ``decode``, with limits that may be stricter than the module's.
+    ImageError as in ``decode``, with limits that may be stricter than the module's, and for a JPEG that ends too early, which
+    ``decode`` fills up with grey.
     """
-    decoded = _decoded(data, _DRAFT * shorter, max_pixels, max_aspect)
+    decoded = _decoded(data, _DRAFT * shorter, max_pixels, max_aspect, strict=True)
     least = min(decoded.size)
     if least <= shorter:
         return decoded
@@ -131,14 +136,20 @@ def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect:
 
 
 def at_most(data: bytes, shorter: int) -> tuple[bytes, str]:
-    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``decode``."""
+    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``smaller``."""
     decoded = smaller(data, shorter)
     return (decoded.jpeg(), "jpg") if decoded.smaller else (data, ENDINGS[decoded.form][0])
 
 
-def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
+def _decoded(
+    data: bytes,
+    side: int | None,
+    max_pixels: int = MAX_PIXELS,
+    max_aspect: float = MAX_ASPECT,
+    strict: bool = False,
+) -> Decoded:
     """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, with a shorter side of at least ``side`` (None: at
-    full size), which is much faster for large photos."""
+    full size), which is much faster for large photos. ``strict``: a JPEG must not end too early."""
     try:
         image = _opened(data, max_pixels, max_aspect)
         form = str(image.format)
@@ -146,6 +157,8 @@ def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_as
         size, least = image.size, min(image.size)
         if side is not None:
             image.draft(None, (-(-size[0] * side // least), -(-size[1] * side // least)))
+        if strict and form in ("JPEG", "MPO"):
+            _notice_early_end(image, data)
         image.load()
         _whole(data, form)
         shown = image
@@ -154,7 +167,7 @@ def _decoded(data: bytes, side: int | None, max_pixels: int = MAX_PIXELS, max_as
             orientation = 1 if shown is image else image.getexif().get(_ORIENTATION, 1)
             size = size[::-1] if orientation in _ON_ITS_SIDE else size
             plain = plain and orientation == 1
-        return Decoded(_to_rgb(shown), size, plain, form)
+        return Decoded(_to_rgb(shown, _bits(image)), size, plain, form)
     except (ImageError, MemoryError):  # the machine's fault, not the image's
         raise
     except Image.DecompressionBombError as error:
@@ -177,6 +190,35 @@ def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
     image: Image.Image = Image.open(io.BytesIO(data), formats=formats)
     _within(image.size, max_pixels, max_aspect)
     return image
+
+
+class _Last(bytes):
+    """Bytes of a JPEG before which every earlier one has been decoded; Pillow adds them to those that it could not decode yet."""
+
+    def __radd__(self, waiting: bytes) -> bytes:
+        if waiting:
+            raise ImageError("cut off")
+        return bytes(self)
+
+
+def _notice_early_end(image: Image.Image, data: bytes) -> None:
+    """Let ``image.load`` raise ImageError if the JPEG's data end too early. At an end mark libjpeg only warns, which Pillow does
+    not pass on; without one it waits for more. So the mark follows once all data before it are decoded."""
+    at, kinds = 2, set()
+    while (kind := data[at + 1]) != 0xDA:  # of the first scan, in whose data no mark can occur by chance
+        kinds.add(kind)
+        at += 1 if kind == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4])
+    end = data.find(b"\xff\xd9", at)
+    if end >= 0 and not kinds.isdisjoint(_HUFFMAN):
+        # one code more, for a decoder that stopped exactly at the end of those before; or at the end of an interval, where it
+        # waits for the next of the eight marks between them
+        more = [_NO_CODE[:2]]
+        if 0xDD in kinds:
+            scan = data.rfind(b"\xff\xda", 0, end)
+            last = max((data.rfind(bytes([0xFF, mark]), scan, end), mark) for mark in range(0xD0, 0xD8))[1]
+            more.append(bytes([0xFF, 0xD0 + (last + 1) % 8]) + _NO_CODE[:2])
+        parts = iter([data[:end] + _NO_CODE, *map(_Last, more), _Last(b"\xff\xd9")])
+        image.load_read = lambda _: next(parts, b"")  # type: ignore[attr-defined]
 
 
 def _whole(data: bytes, form: str) -> None:
@@ -251,17 +293,22 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def rgb(image: Image.Image) -> Image.Image:
     """An opened image, upright and in RGB as of ``decode``; ImageError for pixels of no known range."""
-    return _to_rgb(_upright(image))
+    return _to_rgb(_upright(image), _bits(image))
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def _bits(image: Image.Image) -> int:
+    """The bits of an opened image's samples, where Pillow's mode does not say them: a TIFF's; it makes 16 of other formats'."""
+    return int(image.tag_v2.get(_BITS, (1,))[0]) if isinstance(image, TiffImagePlugin.TiffImageFile) else 16
+
+
+def _to_rgb(image: Image.Image, bits: int) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:  # a PNG may have one transparent colour
         return image
-    if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion would clip at 255
+    if image.mode.startswith("I"):  # grey of more than 8 bits; Pillow's own conversion would clip at 255
         grey = np.asarray(image, dtype=np.int64)
-        if grey.min() < 0 or grey.max() > 65535:
-            raise ImageError("32-bit pixels have no known range")
-        return Image.fromarray((grey >> 8).astype(np.uint8)).convert("RGB")
+        if bits > 16 or grey.min() < 0:
+            raise ImageError("32-bit and signed pixels have no known range")
+        return Image.fromarray((grey >> bits - 8).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ImageError("floating-point pixels have no known range")
     if image.has_transparency_data:
