@@ -8,7 +8,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -65,7 +65,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         yield temporary
         mode = temporary.stat().st_mode
         if lacking := _MODE & ~mode:
-            temporary.chmod(mode | lacking)
+            set_mode(temporary, mode | lacking)
         _fsync(temporary)
         temporary.replace(path)
     except OSError as error:
@@ -75,6 +75,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
     _fsync(path.parent)
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Set a file's mode if its file system lets us: on CIFS, exFAT and others all files have one fixed mode."""
+    with suppress(OSError):
+        path.chmod(mode)
 
 
 def clear_leftovers(folder: str | Path, name: str = "*") -> None:

@@ -81,7 +81,7 @@ def _last(log: list[dict[str, Any]], name: str) -> float | None:
 
 
 def _copy_log(state: Path, out: Path) -> None:
-    with atomic_path(out / LOG) as temporary:
-        shutil.copyfile(state / LOG, temporary)
     shutil.rmtree(out / "tensorboard", ignore_errors=True)
-    shutil.copytree(state / "tensorboard", out / "tensorboard")
+    for path in [state / LOG, *(state / "tensorboard").iterdir()]:  # copytree would set modes, too
+        with atomic_path(out / path.relative_to(state)) as temporary:
+            shutil.copyfile(path, temporary)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import own_data
 import pyarrow
@@ -73,6 +74,13 @@ def test_a_scale_is_a_short_commented_file_of_its_own(project: Path) -> None:
     text = after.pop(Path("scales/photos.yaml")).decode()
     assert after == before and load("params.yaml").scale == "mini"
     assert len(text.splitlines()) < 80 and text.count(" # ") > 4 and "$schema=" in text.splitlines()[0]
+
+
+def test_it_can_become_the_scale_where_no_mode_can_be_set(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On CIFS every chmod is refused."""
+    monkeypatch.setattr(os, "chmod", Mock(side_effect=PermissionError))
+    _init(*PHOTOS, "--default")
+    assert load("params.yaml").scale == "photos"
 
 
 def test_it_can_become_the_scale_of_every_call(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -149,11 +150,13 @@ def test_torchrun_with_another_number(tmp_path: Path) -> None:
 
 
 def test_a_pods_rank_is_not_torchruns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubeflow sets both in every pod: the job claims its GPU, trains alone, and says how long it took."""
+    """Kubeflow sets both in every pod: the job claims its GPU, trains alone, and says how long it took. Here on
+    a file system that refuses every chmod, as CIFS does."""
     folder = with_data(plan(), tmp_path)
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setattr(launch, "wanted_gpus", lambda device, processes: processes)
+    monkeypatch.setattr(os, "chmod", Mock(side_effect=PermissionError))
     claimed: list[int] = []
     monkeypatch.setattr(launch, "claim_gpus", lambda count, who: claimed.append(count))
     arguments = [str(folder.config(f"runs/{MDC}")), *options(folder=folder.root, out=tmp_path / "out")]

@@ -19,7 +19,7 @@ from mdc.plan.config.layers import is_scale_name, scale_file, scales_of
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
 from mdc.plan.data_folder import data_folder
-from mdc.plan.records import UserError, write_text
+from mdc.plan.records import UserError, set_mode, write_text
 
 _LENGTH = 12  # default tokens of a caption
 
@@ -90,7 +90,7 @@ def _choose_scale(params: str | Path, name: str) -> None:
         raise UserError(f"{params}: has no line `scale: NAME`; write `scale: {name}` there by hand")
     mode = file.stat().st_mode
     write_text(file, new)
-    file.chmod(mode)
+    set_mode(file, mode)
 
 
 def _look(root: Path, paths: list[str], name: str) -> tuple[Corpus, Survey]:
