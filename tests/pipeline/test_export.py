@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from clip_benchmark_peer import retrieval
+from confined import full_disk
 from PIL import Image, ImageOps
 from safetensors import safe_open
 from shown import read_rows
@@ -375,6 +376,10 @@ def test_what_cannot_be_exported_ends_in_one_line(
         ("alt/ViT-T-12/nobody/s0", place, "no folder with a run.json"),
     ):
         assert said in refused("export", name, folder, "--to", "hub", "--scale", r.name)
+    for to in ("open_clip", "hub"):
+        with full_disk(50_000):
+            said = refused("export", MDC, place, "--to", to, "--scale", r.name)
+        assert f"{place}: " in said and "resumes" not in said, "an export keeps no state"
     (tmp_path / "empty").mkdir()
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path / "empty")

@@ -55,10 +55,13 @@ def _of_our_format(path: Path, metadata: dict[str, str] | None) -> None:
         )
 
 
+#: of a training
+_SAFE = "the state saved before is kept; mend this and start the run again, and it resumes from there"
+
+
 @contextmanager
-def saving(path: Path) -> Iterator[None]:
-    """Turn a full disk, a missing permission and the like into a UserError that says what is still safe."""
-    hint = "the state saved before is kept; mend this and start the run again, and it resumes from there"
+def saving(path: Path, hint: str = _SAFE) -> Iterator[None]:
+    """Turn a full disk, a missing permission and the like into a UserError, whose ``hint`` says what is still safe."""
     try:
         yield
     except SafetensorError as error:  # how safetensors reports what the operating system said

@@ -40,14 +40,15 @@ def main(args: argparse.Namespace) -> None:
     weights = args.weights or weights_of(source)
     run, manifest = open_run(source, weights)
     beside = place.with_name(f".{place.name}.{os.getpid()}")
-    beside.mkdir(parents=True)
-    try:
-        write(beside, args.to, source, run, manifest, weights)
-        if place.is_dir():
-            place.rmdir()
-        beside.rename(place)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with saving(place, "nothing was written; free some space there, or choose another folder"):
+        beside.mkdir(parents=True)
+        try:
+            write(beside, args.to, source, run, manifest, weights)
+            if place.is_dir():
+                place.rmdir()
+            beside.rename(place)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
     usage = (
         "README.md says how it is loaded" if args.to == "hub" else f"open_clip and timm load it by 'local-dir:{place}'"
     )
@@ -90,7 +91,7 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
             continue
         config, tensors = module.parts(run, metadata)
         # atomic_path sets usual permissions; safetensors' are for the owner alone
-        with saving(folder / module.WEIGHTS), atomic_path(folder / module.WEIGHTS) as temporary:
+        with atomic_path(folder / module.WEIGHTS) as temporary:
             save_file(tensors, str(temporary), metadata=module.metadata(manifest["id"]))
         write_json(folder / module.CONFIG, config)
 
