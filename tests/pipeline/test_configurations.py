@@ -87,7 +87,7 @@ def test_a_dry_run_with_other_values_does_not_reach_a_running_workflow(world: Wo
         stderr=subprocess.DEVNULL,
     )
     log = world.folder / "results/toy/logs" / f"{OTHER}.log"
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not log.exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert log.exists() and not (world.folder / world.manifest(CORPUS)).exists()

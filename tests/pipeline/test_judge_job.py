@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,13 +43,13 @@ class Judge:
             case 3:
                 return 200, said(f"I cannot tell. You sent {headers['Authorization']}"), {}
             case 4:
-                time.sleep(4)
+                self.end.wait(30)
             case 5:
                 refusal = f"I will not look at this. You sent {headers['Authorization']}"
                 return 200, said(None, message={"refusal": refusal}), {}
             case 6:
                 self.held.set()
-                self.end.wait(120)
+                self.end.wait(1800)
         return 200, said(f"B\n\nBecause it is coherent. You sent {headers['Authorization']}"), {}
 
 
@@ -74,7 +73,7 @@ def _config(r: Path, server: Server, **more: Any) -> None:
         "key_variable": "JUDGE_KEY",
         "parallel": 1,
     }
-    config["by"] |= {"retries": 1, "timeout": 1.5, "longest_wait": 0.1, **more}
+    config["by"] |= {"retries": 1, "timeout": 6.0, "longest_wait": 0.1, **more}
     Path("judge.json").write_text(json.dumps(config))
 
 
@@ -89,7 +88,7 @@ def test_a_killed_job_resumes_with_what_was_not_answered(
     with Path("log").open("w") as log:
         killed = subprocess.Popen([sys.executable, "-m", "mdc.app.cli", *COMMAND, str(r)], stdout=log, stderr=log)
         try:
-            assert judge.held.wait(180), Path("log").read_text()
+            assert judge.held.wait(900), Path("log").read_text()
         finally:
             killed.kill()
             killed.wait()
@@ -98,7 +97,7 @@ def test_a_killed_job_resumes_with_what_was_not_answered(
 
     judge.asked.clear()
     judge.well = True
-    _config(r, judge.server, timeout=30.0)  # how long it may wait is not part of the question
+    _config(r, judge.server, timeout=600.0)  # how long it may wait is not part of the question
     assert main([*COMMAND, str(r)]) == 0
     # two were chosen and one refused; the one that named no letter and the one that slept are asked for again
     assert judge.asked == [3, 4, 6, 7, 8]
@@ -120,7 +119,7 @@ def test_a_killed_job_resumes_with_what_was_not_answered(
 
 def test_an_outage_leaves_no_job_that_looks_done(r: Path, judge: Judge, capfd: pytest.CaptureFixture[str]) -> None:
     """… of a few questions without an answer, more than it may lose."""
-    _config(r, judge.server, timeout=30.0, retries=0)
+    _config(r, judge.server, timeout=600.0, retries=0)
     judge.server.replies = [
         (200, said("A"), {}),
         (413, {"error": {"message": "too large"}}, {}),

@@ -25,7 +25,7 @@ SCALE, ROWS, SPLITS = "web", 110, ("train", "val")
 
 
 def values(jobs: int) -> dict[str, Any]:
-    runtime = {"jobs": jobs, "processes": 2, "threads": 8, "timeout": 5.0, "deadline": 10.0, "retries": 0}
+    runtime = {"jobs": jobs, "processes": 2, "threads": 8, "timeout": 600.0, "deadline": 600.0, "retries": 0}
     runtime |= {"allow_addresses": ["127.0.0.0/8"], "use_proxy": False}
     download = {"image_size": 32, "rows_per_shard": 20, "max_bytes": 1_000_000, "min_image_size": 8, "quality": 90}
     download |= {"max_pixels": 1_000_000, "max_aspect": 20.0, "respect_robots": True, "runtime": runtime}

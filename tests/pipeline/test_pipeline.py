@@ -127,7 +127,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
     shutil.rmtree(state)  # what the fixture's run left there would pass for the new one's
 
     def until(condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.01)

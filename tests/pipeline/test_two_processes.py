@@ -36,7 +36,7 @@ class Place:
         write_json(folder / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
 
     def train(self, name: str, failure: str = "") -> tuple[int, list[str]]:
-        """Exit code and what was said; ends within seconds, or the test fails."""
+        """Exit code and what was said; ends before the group's own time-out of 30 minutes, or the test fails."""
         hooks = self.folder / f"hooks_{name}"
         if failure:
             hooks.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ class Place:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
         )
         return done.returncode, done.stderr.splitlines()
 

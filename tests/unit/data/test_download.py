@@ -50,7 +50,7 @@ ROWS_PER_SHARD = 36
 DOWNLOAD: dict[str, Any] = {
     **{"image_size": 64, "rows_per_shard": ROWS_PER_SHARD, "max_bytes": 1_000_000, "min_image_size": 8},
     **{"max_pixels": 89_478_485, "max_aspect": 20.0, "quality": 95, "respect_robots": True},
-    **{"processes": 1, "threads": 16, "timeout": 1, "deadline": 2, "retries": 1, "use_proxy": False},
+    **{"processes": 1, "threads": 16, "timeout": 600, "deadline": 600, "retries": 1, "use_proxy": False},
     "allow_addresses": ["127.0.0.1/32"],
     "distributor": "local",
 }
@@ -60,7 +60,7 @@ TROUBLES = read_table(__file__, "troubles")
 LEFT_OUT = read_table(__file__, "left_out")
 
 
-LATE = ("hang", "trickle", "flaky", "cut", "status/500")  # asked for again, or waited for
+LATE = ("flaky", "cut", "status/500")  # asked for again
 
 
 def rows(address: str) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ def test_nobody_is_called_but_those_on_the_list(whole: Whole, server: Server) ->
 
 def test_final_failures_are_asked_for_once(whole: Whole, server: Server) -> None:
     # by two downloads at most: the fixture's, and the disturbed one's, which may have lost a shard or two
-    assert server.asked["trickle"] <= 4 and server.asked["flaky"] >= 2
+    assert server.asked["text"] <= 4 and server.asked["flaky"] >= 2
 
 
 def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: Whole) -> None:
@@ -181,6 +181,17 @@ def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: Whol
     keys = {split: [sample.key for sample in found] for split, found in read.items()}
     assert all(found == sorted(found) and found for found in keys.values())
     assert len(keys["train"]) + len(keys["val"]) == told["outcomes"]["obtained"]
+
+
+def test_what_comes_too_late_is_counted(server: Server, tmp_path: Path) -> None:
+    """In a download of its own: the others' limits are no time that a busy machine could need."""
+    (tmp_path / "set/list").mkdir(parents=True)
+    lines = [
+        json.dumps({"id": kind, "url": f"{server.address}/{kind}/1.jpg", "text": "x"}) for kind in ("hang", "trickle")
+    ]
+    (tmp_path / "set/list/rows.jsonl").write_text("\n".join(lines))
+    told = obtain(config(timeout=0.5, deadline=1), None, tmp_path)
+    assert told["chosen"] == told["outcomes"]["timed_out"] == 2
 
 
 @pytest.mark.slow
@@ -263,12 +274,11 @@ def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path) -> Non
     time.sleep(random.uniform(0, 0.8))
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    time.sleep(0.3)  # its worker ends with it; asked for from here on is only what is not there
+    with (folder / "set/workers").open("a") as workers:
+        fcntl.flock(workers, fcntl.LOCK_EX)  # its worker ends with it; asked for from here on is only what is not there
     there = sorted((folder / "set/accounts").glob("*.json"))
     before = Counter(server.asked)
-    time.sleep(0.3)
-    assert server.asked == before, "a worker outlived the process that started it"
-    assert 0 < len(there) < 6
+    assert 0 < len(there) < 6, "a worker outlived the process that started it"
     assert obtain(config(), None, folder) == whole[1]
     assert server.asked["image"] - before["image"] <= GOOD + 2 - 20 * len(there)
 
@@ -441,8 +451,8 @@ def test_a_worker_that_is_still_ending_is_waited_for(whole: Whole) -> None:
     folder, told = whole
     left = (folder / "set/workers").open("a")
     fcntl.flock(left, fcntl.LOCK_SH)
-    threading.Timer(0.4, left.close).start()
     began = time.monotonic()
+    threading.Timer(0.4, left.close).start()
     assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
 
 
@@ -454,8 +464,8 @@ def test_groups_of_another_number_would_have_the_same_parts(whole: Whole) -> Non
             download_group(config(), folder, sha256, 0, 2)
     left = (folder / "set/groups/1-of-4/workers").open("a")
     fcntl.flock(left, fcntl.LOCK_SH)  # a worker of a group that was killed
-    threading.Timer(0.4, left.close).start()
     began = time.monotonic()
+    threading.Timer(0.4, left.close).start()
     download_group(config(), folder, sha256, 0, 2)
     assert time.monotonic() - began >= 0.4
 
@@ -470,7 +480,9 @@ def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:
         obtain(other, None, folder)
 
 
-def test_a_process_that_dies_costs_its_shard_alone(whole: Whole, server: Server, tmp_path: Path) -> None:
+def test_a_process_that_dies_costs_its_shard_alone(
+    whole: Whole, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed once while it downloads: everything arrives. Killed always: that is told, and what is complete stays."""
     over = threading.Event()
 
@@ -485,12 +497,14 @@ def test_a_process_that_dies_costs_its_shard_alone(whole: Whole, server: Server,
     folder = prepared(tmp_path, server.address)
     killer = threading.Thread(target=kill, args=(1_000_000,))
     killer.start()
+    monkeypatch.setattr(server, "delay", 3600.0)  # or a shard is done before it is killed
     try:
         with pytest.raises(UserError, match=r"6 of 6 shards .* a process was killed; out of memory\?"):
             obtain(config(), None, folder)
     finally:
         over.set()
         killer.join()
+    monkeypatch.setattr(server, "delay", 0.05)
     over.clear()
     killer = threading.Thread(target=kill, args=(1,))
     killer.start()

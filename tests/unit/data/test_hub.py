@@ -29,7 +29,15 @@ DOWNLOAD: dict[str, Any] = {
     **{"image_size": 32, "rows_per_shard": 20, "max_bytes": 1000, "min_image_size": 8, "quality": 90},
     **{"max_pixels": 1000, "max_aspect": 20.0, "respect_robots": True},
     "runtime": {
-        **{"jobs": 2, "processes": 1, "threads": 8, "timeout": 5.0, "deadline": 9.0, "retries": 0, "use_proxy": False},
+        **{
+            "jobs": 2,
+            "processes": 1,
+            "threads": 8,
+            "timeout": 600.0,
+            "deadline": 600.0,
+            "retries": 0,
+            "use_proxy": False,
+        },
         "allow_addresses": [],
     },
 }

@@ -192,4 +192,4 @@ def test_workers_end_with_their_launcher(tmp_path: Path, number: signal.Signals)
     launcher.send_signal(number)
     said = launcher.communicate(timeout=300)[1]
     assert launcher.returncode == -number and said == ""
-    assert not psutil.wait_procs(workers, timeout=30)[1], "orphans"
+    assert not psutil.wait_procs(workers, timeout=600)[1], "orphans"
