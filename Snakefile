@@ -7,6 +7,7 @@
 # Everything a job reads or writes lies under results/<scale>/, a folder a job; results/table1.* are copies of the chosen
 # scale's.
 
+from snakemake.logging import logger
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -48,6 +49,18 @@ for name in SCALE.data.datasets:
         localrule: True
         input:
             manifest(f"data/obtained/{name}"),
+
+
+def hint(record):
+    """A filter of Snakemake's log: its message about a target that nothing makes is followed by the nearest that there is."""
+    if missing := re.search(r"No rule to produce (\S+) \(", record.getMessage()):
+        targets = [rule.name for rule in workflow.rules] + list(map(manifest, JOBS))
+        targets += [file for name in DECLARED for file in copies(name)] + [str(file) for name in NAMED for file in artefact_files(name)]
+        record.msg = f"{record.msg}\n{PLAN.no_target(missing[1], targets)}"
+    return True
+
+
+logger.addFilter(hint)
 
 
 onstart:

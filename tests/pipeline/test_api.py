@@ -122,6 +122,14 @@ def test_scores_of_several_images_are_those_of_each(r: Path, pictures: list[Path
         assert many[-1][0].score == pytest.approx(scores[1].score, abs=1e-4)
 
 
+@pytest.mark.parametrize(("device", "said"), [("cuda", "allowed here: cpu"), ("cdua", "mean cuda?")])
+def test_a_device_that_is_not_here(r: Path, device: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(mdc.UserError) as refused:
+        mdc.load(MDC, scale=r.name, device=device)
+    assert said in str(refused.value) and "recipe" not in str(refused.value)
+
+
 def test_an_unknown_token_is_one_warning_and_named(r: Path, pictures: list[Path]) -> None:
     model = mdc.load(ARC, scale=r.name)
     with pytest.warns(UserWarning, match="zebra") as told:

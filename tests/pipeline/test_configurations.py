@@ -104,3 +104,17 @@ def test_a_dry_run_with_other_values_does_not_reach_a_running_workflow(world: Wo
 def test_a_target_that_is_no_job_ends_in_one_line(world: World) -> None:
     done = world.snakemake("results/toy/runs/nothing/run.json", "--cores", "1")
     assert done.returncode == 1 and "scale toy has no job 'runs/nothing'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("results/figre3.csv", "results/figure3.csv"),
+        ("results/toy/dta/corpora/alt/index.json", "results/toy/data/corpora/alt/index.json"),
+        ("results/mini/table1/table1.csv", "--config scale=mini"),
+        ("probe_al", "probe_all"),
+    ],
+)
+def test_a_mistyped_target_is_followed_by_the_nearest(world: World, typed: str, said: str) -> None:
+    done = world.snakemake(typed, "--cores", "1")
+    assert done.returncode == 1 and said in done.stderr.splitlines()[-1]

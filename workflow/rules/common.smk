@@ -105,7 +105,7 @@ snakemake.exceptions.LockException = lock_exception
 def job_of(name):
     """A job by its name. WorkflowError if the scale has no such job."""
     if name not in JOBS:
-        refuse(f"scale {PLAN.params.scale} has no job '{name}'; `mdc config list --scale {PLAN.params.scale}` names all")
+        refuse(PLAN.no_job(name))
     return JOBS[name]
 
 

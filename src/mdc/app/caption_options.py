@@ -9,7 +9,7 @@ from mdc.plan.config.caption import DECODING_OF, DECODINGS, Beam, Diffusing, Unm
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.parts import family_of
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
 
 _DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
 #: a missing token in a template
@@ -65,7 +65,8 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
     if policy not in policies:
         raise UserError(f"policy {policy}: {job.method_name} writes by {' or '.join(policies)}")
     if unknown := next((option for option in options if option not in allowed), None):
-        raise UserError(f"{unknown}: {job.method_name} writes by {DECODINGS[writes]}, which does not have it")
+        hint = did_you_mean(unknown, allowed)
+        raise UserError(f"{unknown}: {job.method_name} writes by {DECODINGS[writes]}, which does not have it{hint}")
     length = options.pop("length", None)
     if filling and length is not None:
         raise UserError("length: a caption that is filled in has the length of its text; leave it out")

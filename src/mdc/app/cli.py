@@ -25,7 +25,7 @@ from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.interrupts import Interrupted, LostPeer
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
 from mdc.plan.verbs import OPTIONS, VERBS
 from mdc.training import launch
 
@@ -93,7 +93,7 @@ def _stdout_is_closed() -> bool:
 
 def build_parser() -> argparse.ArgumentParser:
     """All verbs, a person's first. Those of the pipeline take a job's resolved configuration, which the workflow writes."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="mdc",
         description="Masked diffusion captioning. Results are made by Snakemake: snakemake results/table1.csv --cores all",
         epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 3 a link does not hold (verify, why), "
@@ -103,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="`mdc VERB --help` explains each")
     _init_verb(verbs)
     _parameter_verbs(verbs)
-    _job_verbs(verbs, ["make", "probe"])
+    _job_verbs(verbs, list(_FOR_A_PERSON))
     models.add(verbs)
     project.add(verbs)
     _provenance_verbs(verbs)
@@ -112,8 +112,20 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument_group(
         "the pipeline's own verbs", f"one for each kind of job, which Snakemake calls: {', '.join(jobs)}"
     )
-    _job_verbs(verbs, [name for name in jobs if name != "probe"])
+    _job_verbs(verbs, [name for name in VERBS if name not in _FOR_A_PERSON])
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A wrong choice is told with the nearest one, and without the verbs that only Snakemake calls."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            allowed = [name for name in action.choices if name not in VERBS or name in _FOR_A_PERSON]
+            raise argparse.ArgumentError(
+                action,
+                f"no such choice: {value!r}{did_you_mean(value, allowed)}; allowed: {', '.join(map(str, allowed))}",
+            )
 
 
 class _Version(argparse.Action):
@@ -122,6 +134,9 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"mdc {metadata.version('mdc')}")
         parser.exit()
+
+
+_FOR_A_PERSON = ("make", "probe")  # of the pipeline's verbs
 
 
 def _job_verbs(verbs: Any, names: list[str]) -> None:
@@ -273,7 +288,8 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
         if name in ARTEFACTS and name not in plan.jobs:
             raise UserError(plan.not_named(name))
         if name not in plan.jobs or plan.jobs[name].verb != args.verb:
-            reason = f"no file, and no job of `mdc {args.verb}` at scale {plan.params.scale}"
+            hint = did_you_mean(name, [known for known, job in plan.jobs.items() if job.verb == args.verb])
+            reason = f"no file, and no job of `mdc {args.verb}` at scale {plan.params.scale}{hint}"
             raise UserError(f"{name}: {reason}; `mdc config list` names all jobs")
         job, root = plan.jobs[name], Path("results") / plan.params.scale
     else:
@@ -334,14 +350,14 @@ def _config(args: argparse.Namespace) -> None:
         from mdc.plan.config.expanded import expanded
         from mdc.plan.config.read import layered, validate
 
-        values, places = layered(args.params, {"scale": args.scale} if args.scale else {})
+        values, places = layered(args.params, {"scale": args.scale} if args.scale else {}, option="--scale")
         return print(expanded(validate(values, places), places), end="")
     jobs = (plan := plan_of(args)).jobs
     if args.job == "list":
         print("\n".join(jobs))
         return
     if args.job not in jobs:
-        raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(jobs)}")
+        raise UserError(plan.no_job(args.job))
     if args.memory is not None:
         from mdc.training.memory import main as memory
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
 
 RESULTS = Path("results")
 
@@ -12,7 +12,7 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
     on the Hugging Face hub. For an export for open_clip alone, that folder, which has no run.json.
 
     Without ``scale``, an id refers to the scale of ``params``, else to the only other scale that has it. UserError if no scale
-    has it, or several have.
+    has it, with the command that makes it if it is planned, or several have.
     """
     if run.startswith("hub:"):
         return _exported(_fetched(run.removeprefix("hub:")))
@@ -36,8 +36,18 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
     ids = sorted(
         {str(path.parent.relative_to(runs)) for runs in RESULTS.glob("*/runs") for path in runs.rglob("run.json")}
     )
+    planned = list[str]()
+    if Path(params).is_file():
+        from mdc.checks.verify import place_of
+
+        place = place_of(params, scale)
+        if f"runs/{name}" in place.jobs:
+            command = place.snakemake(f"runs/{name}")
+            raise UserError(f"run {run}: planned at scale {place.scale} and not made yet; to make it: {command}")
+        planned = [job.removeprefix("runs/") for job in place.jobs if job.startswith("runs/")]
+    hint = did_you_mean(name, [*ids, *planned])
     raise UserError(
-        f"run {run}: no folder with a run.json, and no scale's run; runs: {', '.join(ids[:8]) or 'none yet'}"
+        f"run {run}: no folder with a run.json, and no scale's run{hint}; runs: {', '.join(ids[:8]) or 'none yet'}"
     )
 
 

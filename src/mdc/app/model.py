@@ -31,7 +31,7 @@ from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 from mdc.plan.config.caption import DECODING_OF
 from mdc.plan.config.score import estimators_of
 from mdc.plan.parts import family_of
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
 from mdc.training.device import choose_device
 
 #: features of an image: ``encode`` gives all, ``mdc features`` one
@@ -185,7 +185,8 @@ class Model:
         scorer, chosen = self.scorer(samples), estimator or self.estimators[0]
         if chosen not in self.estimators:
             raise UserError(
-                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}; it has {', '.join(self.estimators)}"
+                f"{self.name}: a run of {self.job.method_name} has no estimator {chosen!r}"
+                f"{did_you_mean(chosen, self.estimators)}; it has {', '.join(self.estimators)}"
             )
         return Scores(self.run, scorer, chosen, samples, seed, self.corpus if mismatched else None)
 

@@ -22,7 +22,7 @@ from mdc.plan.config.scale import Attentive, Probing
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.records import UserError, read_json, write_json
+from mdc.plan.records import UserError, did_you_mean, read_json, write_json
 from mdc.report.frame import AVERAGE
 from mdc.report.items import items_of
 from mdc.report.results import METRICS
@@ -91,7 +91,10 @@ def _listed(option: str, text: str, allowed: Mapping[str, Any]) -> list[str]:
     """Names with commas between them, each once; UserError for one that is not ``allowed``."""
     names = list(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if wrong := [name for name in names if name not in allowed]:
-        raise UserError(f"{option}: the scale has no {wrong[0]}; allowed: {', '.join(allowed) or 'there is none'}")
+        hint = did_you_mean(wrong[0], allowed)
+        raise UserError(
+            f"{option}: the scale has no {wrong[0]}{hint}; allowed: {', '.join(allowed) or 'there is none'}"
+        )
     if not names:
         raise UserError(f"{option}: names none; allowed: {', '.join(allowed) or 'there is none'}")
     return names

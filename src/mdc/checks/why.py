@@ -13,7 +13,7 @@ from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
-from mdc.plan.records import UserError, sha256_file
+from mdc.plan.records import UserError, did_you_mean, sha256_file
 from mdc.report.frame import AVERAGE, OF_SYSTEMS
 
 _TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 items
@@ -38,7 +38,10 @@ def main(args: argparse.Namespace) -> None:
 def _artefact_of(path: Path, params_file: str) -> tuple[Place, str]:
     """The scale's place, and the table or figure that the csv file ``path`` belongs to. UserError if there is none."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file; `snakemake {path} --cores all` makes a table's csv at results/")
+        place = place_of(params_file, None)
+        known = [file for job in place.shown.values() for file in job.files]
+        hint = "" if path.name in known else did_you_mean(path.name, known)
+        raise UserError(f"{path}: no such file{hint}; `snakemake {path} --cores all` makes a table's csv at results/")
     rows = lines(path) if path.suffix == ".csv" else []
     scale = (rows[0].get("scale") or "").split(" ")[0] if rows else ""
     if path.suffix == ".csv" and not scale:

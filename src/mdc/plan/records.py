@@ -7,7 +7,7 @@ import platform
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
@@ -46,6 +46,14 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(self.args)
+
+
+def did_you_mean(name: object, allowed: Iterable[str]) -> str:
+    """ " (did you mean X?)" for a message about a ``name`` that is none of the ``allowed``; empty if none of these is near."""
+    import difflib
+
+    by = {other.casefold(): other for other in allowed}
+    return "".join(f" (did you mean {by[near]}?)" for near in difflib.get_close_matches(str(name).casefold(), by, 1))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from mdc.plan.jobs.needs import files_of_user
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.outputs import RESULTS, check_outputs, published
-from mdc.plan.records import UserError, read_json, sha256_file, write_text
+from mdc.plan.records import UserError, did_you_mean, read_json, sha256_file, write_text
 from mdc.plan.verbs import LAYERS, VERBS
 
 #: the page that shows every table and figure
@@ -40,7 +40,8 @@ def main(args: argparse.Namespace) -> None:
         jobs = plan.jobs
     root = RESULTS / plan.params.scale
     if args.name not in {*LAYERS, INDEX, *plan.params.artefacts, *plan.params.declared}:
-        raise UserError(f"no stage '{args.name}'; allowed: {', '.join([*LAYERS, *plan.params.artefacts, INDEX])}")
+        stages = [*LAYERS, *plan.params.artefacts, INDEX]
+        raise UserError(f"no stage '{args.name}'{did_you_mean(args.name, stages)}; allowed: {', '.join(stages)}")
     if not root.resolve().is_relative_to(Path.cwd()):  # DVC would say so only when everything is made
         raise UserError(
             f"{root}: leads to {root.resolve()}, and DVC keeps no results outside of the project; allowed: the whole project on "

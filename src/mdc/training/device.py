@@ -2,17 +2,23 @@
 
 import torch
 
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
 def choose_device(wanted: str, local_rank: int = 0) -> torch.device:
     """``auto`` takes a GPU if there is one; each of several processes takes the GPU of its local rank.
 
-    Turns off TF32 in convolutions, which PyTorch allows by default. UserError if ``cuda`` is wanted and there is none for this
-    process.
+    Turns off TF32 in convolutions, which PyTorch allows by default. UserError for another name than ``DEVICES`` has, and if
+    ``cuda`` is wanted and there is none for this process.
     """
+    if wanted not in DEVICES:
+        raise UserError(
+            f"device {wanted}: no such device{did_you_mean(wanted, DEVICES)}; allowed: {', '.join(DEVICES)}"
+        )
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("recipe.device is cuda, but PyTorch sees no GPU here; allowed here: cpu, auto")
+        raise UserError("device cuda: PyTorch sees no GPU here; allowed here: cpu, auto")
     if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     if local_rank >= torch.cuda.device_count():

@@ -86,6 +86,15 @@ def test_mistakes_end_in_one_line(
     assert said in one_line(capsys)
 
 
+@pytest.mark.parametrize(("typed", "near"), [(["capton"], "caption"), (["data", "lst"], "list")], ids=str)
+def test_a_verb_that_is_mistyped(typed: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is followed by the nearest one, and by none that only Snakemake calls."""
+    with pytest.raises(SystemExit) as left:
+        main(typed)
+    said = capsys.readouterr().err
+    assert left.value.code == 2 and f"mean {near}?" in said and "write-captions" not in said
+
+
 def test_a_corpus_that_is_not_there_names_mdc_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

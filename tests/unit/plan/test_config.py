@@ -115,6 +115,25 @@ def test_unknown_keys(path: Path) -> None:
     assert "nonsense = 1: no such key" in (_refusal(VALUES["mini"], (*path, "nonsense"), 1) or "")
 
 
+@pytest.mark.parametrize(
+    ("where", "typed", "value", "meant"),
+    [
+        ((), "scal", 1, "scale"),
+        (("pretrain", "recipe"), "lrr", 1, "lr"),
+        (("pretrain", "overrides", 0, "set"), "lrr", 1, "lr"),
+        (("data", "corpora", "alt", "source"), "kidn", 1, "kind"),
+        (("tables", "table1"), "corpra", 1, "corpora"),
+        (("tables",), "tabel1", 1, "table1"),
+        (("tables", "table1", "corpora"), "alt", ["mcd_"], "mcd"),
+        (("tables", "table1", "corpora"), "denze", ["mdc"], "dense"),
+        (("pretrain", "backbones", "ViT-T-12"), "widht", 1, "width"),
+    ],
+    ids=str,
+)
+def test_a_mistyped_key_or_name_is_followed_by_the_nearest(where: Path, typed: str, value: Any, meant: str) -> None:
+    assert f"mean {meant}?" in (_refusal(VALUES["mini"], (*where, typed), value) or "")
+
+
 def test_files_that_cannot_be_read(tmp_path: File) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         load(tmp_path / "none.yaml")

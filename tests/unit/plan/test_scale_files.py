@@ -148,7 +148,7 @@ def test_each_problem_of_a_scale_begins_with_its_place(tmp_path: Path) -> None:
         sum(1 for _ in one.partition(key)[0].splitlines()) for one, key in ((text, "max_sk"), (own, "samples_per"))
     )
     assert str(caught.value).splitlines() == [
-        f"{mini}:3: labl = 'mini (embedded shapes, tiny towers)': no such key is known here",
+        f"{mini}:3: labl = 'mini (embedded shapes, tiny towers)': no such key is known here (did you mean label?)",
         f"{mini}: label: this key is missing",
         f"{mini}:{shard}: data.samples_per_shard = -1: input should be greater than 0",
         f"{params}:{shared}: data.max_skipped = 7.0: input should be less than or equal to 1",

@@ -41,7 +41,7 @@ def _index(args: argparse.Namespace) -> None:
     place, root = Path(args.out or "results/index.html"), Path("results") / scale
     declared = plan.scale.tables.artefacts
     if unknown := [name for name in args.names if name not in ARTEFACTS | declared]:
-        raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(sorted(ARTEFACTS | declared))}")
+        raise UserError(plan.not_named(unknown[0]))
     named = {name: (declared | ARTEFACTS)[name] for name in args.names or declared}
     expected = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
     missing = write_index(root, scale, plan.scale.label, named, place, expected, others=not (args.names or args.out))

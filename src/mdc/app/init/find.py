@@ -45,7 +45,10 @@ def recognise(root: Path, paths: Sequence[str]) -> Corpus:
     if len(files) > 1:
         raise UserError(f"{root / files[0]} and {root / files[1]}: two files; name one, and the folder of its images")
     if len(folders) > 1:
-        raise UserError(f"{root / folders[0]} and {root / folders[1]}: two folders; name one that holds both")
+        raise UserError(
+            f"{root / folders[0]} and {root / folders[1]}: two folders; name one that holds both; folders of classes go "
+            "with --probe"
+        )
     if not files:
         return _folder(root, folders[0])
     path = files[0]

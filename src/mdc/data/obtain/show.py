@@ -15,7 +15,7 @@ from mdc.data.obtain.hub import mirror_of
 from mdc.data.obtain.job import chosen_parts, own_copy, way
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError
-from mdc.plan.registry.datasets import REGISTRY
+from mdc.plan.registry.datasets import REGISTRY, find
 from mdc.plan.registry.entry import RegistryEntry
 
 Datasets = Mapping[str, Mapping[str, Any]]
@@ -84,8 +84,9 @@ def main_check(args: argparse.Namespace) -> None:
     """
     entry = REGISTRY.get(args.name)
     if entry is None:
-        own = "; it is your own, and nothing is known of its files" if args.name in args.datasets else ""
-        raise UserError(f"no dataset '{args.name}' in the registry{own}; allowed: {', '.join(REGISTRY)}")
+        if args.name not in args.datasets:
+            find(args.name)
+        raise UserError(f"dataset {args.name}: it is your own, and nothing is known of its files")
     if _embedded(entry):
         print(f"{entry.label}: nothing to check; {entry.note}")
         return

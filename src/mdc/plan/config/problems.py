@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from mdc.plan.records import UserError
+from mdc.plan.config.types import near_key
+from mdc.plan.records import UserError, did_you_mean
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -41,7 +42,9 @@ def _line(problem: Any, values: Any) -> str:
     if missing:
         return f"{where}: this key is missing"
     if kind == "extra_forbidden":
-        return f"{where} = {short(value)}: no such key is known here"
+        beside = _walk(steps[:-1], values)[1]
+        hint = near_key(str(steps[-1]), beside if isinstance(beside, Mapping) else ())
+        return f"{where} = {short(value)}: no such key is known here{hint}"
     if kind == "value_error":
         # a check of a mapping whose message begins with one of its keys is reported for that key
         key = re.match(r"([A-Za-z_][\w-]*)([.\[]\S*)?(?=: | = )", message)
@@ -51,7 +54,8 @@ def _line(problem: Any, values: Any) -> str:
         return f"{where or 'the value'} = {short(value)}: must be a mapping"
     if kind == "union_tag_invalid":
         allowed = problem["ctx"]["expected_tags"].replace("'", "")
-        return f"{where}.kind = {short(value.get('kind'))}: no such kind; allowed: {allowed}"
+        hint = did_you_mean(value.get("kind"), allowed.split(", "))
+        return f"{where}.kind = {short(value.get('kind'))}: no such kind; allowed: {allowed}{hint}"
     return f"{where or 'the value'} = {short(value)}: {message[0].lower()}{message[1:]}"
 
 

@@ -20,7 +20,7 @@ from mdc.plan.config.scale import Scale
 from mdc.plan.config.table_fits import check_encoders, check_tables
 from mdc.plan.config.tables import is_free_name
 from mdc.plan.config.yaml_core import Loader, dump_yaml
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
 
 #: the end of the key at the beginning of a problem
 _KEY = re.compile(r": | = ")
@@ -195,9 +195,8 @@ def _scale_file(path: str | Path, place: str, scale: Any) -> Path:
     if scale is None:
         raise UserError(f"{path}: scale: this key is missing; allowed: {', '.join(scales) or 'none'}")
     if scale not in scales:
-        raise UserError(
-            f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml; allowed: {', '.join(scales) or 'none'}"
-        )
+        hint, allowed = did_you_mean(scale, scales), ", ".join(scales) or "none"
+        raise UserError(f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml{hint}; allowed: {allowed}")
     return scale_file(path, scale)
 
 
@@ -222,9 +221,10 @@ def _misplaced(whole: Values, own: Values, shared: Any) -> Iterator[tuple[bool, 
         return
     for key in shared:
         if key not in blocks:
-            yield False, f"shared.{key}", f"no block of a scale is called so; allowed: {', '.join(blocks)}"
+            hint = did_you_mean(key, blocks)
+            yield False, f"shared.{key}", f"no block of a scale is called so; allowed: {', '.join(blocks)}{hint}"
         elif not isinstance(shared[key], dict):
             yield False, f"shared.{key} = {short(shared[key])}", "must be a mapping"
     for key in shared.get("tables") or {}:
         if key not in ARTEFACTS and not is_free_name(str(key)):
-            yield False, f"shared.tables.{key}", "no table or figure is called so"
+            yield False, f"shared.tables.{key}", f"no table or figure is called so{did_you_mean(key, ARTEFACTS)}"

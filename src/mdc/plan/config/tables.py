@@ -29,6 +29,7 @@ from mdc.plan.config.references import (
 )
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.config.types import Name, Side, Strict, Unique, WithClaims, each_once
+from mdc.plan.records import did_you_mean
 
 
 class Figure3(Strict):
@@ -177,7 +178,8 @@ def _declared(name: str, block: Any) -> tuple[Artefact, Any]:
     """The declaration of a name in a scale's tables, and its own parameters. ValueError if there is none."""
     if not isinstance(block, dict) or "kind" not in block:
         if name not in ARTEFACTS:
-            raise ValueError(f"no table or figure is called so; one of your own has a kind: {', '.join(KINDS)}")
+            hint = did_you_mean(name, ARTEFACTS)
+            raise ValueError(f"no table or figure is called so; one of your own has a kind: {', '.join(KINDS)}{hint}")
         return ARTEFACTS[name], block
     own = {key: value for key, value in block.items() if key not in ("kind", "title")}
     kind, title = block["kind"], block.get("title")

@@ -1,7 +1,7 @@
 """The types of values in params.yaml (names, counts, shares, paths), and shared checks."""
 
 import ipaddress
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -14,6 +14,8 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     model_serializer,
 )
+
+from mdc.plan.records import did_you_mean
 
 T = TypeVar("T")
 
@@ -152,8 +154,19 @@ def check_reference(where: str, name: str, allowed: Collection[str], what: str) 
         raise ValueError(no_such(where, name, allowed, what))
 
 
-def no_such(where: str, name: str, allowed: Iterable[str], what: str) -> str:
-    return f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed) or 'there is none'}"
+def no_such(where: str, name: str, allowed: Collection[str], what: str) -> str:
+    names = f"{', '.join(allowed) or 'there is none'}{did_you_mean(name, allowed)}"
+    return f"{where}: no {what} is named '{name}'; allowed: {names}"
+
+
+def near_key(key: str, beside: Collection[str]) -> str:
+    """The hint for a ``key`` that a mapping with the keys ``beside`` does not have, from the classes that have most of these."""
+    classes = list[type[Strict]]([Strict])
+    for kind in classes:
+        classes += kind.__subclasses__()
+    known = [{field.alias or name for name, field in kind.model_fields.items()} for kind in classes]
+    most = max(len(names.intersection(beside)) for names in known)
+    return did_you_mean(key, set().union(*(names for names in known if len(names.intersection(beside)) == most)))
 
 
 def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:

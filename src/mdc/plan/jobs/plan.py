@@ -12,6 +12,7 @@ from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, ResNet
+from mdc.plan.config.layers import scale_file
 from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import CostTable, LossFigure
@@ -35,7 +36,7 @@ from mdc.plan.jobs.model import (
     TextsJob,
     VocabularyJob,
 )
-from mdc.plan.records import UserError, sha256_json
+from mdc.plan.records import UserError, did_you_mean, sha256_json
 
 #: section of the scale's data → the class of its sets' jobs, and the module that they load by the kind of their source
 _SETS: dict[str, tuple[type[Job], dict[str, str]]] = {
@@ -69,7 +70,21 @@ class Plan(Context):
 
     def not_named(self, artefact: str) -> str:
         """The message for a table or figure that the scale does not name."""
-        return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables) or 'none'}"
+        hint = "" if artefact in self.params.declared else did_you_mean(artefact, self.scale.tables)
+        return f"scale {self.params.scale} names no {artefact}{hint}; it has {', '.join(self.scale.tables) or 'none'}"
+
+    def no_target(self, target: str, known: Iterable[str]) -> str:
+        """The message for a target of Snakemake that is none of the ``known`` ones."""
+        scale = next(iter(target.removeprefix("results/").split("/")))
+        if scale != self.params.scale and scale_file("params.yaml", scale).is_file():
+            return f"{target}: of scale {scale}, and this call is for {self.params.scale}; --config scale={scale} chooses it"
+        return f"{target}: nothing makes this{did_you_mean(target, known)}"
+
+    def no_job(self, name: str) -> str:
+        """The message for a name that is no job of the scale."""
+        scale = self.params.scale
+        hint = did_you_mean(name, self.jobs)
+        return f"scale {scale} has no job '{name}'{hint}; `mdc config list --scale {scale}` names all"
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from mdc.plan.config.yaml_core import Loader
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, did_you_mean
 from mdc.plan.registry.entry import RegistryEntry
 
 _FILE = Path(__file__).with_suffix(".yaml")
@@ -20,5 +20,6 @@ REGISTRY: dict[str, RegistryEntry] = TypeAdapter(dict[str, RegistryEntry]).valid
 def find(name: str) -> RegistryEntry:
     """The entry called ``name``; UserError that lists all names if there is none."""
     if name not in REGISTRY:
-        raise UserError(f"no dataset '{name}' in the registry; allowed: {', '.join(REGISTRY)}")
+        hint = did_you_mean(name, REGISTRY)
+        raise UserError(f"no dataset '{name}' in the registry{hint}; allowed: {', '.join(REGISTRY)}")
     return REGISTRY[name]
