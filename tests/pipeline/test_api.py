@@ -1,6 +1,7 @@
 """``mdc.load`` on the runs of a small project: the verbs' answers, images of every kind, exported folders, and what is
 refused."""
 
+import json
 import math
 import subprocess
 import sys
@@ -139,6 +140,18 @@ def test_an_unknown_token_is_one_warning_and_named(r: Path, pictures: list[Path]
         warnings.simplefilter("error")
         (known,) = model.score(pictures[0], "a red")
     assert one.score == pytest.approx(known.score)
+
+
+def test_a_caption_with_unknown_tokens_stands_below_the_ranking(
+    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    right, partly = "a red circle above a blue star", "a zebra"
+    call = ["score", "--run", ARC, "--scale", r.name, str(pictures[0]), partly, right]
+    assert main([*call, "--json"]) == 0
+    scores = {each["caption"]: each["score"] for each in json.loads(capsys.readouterr().out)["captions"]}
+    assert scores[partly] > scores[right] and main(call) == 0
+    listed = capsys.readouterr().out
+    assert listed.index(right) < listed.index(partly)
 
 
 @pytest.mark.parametrize("run", [MDC, CLIP, ARC])

@@ -166,11 +166,14 @@ def test_a_person_tries_a_run(
         picture(page, "demo-fill.png")
         # scores are those of mdc score, the best caption first
         show(page, "Score")
-        page.locator("#captions textarea").fill("a red circle\n\na blue square")
+        page.locator("#captions textarea").fill("a red circle\n\na blue square\na zebra")
         page.locator("#score").click()
         page.locator("#scores table").wait_for()
-        values = [float(one) for one in page.locator("#scores tr td:first-child").all_inner_texts()]
+        values = [
+            float(one) for one in page.locator("#scores table >> nth=0").locator("td:first-child").all_inner_texts()
+        ]
         assert len(values) == 2 and values[0] >= values[1]
+        assert "zebra" in page.locator("#scores table").last.inner_text(), "apart, though it scores higher"
         picture(page, "demo-score.png")
         # classes, the likeliest first
         show(page, "Zero-shot")

@@ -106,6 +106,7 @@ def test_of_right_and_wrong_captions_it_says_how_often_the_right_one_wins(
     r: Path, images: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = [("0.png", "a red circle", "a blue star", "a green cross"), ("1.png", "a blue star", "a red circle", "")]
+    options.append(("2.png", "a blue star", "a zebra", ""))  # counts neither way: its score is that of "a"
     path = table(tmp_path / "t.csv", options, ("image", "caption", "negative_caption_1", "negative_caption_2"))
     out = tmp_path / "o.jsonl"
     assert asked(r, path, out, run=CLIP) == 0
@@ -113,12 +114,14 @@ def test_of_right_and_wrong_captions_it_says_how_often_the_right_one_wins(
     assert [(row["row"], row["column"], row["caption"]) for row in rows] == [
         *zip((0, 0, 0), ("caption", "negative_caption_1", "negative_caption_2"), options[0][1:], strict=True),
         *zip((1, 1), ("caption", "negative_caption_1"), options[1][1:3], strict=True),
+        *zip((2, 2), ("caption", "negative_caption_1"), options[2][1:3], strict=True),
     ]
     won = 0
     for number in (0, 1):
         right, *wrong = (row["score"] for row in rows if row["row"] == number)
         won += right > max(wrong)
-    assert f"{won} of 2 rows" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{won} of 2 rows" in said and "1 more row" in said
 
 
 def test_an_image_is_looked_at_once_for_all_its_captions(

@@ -9,7 +9,7 @@ from pathlib import Path
 from mdc.app import score_file
 from mdc.app.answers import Score
 from mdc.app.model import Model, load_from_args
-from mdc.app.scores import ranked
+from mdc.app.scores import APART, ranked
 from mdc.data.sources.named_table import kind_of
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
@@ -42,15 +42,15 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _text(model: Model, scores: list[Score], args: argparse.Namespace) -> list[str]:
-    """A table, the best caption first, and below it each token's contribution."""
+    """A table, the best caption first and those with unknown tokens apart, and below it each token's contribution."""
     name = scores[0].estimator
     estimator = ESTIMATORS[name]
     masks = f", {args.samples} masks" if estimator.sampled else ""
     lines = [f"{model.name} ({model.weights} weights), {args.image}", f"{name}: {estimator.text}{masks}", ""]
     heads = ["score", "± s.e.", *(["mismatched", "± s.e.", "gain"] if args.mismatched else []), "per token", "caption"]
     rows = []
-    best_first = ranked(scores)
-    for score in best_first:
+    best_first, apart = ranked(scores)
+    for score in best_first + apart:
         error, others = (f"{e:.3f}" if estimator.sampled else "" for e in (score.error, score.mismatched_error or 0.0))
         control = score.mismatched
         mismatched = [] if control is None else [f"{control:.2f}", others, f"{score.score - control:+.2f}"]
@@ -61,7 +61,9 @@ def _text(model: Model, scores: list[Score], args: argparse.Namespace) -> list[s
     widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
     for row in [heads, *rows]:
         lines.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
-    for score in best_first:
+    if apart:
+        lines.insert(len(lines) - len(apart), APART)
+    for score in best_first + apart:
         if score.tokens:
             lines += ["", score.caption, "  " + "  ".join(f"{word} {value:.2f}" for word, value in score.tokens)]
     return lines

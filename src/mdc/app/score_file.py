@@ -152,28 +152,32 @@ def _keep(path: Path, rows: list[Row]) -> None:
 
 def _won(rows: Sequence[Row], right: str) -> str:
     """How often the caption of the column ``right`` has the highest score of its row, a tie among k as 1/k; rows without all
-    scores do not count. Rows of one image are resampled together."""
+    scores, or with tokens that a score leaves out, do not count. Rows of one image are resampled together."""
     by: dict[int, list[Row]] = {}
     for row in rows:
         by.setdefault(row["row"], []).append(row)
-    won, images = dict[str, float](), []
+    won, images, unknown = dict[str, float](), [], 0
     for number, group in by.items():
         scores = [row["score"] for row in group]
         if [row["column"] for row in group].count(right) == 1 and len(group) > 1 and None not in scores:
+            if any(row.get("unknown") for row in group):  # fewer tokens mostly score higher
+                unknown += 1
+                continue
             highest = [row["column"] for row in group if row["score"] == max(scores)]
             won[str(number)] = (right in highest) / len(highest)
             images.append(group[0]["image"])
+    apart = f"; {unknown} more rows do not count, for the vocabulary lacks words of theirs" if unknown else ""
     if not won:
-        return "no row has a right caption and a wrong one with scores"
+        return f"no row has a right caption and a wrong one with scores{apart}"
     values = np.array(list(won.values()))
     text = f"the right caption ({right}) scores highest in {values.sum():.4g} of {len(won)} rows: {100 * values.mean():.1f} %"
     if len(set(images)) < 2:
-        return f"{text}, all of one image"
+        return f"{text}, all of one image{apart}"
     items = Items(tuple(won), values, tuple(images), kind="answers")
     accuracy = estimate(resampled({right: [items]}, _RESAMPLES)[right].times(100))
     if accuracy.low is None or accuracy.high is None:
-        return text
-    return f"{text}, 95 % interval {accuracy.low:.1f} to {accuracy.high:.1f}"
+        return f"{text}{apart}"
+    return f"{text}, 95 % interval {accuracy.low:.1f} to {accuracy.high:.1f}{apart}"
 
 
 def _complain(out: Path, rows: Sequence[Row]) -> None:

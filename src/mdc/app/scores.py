@@ -95,6 +95,12 @@ def other_places(held_out: Tensor, image: Tensor) -> list[int]:
     return places[:_OTHERS]
 
 
-def ranked(scores: Iterable[Score]) -> list[Score]:
-    """The best first, those without a number last."""
-    return sorted(scores, key=lambda score: (math.isnan(score.score), -score.score))
+#: what stands between the two lists of :func:`ranked`
+APART = "not ranked, for the score is that of the words that the vocabulary has:"
+
+
+def ranked(scores: Iterable[Score]) -> tuple[list[Score], list[Score]]:
+    """The ranking, the best caption first; and apart, in the same order, those with tokens outside the vocabulary: fewer tokens
+    mostly score higher, so they compare with no other. Those without a number are last."""
+    best_first = sorted(scores, key=lambda score: (math.isnan(score.score), -score.score))
+    return [score for score in best_first if not score.unknown], [score for score in best_first if score.unknown]

@@ -12,12 +12,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from mdc.app.answers import Caption, left_out
+from mdc.app.answers import Caption, Score, left_out
 from mdc.app.caption_options import unknown_in
 from mdc.app.demo.answers import Demo, read
 from mdc.app.demo.examples import Examples, examples
 from mdc.app.model import load_from_args
-from mdc.app.scores import ranked
+from mdc.app.scores import APART, ranked
 from mdc.data.formats.tar import MAX_FILE
 from mdc.plan.records import UserError, text_lines
 
@@ -224,18 +224,23 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
 
     def scores(path: str | None, typed: str) -> str:
         scored = demo.scores(_image(path), [line.strip() for line in text_lines(typed) if line.strip()])
-        rows = [
-            [
-                f"{score.score:.2f}",
-                f"{score.error:.2f}",
-                f"{score.score / len(score.tokens):.2f}" if score.tokens else "–",
-                f"{score.caption} (without {', '.join(score.unknown)})" if score.unknown else score.caption,
-            ]
-            for score in ranked(scored)
-        ]
-        return _table(["score", "± s.e.", "per token", "caption"], rows)
+        ranking, apart = (_scored(part) if part else "" for part in ranked(scored))
+        return f"{ranking}<p>{APART[0].upper()}{APART[1:]}</p>{apart}" if apart else ranking
 
     button.click(_with_user_errors(gradio, scores), [image, text], table)
+
+
+def _scored(scores: Sequence[Score]) -> str:
+    rows = [
+        [
+            f"{score.score:.2f}",
+            f"{score.error:.2f}",
+            f"{score.score / len(score.tokens):.2f}" if score.tokens else "–",
+            f"{score.caption} (without {', '.join(score.unknown)})" if score.unknown else score.caption,
+        ]
+        for score in scores
+    ]
+    return _table(["score", "± s.e.", "per token", "caption"], rows)
 
 
 def _classes(gradio: Any, demo: Demo, image: Any) -> None:
