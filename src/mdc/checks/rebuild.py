@@ -1,7 +1,6 @@
 """Rebuild tables and figures from their records, several at a time, and compare the bytes."""
 
 import gc
-import importlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +15,7 @@ from mdc.plan.host import usable_cores
 from mdc.plan.jobs.read import as_job
 from mdc.plan.processes.interrupts import end_with_parent, leave_to_parent
 from mdc.plan.records import UserError, read_json, sha256_file, versions
+from mdc.report.make import make
 
 _DRAWN = (".png", ".svg", ".pdf")
 
@@ -76,7 +76,7 @@ def _rebuild(record: Path, manifests: Mapping[str, Path]) -> dict[str, str]:
     """The sha256 of each file of a rebuilt table or figure. UserError if its inputs are refused."""
     job = as_job(read_json(record)["config"], "make", str(record))
     with tempfile.TemporaryDirectory() as folder:
-        importlib.import_module(declared(job.artefact, job.kind).module).make(job, manifests, Path(folder))
+        make(job, manifests, Path(folder))
         return {path.name: sha256_file(path) for path in Path(folder).iterdir()}
 
 

@@ -6,16 +6,38 @@ record by sha256.
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import clear_leftovers, write_json
+from mdc.report.manifests import Manifests, record_of
 
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.shown.ArtefactJob`."""
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)
-    importlib.import_module(declared(call.job.artefact, call.job.kind).module).make(call.job, call.manifests, call.out)
+    make(call.job, call.manifests, call.out)
     outputs = [Path(call.out) / name for name in call.job.files]
     write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, record(call, "artefact", outputs))
+
+
+def make(job: Any, manifests: Manifests, out: Path) -> None:
+    """Write the files of ``job`` to the folder ``out``. UserError as the artefact's module."""
+    labels: dict[str, str] = {}
+
+    def counted(shown: Any) -> Any:
+        """A row with its corpus's pairs in the label, if the source counts rows of a list: links die."""
+        corpus = getattr(shown, "corpus", None)
+        if corpus is None or corpus.listed is None:
+            return shown
+        if corpus.key not in labels:
+            found = record_of(job, manifests, getattr(shown, "job", None) or shown.records[0])
+            pairs = (found.get("training") or found)["pairs"]
+            labels[corpus.key] = f"{corpus.label} ({pairs:,} pairs)"
+        return shown.but(corpus=corpus.but(label=labels[corpus.key]))
+
+    rows = {name: [*map(counted, getattr(job, name))] for name in ("systems", "runs") if hasattr(job, name)}
+    job = job.but(**rows) if labels else job
+    importlib.import_module(declared(job.artefact, job.kind).module).make(job, manifests, out)

@@ -97,4 +97,5 @@ def lookup(table: str, dataset: str, backbone: str, method: str, benchmark: str)
     """The published per cent of one cell, by the labels as printed; None if the paper has no such table or cell."""
     rows, benchmarks = _TABLES.get(table, ({}, ()))
     # a row may be shorter than its table is wide
+    dataset = dataset.partition(" (")[0]  # without the number of pairs that were obtained
     return dict(zip(benchmarks, rows.get((dataset, backbone, method), ()), strict=False)).get(benchmark)

@@ -13,6 +13,7 @@ from test_report import ALT, DENSE
 
 from mdc.plan.records import UserError
 from mdc.report import published
+from mdc.report.make import make
 
 BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}
 
@@ -91,3 +92,27 @@ def test_every_published_number_has_its_cell_at_scale_paper(name: str) -> None:
     cells = [published.lookup(name, *row, column) for row in rows for column in columns]
     expected = np.hstack(list(numbers.values()))
     assert sorted(cell for cell in cells if cell is not None) == sorted(expected) and len(expected) >= 4
+
+
+def test_a_corpus_that_is_the_beginning_of_a_list_says_how_many_pairs_it_had(tmp_path: Path) -> None:
+    """Links die: 10M is what was asked for. The printed value stays beside its cell."""
+    named = {"recap": "Recap-DataComp-10M", "shape": "ImageNet-1K"}
+    world = ProbingWorld(
+        {"recap": ["mdc"], "alt": ["mdc"]},
+        lambda *_: 0.6,
+        {"recap": 8123456},
+        labels=named,
+        scale="paper",
+        backbones={"B": "ViT-B/32"},
+    )
+    planned_rows = planned("paper")["table1"].systems
+    of_paper = {system.corpus.key: system.corpus for system in planned_rows if system.corpus}
+    for system in world.systems:
+        if system["corpus"] and system["corpus"]["key"] == "recap":
+            system["corpus"]["listed"] = of_paper["recap10m"].listed
+    (out := tmp_path / "out").mkdir()
+    make(world.job, world.write(tmp_path), out)
+    by_dataset = {line["dataset"]: line for line in read_rows(out / "table1_long.csv")}
+    assert set(by_dataset) == {"none", "Alt", "Recap-DataComp-10M (8,123,456 pairs)"}
+    assert by_dataset["Recap-DataComp-10M (8,123,456 pairs)"]["published"] == "60.7"
+    assert "Recap-DataComp-10M (8,123,456 pairs)" in (out / "table1.md").read_text()

@@ -116,8 +116,10 @@ class Context(ABC):
 
     def labels(self, run: Run, method: str = "") -> dict[str, Any]:
         """A row's labels of a run: corpus, backbone, and method, which may have another label there."""
+        source = self.scale.data.corpora[self.scale.corpus_of(run.corpus)].source
+        listed = source.pairs if source.kind == "pairs" else None
         return {
-            "corpus": Labelled(key=run.corpus, label=self.scale.label_of(run.corpus)),
+            "corpus": Labelled(key=run.corpus, label=self.scale.label_of(run.corpus), listed=listed),
             "backbone": self.backbone(run.backbone),
             "method": Labelled(key=run.method, label=method or self.params.methods[run.method].label),
         }

@@ -33,8 +33,12 @@ class Statistics(ProtocolStatistics):
 
 
 class Labelled(Strict):
+    """``listed``: of a corpus that is the beginning of a list, so many rows of it; its label is then followed by the number of
+    pairs that it had (:func:`mdc.report.make.make`)."""
+
     key: str
     label: str
+    listed: int | None = None
 
 
 class System(Strict):
