@@ -90,7 +90,8 @@ def test_paper_towers_are_those_of_section_4_1(paper: Plan) -> None:
         decoder = (12, 768, 12) if name == "ViT-L-14" else (12, 512, 8)
         assert (backbone.decoder.layers, backbone.decoder.width, backbone.decoder.heads) == decoder
         recipe = paper.pretrain(Run("cc12m", name, "mdc", 0)).recipe
-        assert recipe.accumulation == (2 if name == "ViT-L-14" else 1)
+        assert recipe.accumulation == {"ViT-B-32": 1, "ViT-B-16": 4, "ViT-L-14": 2}[name]
+        assert recipe.batch_size == 1024 and recipe.processes == (8 if name == "ViT-L-14" else 1)
 
 
 def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> None:
