@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_project import MDC
+from small_project import MDC, TUNED
 
 import mdc
 from mdc.app import model as place
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/api.md"
-SHOWN = "dense/ViT-T-12/mdc/s0"
+SHOWN, SHOWN_TUNED = "dense/ViT-T-12/mdc/s0", "dense/ViT-T-12/mdc/s0/ft-described"
 METHODS = ("encode", "score", "classify", "caption", "fill")
 
 
@@ -32,8 +32,10 @@ class SameKind(doctest.OutputChecker):
 @pytest.fixture
 def renamed(pictures: list[Path]) -> dict[str, str]:
     """What examples say → what is here: images, and the run."""
-    names = ('"a.jpg"', '"b.jpg"', '"photo.jpg"')
-    return {SHOWN: MDC} | {name: repr(str(file)) for name, file in zip(names, pictures, strict=True)}
+    names = ('"val-0000003.png"', '"val-0000004.png"', '"photo.jpg"')
+    return {SHOWN_TUNED: TUNED, SHOWN: MDC} | {
+        name: repr(str(file)) for name, file in zip(names, pictures, strict=True)
+    }
 
 
 def _here(text: str, renamed: dict[str, str]) -> str:
@@ -69,8 +71,8 @@ def test_the_tour_of_the_docs_runs_and_gives_what_it_says(renamed: dict[str, str
             exec(code, names)
     assert sorted(given) == sorted(METHODS)
     assert given["encode"].dtype == torch.float32 and len(given["encode"]) == 2
-    assert isinstance(given["caption"], str) and re.fullmatch("a .* circle", given["fill"])
+    assert isinstance(given["caption"], str) and re.fullmatch("a .* cross", given["fill"])
     assert [one.error > 0 and bool(one.tokens) for one in given["score"]] == [True, True]
-    assert given["classify"] in ("circle", "star")
+    assert given["classify"] in ("ring", "star")
     # each method has a row in the table of what it answers
     assert re.findall(r"(?m)^\| `(\w+)\(.*?\)` \|", DOCS.read_text(encoding="utf-8")) == list(METHODS)

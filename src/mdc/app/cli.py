@@ -117,7 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A wrong choice is told with the nearest one, and without the verbs that only Snakemake calls."""
+    """A wrong choice is answered with the nearest one, and without the verbs that only Snakemake calls."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
