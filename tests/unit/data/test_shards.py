@@ -44,7 +44,11 @@ def test_same_input_same_bytes_and_nothing_stale_stays(tmp_path: Path) -> None:
     corpus(tmp_path / "b")
     assert content(tmp_path / "a") == content(tmp_path / "b")
     shard_names = ["train-00000", "train-00001", "train-00002", "val-00000"]
-    names = ["index.json", *(name + end for name in shard_names for end in (".offsets.npy", ".tar"))]
+    names = [
+        "images.safetensors",
+        "index.json",
+        *(name + end for name in shard_names for end in (".offsets.npy", ".tar")),
+    ]
     assert sorted(content(tmp_path / "a")) == names
     corpus(tmp_path / "b", seed=2)
     assert content(tmp_path / "a") != content(tmp_path / "b")
@@ -60,7 +64,7 @@ def test_tars_that_are_not_ours_stay(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"ours")
     write_corpus("alt", scenes(), tmp_path, tmp_path)
     ours = [f"{split}-00000.{end}" for split in ("train", "val") for end in ("tar", "offsets.npy")]
-    assert sorted(content(tmp_path)) == sorted(["index.json", *ours, *theirs])
+    assert sorted(content(tmp_path)) == sorted(["images.safetensors", "index.json", *ours, *theirs])
     assert all((tmp_path / name).read_bytes() == b"somebody's" for name in theirs)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from mdc.data.formats.samples import skipped_list
 from mdc.data.shards.caption_statistics import CaptionStatistics
 from mdc.data.shards.corpus import corpus_index, write_corpus
+from mdc.data.shards.image_hashes import write_hashes
 from mdc.data.shards.index import INDEX, PARTS
 from mdc.data.shards.parts import read_captions, read_parts, write_part
 from mdc.data.shards.set_job import note, sharding, source_of, splits_of
@@ -58,7 +59,7 @@ def join_parts(
     begin(out_dir)
     entries = _entries(groups, out_dir)
     statistics = {split: CaptionStatistics(context_length) for split in splits}
-    keys, images = ({split: array("Q") for split in splits} for _ in range(2))
+    keys, images, looks = ({split: array("Q") for split in splits} for _ in range(3))
     shards: dict[str, list[dict[str, Any]]] = {split: [] for split in splits}
     with skipped_list(out_dir / SKIPPED) as skipped:
         for part in range(source.parts):
@@ -73,7 +74,7 @@ def join_parts(
             for split, shard in entry["splits"].items():
                 shards[split].append(_placed(shard, prefix))
             skipped.captions += entry.get("captions_left_out", 0)
-            read_captions(folder, entry, statistics, keys, images)
+            read_captions(folder, entry, statistics, keys, images, looks)
             if "skipped_list" in entry:
                 with (folder / entry["skipped_list"]["file"]).open(encoding="utf-8") as lines:
                     skipped.join(lines)
@@ -88,6 +89,7 @@ def join_parts(
     shard_index = finish(
         name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped
     )
+    shard_index["image_hashes"] = write_hashes(out_dir, before, looks)
     index = corpus_index(name, source, shard_index | ({"repeated": repeated} if repeated else {}), statistics)
     write_json(out_dir / INDEX, index)
     return index

@@ -37,7 +37,7 @@ from mdc.plan.processes.interrupts import end_with_parent
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
 
-_HASHES = ("keys", "images")  # arrays of the hashes of a split's keys and images, beside those of its captions
+_HASHES = ("keys", "images", "looks")  # arrays of the hashes of a split's keys and images, beside those of its captions
 
 
 def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, context_length: int) -> dict[str, Any]:
@@ -120,11 +120,10 @@ def read_captions(
     folder: Path,
     entry: Mapping[str, Any],
     statistics: Mapping[str, CaptionStatistics],
-    keys: "Mapping[str, array[int]]",
-    images: "Mapping[str, array[int]]",
+    *hashes: "Mapping[str, array[int]]",
 ) -> None:
-    """Append a part's captions, and the hashes of its keys and images, to those of the parts before. UserError if the file is not
-    the part's."""
+    """Append a part's captions, and each split's ``hashes`` of its keys, its images' bytes and their looks, to those of the parts
+    before. UserError if the file is not the part's."""
     from safetensors.numpy import load
 
     path = folder / entry["captions"]["file"]
@@ -133,8 +132,8 @@ def read_captions(
     arrays = load(path.read_bytes())
     for split, counted in statistics.items():
         of_split = {name.partition(".")[2]: values for name, values in arrays.items() if name.startswith(f"{split}.")}
-        for name, hashes in zip(_HASHES, (keys, images), strict=True):
-            hashes[split].frombytes(of_split.pop(name).tobytes())
+        for name, of_name in zip(_HASHES, hashes, strict=True):
+            of_name[split].frombytes(of_split.pop(name).tobytes())
         counted.join(of_split)
 
 

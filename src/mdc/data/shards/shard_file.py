@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from mdc.data.formats.rank import hash64
 from mdc.data.formats.samples import RawSample
 from mdc.data.formats.tar import TarWriter
+from mdc.data.shards.image_hashes import NONE, difference_hash
 from mdc.data.shards.lines import SourceTar, sample_line
 from mdc.data.shards.offsets import offsets_name, write_offsets
 from mdc.plan.records import atomic_path, sha256_file
@@ -16,13 +17,14 @@ from mdc.plan.records import atomic_path, sha256_file
 
 class NewShard:
     """Appends samples as files of a tar or, if their images are in the tar ``source``, as lines. ``bounds``: the byte at which
-    each begins, and the end of the last; ``keys`` and ``images``: 64 bits of each key's and image's hash."""
+    each begins, and the end of the last; ``keys`` and ``images``: 64 bits of each key's and image's hash; ``looks``: each image's
+    difference hash (:mod:`mdc.data.shards.image_hashes`), zero for rendered scenes, which are alike on purpose."""
 
     def __init__(self, file: BinaryIO, source: SourceTar | None = None) -> None:
         self._file, self._tar = file, TarWriter(file) if source is None else None
         if source is not None:
             file.write(source.line())
-        self.bounds, self.keys, self.images = array("q", [file.tell()]), array("Q"), array("Q")
+        self.bounds, self.keys, self.images, self.looks = array("q", [file.tell()]), array("Q"), array("Q"), array("Q")
         self.entry: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -38,6 +40,7 @@ class NewShard:
                 self._tar.add(f"{sample.key}.{extension}", content)
         self.keys.append(key_hash(sample.key))
         self.images.append(hash64(sample.image))
+        self.looks.frombytes(difference_hash(sample.image) if sample.truth is None else NONE)
         self.bounds.append(self._file.tell())
 
     def close(self) -> None:

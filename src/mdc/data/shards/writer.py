@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdc.data.formats.samples import RawSample, Skipped, skipped_list
+from mdc.data.shards.image_hashes import write_hashes
 from mdc.data.shards.index import INDEX, NAMES, keys_of, names_in
 from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
@@ -43,8 +44,8 @@ def write_splits(
     samples_per_shard: int,
     max_skipped: float,
 ) -> dict[str, Any]:
-    """Write the shards of all splits and remove older ones; returns "splits", "skipped", "captions_left_out" and
-    "skipped_list" of an index, "names", the list of the names of a person's own files, and "repeated" if images of a split are in
+    """Write the shards of all splits and remove older ones; returns "splits", "skipped", "captions_left_out", "skipped_list" and
+    "image_hashes" of an index, "names", the list of the names of a person's own files, and "repeated" if images of a split are in
     an earlier one too, by their bytes: how many, and the key of the first.
 
     ``samples`` gives those of a split, ``files`` the other files of a sample, as (extension, content). Older shards are the files
@@ -54,6 +55,7 @@ def write_splits(
     written: dict[str, Any] = {}
     repeated: dict[str, Any] = {}
     before: dict[str, np.ndarray] = {}
+    looks: dict[str, array[int]] = {}
     with skipped_list(out_dir / SKIPPED) as skipped, (out_dir / NAMES).open("w", encoding="utf-8") as names:
 
         def named(split: str) -> Iterator[Sample]:
@@ -65,9 +67,11 @@ def write_splits(
         for split in splits:
             skipped.split = split
             keys, images, shards = array("Q"), array("Q"), list[dict[str, Any]]()
+            looks[split] = array("Q")
             for shard in _write_shards(split, named(split), files, out_dir, samples_per_shard):
                 keys.extend(shard.keys)
                 images.extend(shard.images)
+                looks[split].extend(shard.looks)
                 shards.append(shard.entry)
             written[split] = split_of(shards)
             check_unique_keys(name, split, keys, out_dir, shards)
@@ -75,7 +79,7 @@ def write_splits(
             if found := repeated_images(name, split, images, before, out_dir, shards):
                 repeated[split] = found
     index = finish(name, out_dir, written, skipped, max_skipped)
-    index |= {"repeated": repeated} if repeated else {}
+    index |= {"image_hashes": write_hashes(out_dir, before, looks)} | ({"repeated": repeated} if repeated else {})
     if not (out_dir / NAMES).stat().st_size:
         (out_dir / NAMES).unlink()
         return index
