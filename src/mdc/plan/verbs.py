@@ -133,6 +133,12 @@ VERBS = {
         manifest="frequencies.json",
         text="count in how many training captions of a corpus each token occurs",
     ),
+    "overlap": _set(
+        layer="overlaps",
+        module="mdc.data.shards.overlap_job",
+        manifest="overlap.json",
+        text="find the images of a test set that are also in a corpus's training split",
+    ),
     "tokenizer": Verb(
         stage="tokenizers",
         layer="tokenizers",

@@ -113,7 +113,9 @@ def test_a_scale_plans_its_jobs_and_without_a_probe_no_table_1(
     ]
     expected = {*tables, "data/corpora/photos", "data/vocabularies/words", *(f"runs/{run}/s0" for run in runs)}
     of_held_out = {one for one in jobs if one.startswith(("captions/", "metrics/", "retrieval/", "positions/"))}
-    assert set(jobs) - of_held_out == expected | ({"data/probes/birds", *probes} if probe else set())
+    expected |= {"data/overlaps/photos/corpora/photos/val"}
+    of_probe = {"data/probes/birds", "data/overlaps/photos/probes/birds", *probes} if probe else set()
+    assert set(jobs) - of_held_out == expected | of_probe
     assert {one.split("/")[3] for one in of_held_out if one.startswith("retrieval/")} == {"clip", "arc", "mdc"}
     if probe:
         clip, arc, mdc = runs

@@ -20,7 +20,7 @@ from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
 from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable, ScheduleFigure
 from mdc.plan.config.types import Strict
-from mdc.plan.jobs import score_plans
+from mdc.plan.jobs import overlaps, score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.shown import (
@@ -55,6 +55,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     configuration must be the current one, or None; and under ``modules`` the modules that it loads by name."""
     artefact = plan.scale.tables.artefacts[name]
     values = artefact.load("plan")(plan, name, plan.scale.tables[name])
+    values |= overlaps.seen(plan, values)
     jobs, modules = values.pop("jobs"), values.pop("modules", [])
     if artefact.category == "Tables":  # warnings of overfitting need their logs
         rows = [system for system in values.get("systems", ()) if system.weights != "best"]

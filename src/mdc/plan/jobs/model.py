@@ -181,6 +181,15 @@ class FrequenciesJob(Job):
     protocol: ProtocolData
 
 
+class OverlapJob(Job):
+    """The images of a ``split`` of the set of the job ``test`` that are also in the training split of a ``corpus``."""
+
+    verb: Literal["overlap"]
+    corpus: Name
+    test: str
+    split: Literal["train", "val", "test"]
+
+
 # --- models -------------------------------------------------------------------------------------------------------------
 
 

@@ -13,9 +13,23 @@ from mdc.plan.config.types import NonNegative, Order, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
 
+class Seen(Strict):
+    """The job that looks for the images of a ``test`` set among those that ``systems`` (their keys) were trained on, a corpus
+    called ``training``. ``images``: only the first so many are tested on; None: all. ``columns``: the keys of those that the set
+    decides; empty: all."""
+
+    job: str
+    training: str
+    test: str
+    images: Positive | None
+    columns: list[str]
+    systems: list[str]
+
+
 class ArtefactJob(Job):
     """A table or figure. ``files``: its files besides its record. ``expected``: input job → the hash of its current
-    configuration. ``kind``, ``title``: of one that the scale has under its own name."""
+    configuration. ``kind``, ``title``: of one that the scale has under its own name. ``unknown``: the labels of models of others,
+    of which it is not known whether they were trained on test images (``seen``)."""
 
     verb: Literal["make"]
     artefact: str
@@ -24,6 +38,8 @@ class ArtefactJob(Job):
     files: list[str] = Field(default_factory=list)
     scale_label: str
     expected: dict[str, str]
+    seen: list[Seen] = Field(default_factory=list)
+    unknown: list[str] = Field(default_factory=list)
 
 
 class Statistics(ProtocolStatistics):

@@ -1,0 +1,115 @@
+"""Which test images the runs of a table or figure may have been trained on: a job for each corpus and test set, however many
+tables show them."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mdc.plan.config.encoders import RANDOM, shown_label
+from mdc.plan.jobs.context import Context
+from mdc.plan.jobs.model import (
+    CaptionMetricsJob,
+    ChoicesJob,
+    EncoderJob,
+    OverlapJob,
+    PositionsJob,
+    PretrainJob,
+    ProbeJob,
+    RetrievalJob,
+    ZeroShotJob,
+)
+from mdc.plan.jobs.shown import Seen, System
+
+
+class _Test(NamedTuple):
+    """A split of the set ``name`` of a ``section`` of the scale's data, of which the first ``images`` count; None: all."""
+
+    section: str
+    name: str
+    split: str = "test"
+    images: int | None = None
+
+
+def seen(plan: Context, values: dict[str, Any]) -> dict[str, Any]:
+    """The values ``seen`` and ``unknown`` of a table's or figure's job, which has these ``values``; their jobs are added to its
+    ``jobs``."""
+    zero_shot = values.get("zero_shot")
+    systems: list[System] = [*values.get("systems", ()), *(zero_shot.systems if zero_shot else ())]
+    columns = [*values.get("columns", ()), *(zero_shot.columns if zero_shot else ())]
+    of_set: dict[str, list[str]] = {}
+    for column in columns:
+        for name in getattr(column, "sets", [column.key]):
+            of_set.setdefault(name, []).append(column.key)
+    found: dict[tuple[str, _Test], dict[str, None]] = {}
+    unknown: dict[str, None] = {}
+    for system in systems:
+        for record in map(plan.made.__getitem__, system.records):
+            corpora, others = _training(plan, record)
+            unknown |= dict.fromkeys(label or system.method.label for label in others)
+            for test in _tests(plan, record):
+                if test.section == "corpora" or test.name in of_set:
+                    for corpus in corpora:
+                        found.setdefault((corpus, test), {})[system.key] = None
+    entries = [
+        Seen(
+            job=_overlap(plan, corpus, test).job,
+            training=plan.scale.data.corpora[corpus].label,
+            test=getattr(plan.scale.data, test.section)[test.name].label,
+            images=test.images,
+            columns=list(dict.fromkeys(of_set.get(test.name, ()))),
+            systems=list(keys),
+        )
+        for (corpus, test), keys in found.items()
+    ]
+    values["jobs"] = values["jobs"] | {entry.job: None for entry in entries}
+    return {key: value for key, value in (("seen", entries), ("unknown", list(unknown))) if value}
+
+
+def _overlap(plan: Context, corpus: str, test: _Test) -> OverlapJob:
+    of, split = f"data/{test.section}/{test.name}", "" if test.section != "corpora" else f"/{test.split}"
+    return plan.make(
+        OverlapJob,
+        f"data/overlaps/{corpus}/{test.section}/{test.name}{split}",
+        list(dict.fromkeys([f"data/corpora/{corpus}", of])),
+        corpus=corpus,
+        test=of,
+        split=test.split,
+    )
+
+
+def _tests(plan: Context, record: Any) -> Iterator[_Test]:
+    """What the job of a record tests on."""
+    if isinstance(record, ProbeJob | ZeroShotJob):
+        yield from (_Test("probes", name) for name in record.probes)
+    elif isinstance(record, ChoicesJob):
+        yield from (_Test("choices", name) for name in record.sets)
+    elif isinstance(record, CaptionMetricsJob):
+        yield _Test("corpora", record.corpus, record.split, record.images)
+    elif isinstance(record, RetrievalJob | PositionsJob):
+        images = record.pairs if isinstance(record, RetrievalJob) else record.captions
+        yield _Test("corpora", plan.made[record.run].corpus, "val", images)
+
+
+def _training(plan: Context, record: Any) -> tuple[list[str], list[str]]:
+    """(the corpora that the model of a record was trained on, the labels of models of others in it; "" of one without label)."""
+    if isinstance(record, CaptionMetricsJob):
+        record = plan.made[record.captions]
+    others = [""] if getattr(record, "open_clip", None) or getattr(record, "coca", None) else []
+    waiting = [name for name in (getattr(record, "run", None), _encoder(record)) if name]
+    corpora: dict[str, None] = {}
+    while waiting:
+        job = plan.made[waiting.pop()]
+        if isinstance(job, PretrainJob):
+            corpora[job.corpus] = None
+            waiting += [name for name in (job.start and job.start.run, _encoder(job)) if name]
+        elif isinstance(job, EncoderJob) and job.run:
+            waiting.append(job.run)
+        elif isinstance(job, EncoderJob) and getattr(job.entry, "weights", None) != RANDOM:
+            others.append(shown_label(plan.scale.encoders[job.name]))
+    return sorted(corpora, key=list(plan.scale.data.corpora).index), others
+
+
+def _encoder(job: Any) -> str | None:
+    """The job of the frozen encoder of a run or a probe."""
+    backbone = getattr(job, "backbone", None)
+    frozen = getattr(backbone, "frozen", backbone)
+    return getattr(frozen, "job", None)
