@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mdc.report import words
 from mdc.report.csv_file import signed
 from mdc.report.frame import LOG_RATIO, comparison_name
 
@@ -19,7 +20,7 @@ TOGETHER = (
 class Claimed:
     """``comparison``: both sides, dataset, column, and whether the first is predicted to be lower; ``difference``: with interval
     and unit; ``direction`` with its ``scope``, and ``size``; ``detectable``: the minimum detectable effect of an inconclusive
-    claim, else ""; ``label``: the column."""
+    claim, else ""; ``label``: the column; ``seen``: see :func:`mdc.report.words.seen`."""
 
     comparison: str
     difference: str
@@ -28,11 +29,12 @@ class Claimed:
     size: str
     detectable: str
     label: str
+    seen: str
 
     @property
     def about(self) -> str:
         """``supported (methods)``; "not compared" has no scope."""
-        return self.direction + (f" ({self.scope})" if self.scope else "")
+        return self.direction + (f" ({self.scope})" if self.scope else "") + self.seen
 
     @property
     def verdict(self) -> str:
@@ -59,6 +61,12 @@ def claimed(row: Mapping[str, Any]) -> Claimed:
     parts = comparison_name(row), row["condition"], row["label"], "predicted lower" * (row["predicted"] == "lower")
     comparison = ", ".join(filter(None, parts))
     detectable = "" if least is None else f"{math.exp(least):.2f}×" if ratio else f"{least:#.2g}".rstrip(".")
-    return Claimed(
-        comparison, difference.strip(), row["direction"], row["scope"] or "", row["size"], detectable, row["label"]
+    cells = (
+        row["direction"],
+        row["scope"] or "",
+        row["size"],
+        detectable,
+        row["label"],
+        words.seen(row.get("seen") or ""),
     )
+    return Claimed(comparison, difference.strip(), *cells)

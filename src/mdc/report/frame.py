@@ -46,7 +46,7 @@ CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
     *names("condition column label metric unit"),
     *ESTIMATE,
-    *("primary", "predicted", *_OF_DECISION),
+    *("primary", "predicted", *_OF_DECISION, "seen"),
 )
 #: of ``NAME_runs.csv``
 RUNS = names("scale artefact system role seed run record")
@@ -152,7 +152,7 @@ class Side:
 class Contrast:
     """``first`` minus ``second`` on a ``column``, under a ``condition`` where there are several. ``second`` is None where the
     first is compared with 0. ``decision``: of a claim that was named beforehand, which ``predicted`` that the first is higher, or
-    lower."""
+    lower. ``seen``: the test images that a side was trained on (:func:`mdc.report.seen.mark`)."""
 
     kind: Kind
     first: Side
@@ -165,6 +165,7 @@ class Contrast:
     decision: Decision | None = None
     predicted: Literal["higher", "lower"] = "higher"
     condition: str = ""
+    seen: str = ""
 
     @property
     def name(self) -> str:
@@ -178,7 +179,13 @@ class Contrast:
             cells |= {f"{prefix}{name}": side and getattr(side, name) for name in ("dataset", "backbone", "method")}
         decided = {name: self.decision and getattr(self.decision, name) for name in _OF_DECISION}
         claimed = self.decision is not None
-        return {**cells, "primary": claimed, "predicted": self.predicted if claimed else None, **decided}
+        return {
+            **cells,
+            "primary": claimed,
+            "predicted": self.predicted if claimed else None,
+            **decided,
+            "seen": self.seen,
+        }
 
 
 def decided(lines: Sequence[Contrast], claims: Sequence[Claim | None], statistics: Statistics) -> list[Contrast]:

@@ -1,7 +1,7 @@
 """The verb ``mdc make``: one table or figure from its input records.
 
 Its module (see :mod:`mdc.plan.artefacts`) writes its files. Then its record is written, which names every file and every input
-record by sha256.
+record by sha256, and holds the ``warnings`` about its numbers, if there are any.
 """
 
 import importlib
@@ -12,6 +12,7 @@ from mdc.plan.artefacts import declared
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import clear_leftovers, write_json
 from mdc.report.manifests import Manifests, record_of
+from mdc.report.warnings import warnings
 
 
 def main(call: Call) -> None:
@@ -20,7 +21,10 @@ def main(call: Call) -> None:
     clear_leftovers(call.out)
     make(call.job, call.manifests, call.out)
     outputs = [Path(call.out) / name for name in call.job.files]
-    write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, record(call, "artefact", outputs))
+    more: dict[str, Any] = {"warnings": found} if (found := warnings(call.job, call.manifests)) else {}
+    write_json(
+        call.out / call.folder.record(call.job.job, call.job.verb).name, record(call, "artefact", outputs, **more)
+    )
 
 
 def make(job: Any, manifests: Manifests, out: Path) -> None:

@@ -10,11 +10,10 @@ from pydantic import BaseModel, Field, ValidationError
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.shown import System, SystemsJob
 from mdc.plan.records import UserError
-from mdc.report import published, words
+from mdc.report import published, seen, words
 from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset
 from mdc.report.items import items_of
 from mdc.report.manifests import Manifests, path_of, read_table, record_of, title
-from mdc.report.overfitting import overfitted
 from mdc.report.statistics.claims import Decision, claim, decide
 from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.replicates import Items, Replicates, mean, resampled
@@ -96,6 +95,7 @@ class Results:
             for measure in self.measures
         }
         self.decisions = self._decisions()
+        self.trained_on = seen.counted(job, manifests)
 
     def read(self) -> None:
         """Read the records: sets ``items``, ``metric`` and ``chance``. UserError if a record lacks a column or names other items,
@@ -264,6 +264,7 @@ class Results:
             estimate=estimate,
             decision=self.decisions.get((pair, measure)),
             predicted="higher" if self.claimed.get(pair, pair) == pair else "lower",
+            seen=seen.mark(self.trained_on, pair, self.parts(measure)),
         )
         return replace(line, **more)
 
@@ -343,10 +344,6 @@ class Results:
     def item_words(self, systems: Sequence[System], columns: Sequence[str]) -> str:
         """The number of test items of each of ``columns``, on which all ``systems`` are tested."""
         return f"Test items: {', '.join(f'{self.name(key)} {self.count(systems[0], key)}' for key in columns)}."
-
-    def warnings(self) -> list[str]:
-        """What a reader must know first, a sentence each: it stands directly below a table's first block."""
-        return overfitted(self.job, self.manifests)
 
     def notes(self, systems: Sequence[System] | None = None) -> list[str]:
         """The notes below a table of levels of ``systems``, by default all. Reference rows are not listed."""

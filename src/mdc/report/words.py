@@ -109,6 +109,11 @@ def direction(decision: Decision, estimate: Estimate) -> str:
     return decision.direction + (f" ({estimate.scope})" if estimate is not NOT_COMPARED else "")
 
 
+def seen(images: str) -> str:
+    """What follows the direction of a claim whose test images were trained on (:func:`mdc.report.seen.mark`)."""
+    return f"; test images trained on: {images}" if images else ""
+
+
 def size(decision: Decision, decimals: int = 1) -> str:
     """A claim's size with its margin: ``larger (> 2.0)``; a dash where there is no margin."""
     if decision.size == "" or decision.margin is None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from mdc.plan.jobs.shown import Statistics, System
-from mdc.report import words
+from mdc.report import seen, words
 from mdc.report.frame import AVERAGE, Contrast, Number, dataset, write_contrasts, write_levels
 from mdc.report.results import Pair, Results
 from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
+from mdc.report.warnings import warnings
 
 _NAMED = 3  # controls that a heading names
 
@@ -126,8 +127,8 @@ def claims(
         assert decision is not None
         value, _, interval = words.shown(contrast.estimate).partition(" ")
         found = contrast.predicted, value, interval or "–", words.corrected_p(decision, contrast.estimate)
-        verdict = words.direction(decision, contrast.estimate), words.size(decision), words.detectable(decision)
-        body.append(Row((*labels, *found, *verdict), ()))
+        direction = words.direction(decision, contrast.estimate) + words.seen(contrast.seen)
+        body.append(Row((*labels, *found, direction, words.size(decision), words.detectable(decision)), ()))
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
@@ -202,4 +203,9 @@ def write(
     write_csv(everything or shown[0], out / f"{name}.csv", {"scale": results.job.scale})
     write_levels(out / f"{name}_long.csv", results.job, results.numbers if numbers is None else numbers, **more)
     write_contrasts(out / f"{name}_contrasts.csv", results.job, results.contrasts())
-    write_pages([replace(shown[0], warnings=tuple(results.warnings())), *shown[1:]], out, name)
+    first = replace(
+        shown[0],
+        warnings=tuple(warnings(results.job, results.manifests)),
+        footnotes=(*shown[0].footnotes, *seen.unknown(results.job)),
+    )
+    write_pages([first, *shown[1:]], out, name)
