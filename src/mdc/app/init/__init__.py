@@ -12,6 +12,7 @@ from statistics import median
 from mdc.app.init.block import MAX_SKIPPED, captioned, scale_text
 from mdc.app.init.find import Corpus, recognise
 from mdc.app.init.hub import hub_id, look_at_hub
+from mdc.app.init.seen import captioned_test_images
 from mdc.app.init.survey import Classes, Survey, is_anywhere, look_at_classes, places_under, survey
 from mdc.app.init.values import Values, choose
 from mdc.plan.artefacts import ARTEFACTS
@@ -45,6 +46,13 @@ def main(args: argparse.Namespace) -> None:
     print(f"{file}: written")
     for line in _lines(corpus, contents, classes, values):
         print(f"  {line}")
+    if probe is not None and contents.samples:
+        seen, tested = captioned_test_images(contents.samples, root, probe)
+        if seen:
+            print(
+                f"  warning:  {seen} of {tested} test images of {probe} are also captioned: what is trained on the captions has "
+                "seen them, and tables will count them; keep these images out of the captions"
+            )
     print(f"  time:     {_time(load(args.params, args.name), contents, values)}", flush=True)
     place = os.environ.get("MDC_DATA")
     start = f"MDC_DATA={shlex.quote(place)} " if place else ""

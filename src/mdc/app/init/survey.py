@@ -106,7 +106,8 @@ _COUNTED = 5000  # captions whose pieces are counted
 class Survey:
     """``counts``: of each split the images with a caption; ``about``: estimated from a part. ``names``: of images
     without a split, which decide what is held out. ``captions``: of all images; ``pieces``: CLIP tokens of some captions.
-    ``sizes``: (width, height) of opened images; ``seconds``: to process one for shards; ``unused``: images without captions."""
+    ``sizes``: (width, height) of opened images; ``seconds``: to process one for shards; ``unused``: images without captions;
+    ``samples``: the images with a caption that are known."""
 
     counts: dict[str, int]
     about: bool = False
@@ -118,6 +119,7 @@ class Survey:
     left_out: Skipped = field(default_factory=Skipped)
     unused: int = 0
     broken_links: int = 0
+    samples: list[SourceItem] = field(default_factory=list)
 
     @property
     def shorter(self) -> int:
@@ -173,6 +175,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
         raise UserError(f"{root / corpus.images}: no image has a caption ({contents.left_out or 'it has no samples'})")
     if not listed:
         _extrapolate(contents, source, corpus, root, len(samples))
+    contents.samples = samples
     opened = samples[:: max(1, len(samples) // _OPENED)][:_OPENED]
     _open(contents, opened)
     if not contents.sizes:
