@@ -30,15 +30,14 @@ setup: .venv/.ready
 $(UV):
 	PIP_REQUIRE_VIRTUALENV=0 PIP_USER=0 $(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools 'uv>=0.9,<1'
 
-# An environment names its folder, and runs the code that lies there. Of a moved or copied project it is made anew; a link to
-# another project's goes, and what it points to stays.
+# An environment names its folder, and runs the code that lies there. In a moved or copied project it is rebuilt; a link to
+# another one is removed, and what it points to stays.
 ifneq ($(shell cat .venv/.ready 2>/dev/null),$(CURDIR))
 .venv/.ready: FORCE
 endif
 
 .venv/.ready: requirements.lock pyproject.toml | $(UV)
-	[ ! -e $@ ] || [ "$$(cat $@)" = "$$(pwd -P)" ] || rm -rf .venv
-	[ -e .venv ] || rm -f .venv
+	[ "$$(cat $@ 2>/dev/null)" = "$$(pwd -P)" ] || if [ -L .venv ]; then rm .venv; elif [ -e $@ ]; then rm -r .venv; fi
 	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .venv
 	$(UV) pip sync --python .venv --quiet --require-hashes --compile-bytecode requirements.lock
 	$(UV) pip install --python .venv --quiet --no-deps --no-build-isolation --editable .

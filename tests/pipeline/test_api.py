@@ -123,7 +123,10 @@ def test_scores_of_several_images_are_those_of_each(r: Path, pictures: list[Path
         assert many[-1][0].score == pytest.approx(scores[1].score, abs=1e-4)
 
 
-@pytest.mark.parametrize(("device", "said"), [("cuda", "allowed here: cpu"), ("cdua", "mean cuda?")])
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [("cuda", "allowed here: cpu"), ("cdua", "mean cuda?"), ("gpu", "no such device; allowed")],
+)
 def test_a_device_that_is_not_here(r: Path, device: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(mdc.UserError) as refused:

@@ -40,8 +40,9 @@ def _artefact_of(path: Path, params_file: str) -> tuple[Place, str]:
     if not path.is_file():
         place = place_of(params_file, None)
         known = [file for job in place.shown.values() for file in job.files]
-        hint = "" if path.name in known else did_you_mean(path.name, known)
-        raise UserError(f"{path}: no such file{hint}; `snakemake {path} --cores all` makes a table's csv at results/")
+        hint = did_you_mean(path.name, known) or "; numbers are looked up in the csv files of tables and figures"
+        made = f"; to make it: snakemake results/{path.name} --cores all"
+        raise UserError(f"{path}: no such file{made if path.name in known else hint}")
     rows = lines(path) if path.suffix == ".csv" else []
     scale = (rows[0].get("scale") or "").split(" ")[0] if rows else ""
     if path.suffix == ".csv" and not scale:

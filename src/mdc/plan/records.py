@@ -53,7 +53,9 @@ def did_you_mean(name: object, allowed: Iterable[str]) -> str:
     import difflib
 
     by = {other.casefold(): other for other in allowed}
-    return "".join(f" (did you mean {by[near]}?)" for near in difflib.get_close_matches(str(name).casefold(), by, 1))
+    return "".join(
+        f" (did you mean {by[near]}?)" for near in difflib.get_close_matches(str(name).casefold(), by, 1, 0.7)
+    )
 
 
 @contextmanager

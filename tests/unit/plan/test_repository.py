@@ -81,3 +81,9 @@ def test_setup_is_done_once_and_anew_where_a_project_was_moved_or_copied(
     shutil.rmtree(copied / ".venv")
     (copied / ".venv").symlink_to(tmp_path / "deleted")
     assert setup(copied) == calls
+    shutil.rmtree(copied / ".venv")
+    (tmp_path / "of others").mkdir()
+    (copied / ".venv").symlink_to(tmp_path / "of others")
+    assert setup(copied) == calls and not list((tmp_path / "of others").iterdir()), (
+        "what a link points to stays as it is"
+    )

@@ -5,6 +5,7 @@ Their style is in mdc.report.figures.styles. matplotlib is imported only when so
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,7 +75,7 @@ def table1_dots(numbers: Sequence[Number], paths: Sequence[Path], title: str, la
     styles = method_styles(labels)
     looks: dict[str, dict[str, Any]] = {key: {} for key in styles}
     # a control has one name on all backbones
-    for name, shape in zip(dict.fromkeys(words.method(control) for _, control in trained), "osD^", strict=False):
+    for name, shape in zip(dict.fromkeys(words.method(control) for _, control in trained), itertools.cycle("osD^")):
         of = [labels[key] for key in styles if any(n.method_key == key and words.method(c) == name for n, c in trained)]
         labels[name], styles[name] = f"{name}: control of {', '.join(of)}", ("#6B6B6B", shape)
         looks[name] = {"markerfacecolor": "white", "markeredgecolor": "#6B6B6B"}
