@@ -114,7 +114,6 @@ def table_folder(tmp_path: Path, text: str | bytes, name: str = "t.csv") -> dict
     (tmp_path / "outside.png").write_bytes(encoded(8))
     for number in (0, 1):
         (folder / f"{number}.png").write_bytes(encoded(number))
-    (folder / "link.png").symlink_to(tmp_path / "outside.png")
     (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
     return {"kind": "caption_table", "path": f"images/{name}"}
 

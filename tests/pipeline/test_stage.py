@@ -152,4 +152,4 @@ def test_results_elsewhere_are_refused_before_any_work(
 
 
 def test_a_stage_that_there_is_not(refused: Callable[..., str]) -> None:
-    assert "no stage 'tabel1'; allowed: data, pretrain" in refused("stage", "tabel1", "--scale", SCALE)
+    assert "mean table1?); allowed: data, pretrain" in refused("stage", "tabel1", "--scale", SCALE)

@@ -164,10 +164,11 @@ def class_texts(
                 f"(data.probes.{name}.class_captions)"
             )
         return ("the grammar's own phrase",), [[phrase] for phrase in phrases]
-    if class_captions.templates == "open_clip":
-        from open_clip import OPENAI_IMAGENET_TEMPLATES
+    if isinstance(class_captions.templates, str):
+        from open_clip import OPENAI_IMAGENET_TEMPLATES, SIMPLE_IMAGENET_TEMPLATES
 
-        used = [fill("{class}") for fill in OPENAI_IMAGENET_TEMPLATES]
+        all_80 = class_captions.templates == "open_clip"
+        used = [fill("{class}") for fill in (OPENAI_IMAGENET_TEMPLATES if all_80 else SIMPLE_IMAGENET_TEMPLATES)]
     else:
         used = class_captions.templates or [_PHOTO]
     return tuple(used), [[template.replace("{class}", _clean(label)) for template in used] for label in labels]

@@ -178,6 +178,8 @@ def test_templates_are_the_grammars_a_photo_of_open_clips_or_ones_own() -> None:
     assert texts("builder", photos) == [["a photo of a tabby cat"], ["a photo of a dog"]]
     found = texts("builder", photos, "open_clip")
     assert len(found[1]) == 80 and found[1][0] == "a bad photo of a dog."
+    seven = texts("builder", photos, "open_clip_simple")
+    assert [len(of_class) for of_class in seven] == [7, 7] and seven[0][0] == "itap of a tabby cat."
     source = {"kind": "scenes", "task": "shape", "train": 8, "test": 8, "seed": 0, "pixels": 48}
     with pytest.raises(ValueError, match="'a photo' lacks"):
         ProbeSet.model_validate({"label": "x", "source": source, "class_captions": {"templates": ["a photo"]}})

@@ -370,7 +370,7 @@ MDC = "probe/dense/B/mdc/s0"
     [
         (None, None, f"the record of {MDC} or its items lack pets"),
         ({"value": 1.0}, None, f"{MDC} on pets: the record says 1.000"),
-        ({}, {"items.parquet": "0" * 64}, "not the file that the record of"),
+        ({}, {"items.parquet": "0" * 64}, "items.parquet: not the file that"),
         ({"chance": 1.0}, None, f"pets has other chance levels: .*{MDC} with 1"),
     ],
 )

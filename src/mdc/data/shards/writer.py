@@ -21,7 +21,7 @@ from mdc.data.shards.lines import ENDING
 from mdc.data.shards.offsets import SUFFIX, offsets_name
 from mdc.data.shards.shard_file import NewShard, key_hash, new_shard
 from mdc.plan.progress import progress
-from mdc.plan.records import UserError, clear_leftovers, sha256_file
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
@@ -56,7 +56,11 @@ def write_splits(
     repeated: dict[str, Any] = {}
     before: dict[str, np.ndarray] = {}
     looks: dict[str, array[int]] = {}
-    with skipped_list(out_dir / SKIPPED) as skipped, (out_dir / NAMES).open("w", encoding="utf-8") as names:
+    with (
+        skipped_list(out_dir / SKIPPED) as skipped,
+        atomic_path(out_dir / NAMES) as listed,
+        listed.open("w", encoding="utf-8", newline="\n") as names,
+    ):
 
         def named(split: str) -> Iterator[Sample]:
             for sample in samples(split, skipped):
@@ -76,7 +80,7 @@ def write_splits(
             written[split] = split_of(shards)
             check_unique_keys(name, split, keys, out_dir, shards)
             names.flush()
-            if found := repeated_images(name, split, images, before, out_dir, shards):
+            if found := repeated_images(name, split, images, before, out_dir, shards, listed):
                 repeated[split] = found
     index = finish(name, out_dir, written, skipped, max_skipped)
     index |= {"image_hashes": write_hashes(out_dir, before, looks)} | ({"repeated": repeated} if repeated else {})
@@ -93,15 +97,17 @@ def repeated_images(
     before: dict[str, np.ndarray],
     folder: Path,
     shards: Iterable[dict[str, Any]],
+    names: Path | None = None,
 ) -> dict[str, Any]:
     """The images of a split that are also in one of the splits ``before``, to which it is added: {split: how many, and the key of
-    the first}. ``images``: 64 bits of each image's hash; ``shards``: the split's, in ``folder``."""
+    the first}. ``images``: 64 bits of each image's hash; ``shards``: the split's, in ``folder``; ``names``: the list of a
+    person's own names so far."""
     hashes, found = np.array(images, dtype=np.uint64), dict[str, Any]()
     for earlier, earlier_hashes in before.items():
         if len(places := np.flatnonzero(np.isin(hashes, earlier_hashes))):
             first = next(islice(_keys(folder, shards), int(places[0]), None))
             found[earlier] = {"images": len(places), "first": first}
-            file = names_in(folder / NAMES, split, [first])[first]
+            file = names_in(names, split, [first])[first] if names else first
             print(
                 f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {file}",
                 file=sys.stderr,

@@ -40,14 +40,15 @@ def _has_class(template: str) -> str:
     return template
 
 
-#: open_clip's 80, or one's own
-Templates = Literal["open_clip"] | SomeUnique[Annotated[str, AfterValidator(_has_class)]]
+#: open_clip's 80, its seven, or one's own
+Templates = Literal["open_clip", "open_clip_simple"] | SomeUnique[Annotated[str, AfterValidator(_has_class)]]
 
 
 class ClassCaptions(Strict):
     """The captions of a labelled set's classes, for zero-shot classification.
 
-    ``templates``: by default "a photo of a {class}", in the built-in world the grammar's own phrase; ``open_clip``: its 80.
+    ``templates``: by default "a photo of a {class}", in the built-in world the grammar's own phrase; ``open_clip``: its 80;
+    ``open_clip_simple``: its seven.
     ``names``: class number, from 0 → its name in captions, if it is not the set's own.
     """
 

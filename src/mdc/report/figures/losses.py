@@ -181,6 +181,6 @@ def _limit_y(panel: Axes, curves: Sequence[Curve]) -> None:
     drawn, validation = (values[np.isfinite(values)] for values in (drawn, validation))
     if not len(drawn):
         return
-    low, high = (float(end) for end in (min(drawn.min(), *validation), max(np.quantile(drawn, 0.995), *validation)))
+    low, high = (float(end) for end in (min([drawn.min(), *validation]), max([np.quantile(drawn, 0.995), *validation])))
     margin = 0.06 * (high - low) or 0.5
     panel.set_ylim(low - margin, high + margin)
