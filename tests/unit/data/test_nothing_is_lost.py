@@ -692,12 +692,14 @@ def test_in_obtained_data_linked_folders_are_passed_over(tmp_path: Path) -> None
         assert len(_captions(source, "train", tmp_path)) == 4
 
 
-def test_a_set_keeps_the_names_of_a_persons_own_files(tmp_path: Path) -> None:
+def test_a_set_keeps_the_names_of_a_persons_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     _some_of("caption_files", tmp_path / "own/été", 0)
     (tmp_path / "own/été/2.jpg").write_bytes(b"broken")
-    write_corpus("c", {"kind": "caption_files", "path": "own"}, tmp_path / "out", tmp_path, max_skipped=0.5)
-    names = file_names(tmp_path / "out/index.json", "train", ["00000000", "00000003", "other"])
+    out = Path("results/mini/data/corpora/c")
+    write_corpus("c", {"kind": "caption_files", "path": "own"}, out, tmp_path, max_skipped=0.5)
+    names = file_names(out / "index.json", "train", ["00000000", "00000003", "other"])
     assert names == {"00000000": "été/0.jpg", "00000003": "été/3.jpg", "other": "other"}
-    (tmp_path / "out/names.jsonl").write_text("")
-    with pytest.raises(UserError, match=r"names\.jsonl"):
-        file_names(tmp_path / "out/index.json", "train", ["00000000"])
+    (out / "names.jsonl").write_text("")
+    with pytest.raises(UserError, match=rf"names\.jsonl.*--forcerun {out}/index\.json"):
+        file_names(out / "index.json", "train", ["00000000"])

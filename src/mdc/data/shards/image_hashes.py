@@ -8,6 +8,7 @@ of the same thing.
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 from PIL import Image
 
 from mdc.data.formats.images import ImageError, smaller
-from mdc.plan.records import UserError, atomic_path, sha256_file
+from mdc.data.shards.index import INDEX
+from mdc.plan.outputs import checked
+from mdc.plan.records import atomic_path, sha256_file
 
 FILE = "images.safetensors"
 WORDS = 4  # of 64 bits
@@ -68,9 +71,7 @@ def read_hashes(folder: Path, index: Mapping[str, Any], split: str) -> tuple[Has
     that the set's ``index`` names."""
     from safetensors import safe_open
 
-    path, named = folder / FILE, index.get("image_hashes", {})
-    if not path.is_file() or sha256_file(path) != named.get("sha256"):
-        raise UserError(f"{path}: missing, or not the file that the index beside it names; rebuild the set")
+    path = checked(folder / FILE, index.get("image_hashes", {}).get("sha256"), folder / INDEX)
     with safe_open(path, framework="np") as file:
         images: Hashes = file.get_tensor(f"{split}.images")
         name = f"{split}.looks"
@@ -89,19 +90,16 @@ def find(
 
     ``training``, ``test``: as from :func:`read_hashes`; the last two give an image's bytes by its number.
     """
-    numbers = np.argsort(training[0], kind="stable")
-    places = np.searchsorted(training[0], test[0], sorter=numbers)
-    found: dict[int, tuple[int, int | None]] = {}
-    for number, place in enumerate(places.tolist()):
-        if place < len(numbers) and training[0][numbers[place]] == test[0][number]:
-            found[number] = int(numbers[place]), None
+    common = np.flatnonzero(np.isin(training[0], test[0]))[::-1]
+    first = dict(zip(training[0][common].tolist(), common.tolist(), strict=True))
+    matches: dict[int, tuple[int, int | None]]
+    matches = {number: (first[image], None) for number, image in enumerate(test[0].tolist()) if image in first}
     for number, near in _nearest(training[1], test[1]):
-        if number not in found:
+        if number not in matches:
             small = _pixels(test_image(number))
-            same = ((other, bits) for other, bits in near if _alike(small, _pixels(training_image(other))))
-            if (first := next(same, None)) is not None:
-                found[number] = first
-    return dict(sorted(found.items()))
+            same = ((number, match) for match in near if _alike(small, _pixels(training_image(match[0]))))
+            matches.update(islice(same, 1))
+    return dict(sorted(matches.items()))
 
 
 def _pixels(image: bytes) -> np.ndarray:
@@ -128,23 +126,22 @@ def _near(training: Hashes, test: Hashes) -> Iterator[np.ndarray]:
     Of eleven bands of 23 or 24 bits, one differs in at most one bit. So each test image is listed in each band under its own code
     and those that differ from it in one bit, and only training images with a listed code are compared.
     """
-    if not (training.any() and test.any()):
-        return
     # neighbouring bits are alike, so each band takes bits from everywhere
     bands = np.array_split(np.random.default_rng(0).permutation(64 * WORDS), _BANDS)
     weights = np.zeros((64 * WORDS, _BANDS), np.float32)  # exact up to 24 bits
     for band, bits in enumerate(bands):
         weights[bits, band] = 1 << np.arange(len(bits))
-    with_look = np.flatnonzero(test.any(axis=1))
-    codes, listed = _codes(test[with_look], weights), []
+    trained, tested = (np.flatnonzero(hashes.any(axis=1)) for hashes in (training, test))
+    codes, listed = _codes(test[tested], weights), []
     for band, bits in enumerate(bands):
         flips = np.append(0, 1 << np.arange(len(bits)))
         under = (codes[:, band, None] ^ flips).ravel()
         order = np.argsort(under, kind="stable")
-        listed.append((under[order], np.repeat(with_look, len(flips))[order]))
-    for start in range(0, len(training), _BLOCK):
-        block = training[start : start + _BLOCK]
-        own, pairs = _codes(block, weights), []
+        listed.append((under[order], np.repeat(tested, len(flips))[order]))
+    for start in range(0, len(trained) if len(tested) else 0, _BLOCK):
+        places = trained[start : start + _BLOCK]
+        block, pairs = training[places], []
+        own = _codes(block, weights)
         for band, (under, numbers) in enumerate(listed):
             first, end = (np.searchsorted(under, own[:, band], side) for side in ("left", "right"))
             count = end - first
@@ -153,7 +150,7 @@ def _near(training: Hashes, test: Hashes) -> Iterator[np.ndarray]:
             columns = numbers[np.repeat(first, count) + within]
             bits = np.bitwise_count(block[rows] ^ test[columns]).sum(axis=1, dtype=np.int64)
             near = bits <= NEAR
-            pairs.append(np.stack([columns[near], rows[near] + start, bits[near]], axis=1))
+            pairs.append(np.stack([columns[near], places[rows[near]], bits[near]], axis=1))
         yield np.unique(np.concatenate(pairs), axis=0)
 
 

@@ -21,6 +21,7 @@ from mdc.data.shards.offsets import read_offsets, span_of
 from mdc.data.shards.opened import Opened, OpenShards, check_offsets, check_sizes
 from mdc.models.text import CLIP_SOT
 from mdc.plan.config.problems import checked
+from mdc.plan.outputs import checked as checked_file
 from mdc.plan.records import UserError, read_json, sha256_file
 
 INDEX = "index.json"
@@ -177,10 +178,8 @@ def _index_path(path: str | Path) -> Path:
 def file_names(path: Path, split: str, keys: Collection[str]) -> dict[str, str]:
     """{key: the name of its image's file} of a set, by the path of its index; the key itself where the set has no names.
     UserError if the list of names is not the index's."""
-    folder, entry = path.parent, read_json(path).get("names")
-    if entry is not None and sha256_file(folder / NAMES) != entry["sha256"]:
-        raise UserError(f"{folder / NAMES}: its sha256 differs from the one in {INDEX}; rebuild the set")
-    return names_in(folder / NAMES, split, keys)
+    file, entry = path.with_name(NAMES), read_json(path).get("names")
+    return names_in(file if entry is None else checked_file(file, entry["sha256"], path), split, keys)
 
 
 def names_in(file: Path, split: str, keys: Collection[str]) -> dict[str, str]:

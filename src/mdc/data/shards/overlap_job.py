@@ -23,10 +23,10 @@ def main(call: Call) -> None:
         read_hashes(call.input(name).parent, reader.index, split)
         for (name, split), reader in zip(named, (training, test), strict=True)
     )
-    found = find(hashed, tested, lambda number: training.read(number)[1], lambda number: test.read(number)[1])
+    matches = find(hashed, tested, lambda number: training.read(number)[1], lambda number: test.read(number)[1])
     seen = [
         {"number": number, "key": test.read(number)[0], "training": training.read(other)[0], "bits": bits}
-        for number, (other, bits) in found.items()
+        for number, (other, bits) in matches.items()
     ]
     path = call.out / OVERLAP
     write_json(path, {"kind": "overlap", "images": len(test), "seen": seen})
