@@ -46,13 +46,10 @@ def main(args: argparse.Namespace) -> None:
     print(f"{file}: written")
     for line in _lines(corpus, contents, classes, values):
         print(f"  {line}")
-    if probe is not None and contents.samples:
-        seen, tested = captioned_test_images(contents.samples, root, probe)
-        if seen:
-            print(
-                f"  warning:  {seen} of {tested} test images of {probe} are also captioned: what is trained on the captions has "
-                "seen them, and tables will count them; keep these images out of the captions"
-            )
+    if probe is not None and (
+        seen := captioned_test_images(contents, root / corpus.images, root, probe, values.val_fraction)
+    ):
+        print(f"  warning:  {seen}; tables will count those that are trained on; keep them out of the captions")
     print(f"  time:     {_time(load(args.params, args.name), contents, values)}", flush=True)
     place = os.environ.get("MDC_DATA")
     start = f"MDC_DATA={shlex.quote(place)} " if place else ""

@@ -1,41 +1,60 @@
 """Whether a probe's test images are also captioned: what is trained on the captions has then seen them."""
 
-from array import array
-from collections.abc import Sequence
-from functools import partial
+import os
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from mdc.app.init.survey import Survey
 from mdc.data.formats.rank import hash64
 from mdc.data.formats.reading import SourceItem, with_images
-from mdc.data.formats.samples import Skipped
+from mdc.data.formats.samples import Skipped, held_out
 from mdc.data.shards.image_hashes import WORDS, Hashes, difference_hash, find
 from mdc.data.sources.probes.class_folder import ClassFolder
 
-_CAPTIONED, _TESTED = 1000, 300  # images that are looked at
+_AS_PHOTOS = 1000, 300  # captioned and test images that are compared so; all files are by their bytes
 
 
-def captioned_test_images(captioned: Sequence[SourceItem], root: Path, probe: str) -> tuple[int, int]:
-    """(how many test images of the classes in ``root``/``probe`` are also among the ``captioned`` ones, of how many that were
-    looked at); of many images of either kind some are looked at."""
+def captioned_test_images(contents: Survey, images: Path, root: Path, probe: str, val_fraction: float | None) -> str:
+    """How many test images of the classes in ``root``/``probe`` are also captioned, and how many of them in the training split,
+    where that is known; "" without any. ``images``: the folder of the captions' files."""
+
+    def split(item: SourceItem) -> str:
+        if val_fraction is None or not contents.names:
+            return item.split
+        return "val" if held_out(item.file, val_fraction) else "train"
+
+    captioned = sorted(contents.samples, key=lambda item: split(item) != "train")  # of equal ones the first counts
     tested = list(ClassFolder({"kind": "class_folder", "path": probe}, root).items("test"))
-    (training, training_items), (test, test_items) = _hashed(captioned, _CAPTIONED), _hashed(tested, _TESTED)
-    return len(find(training, test, partial(_image, training_items), partial(_image, test_items))), len(test_items)
+    sides = [
+        [(item, folder / item.file) for item in items if callable(item.read)]
+        for items, folder in ((captioned, images), (tested, root / probe))
+    ]
+    sizes = [{_size(file) for _, file in side} for side in sides]
+    hashed = [_hashed(side, sizes[0] & sizes[1] - {0}, most) for side, most in zip(sides, _AS_PHOTOS, strict=True)]
+    training, test = ([item.read for item, _ in side if callable(item.read)] for side in sides)
+    matches = find(hashed[0], hashed[1], lambda number: training[number](None)[0], lambda number: test[number](None)[0])
+    splits = [split(captioned[number]) for number, _ in matches.values()]
+    trained = f", {splits.count('train')} of them in the training split" if all(splits) else ""
+    return (
+        f"at least {len(matches)} of {len(test)} test images of {probe} are also captioned{trained}" if matches else ""
+    )
 
 
-def _hashed(items: Sequence[SourceItem], most: int) -> tuple[tuple[Hashes, Hashes], list[SourceItem]]:
-    """The hashes of ``most`` of the items, spread evenly, and those items; without those that cannot be read."""
-    read, images, looks = list[SourceItem](), array("Q"), array("Q")
-    places = np.unique(np.linspace(0, max(0, len(items) - 1), min(most, len(items))).round().astype(int))
-    for item, image, _ in with_images([items[place] for place in places], Skipped(), None):
-        read.append(item)
-        images.append(hash64(image))
-        looks.frombytes(difference_hash(image))
-    return (np.array(images, dtype=np.uint64), np.array(looks, dtype=np.uint64).reshape(-1, WORDS)), read
+def _hashed(side: Sequence[tuple[SourceItem, Path]], sizes: Container[int], most: int) -> tuple[Hashes, Hashes]:
+    """Hashes of images, as :func:`find` takes them: of the bytes of files of these ``sizes``, and both of ``most`` images."""
+    # a file of a size of its own is equal to no other, and nor is its name
+    names = [
+        hash64(file.read_bytes() if _size(file) in sizes else str(file).encode("utf-8", "replace")) for _, file in side
+    ]
+    images, looks = np.array(names, np.uint64), np.zeros((len(side), WORDS), np.uint64)
+    places = np.unique(np.linspace(0, len(side) - 1, min(most, len(side))).round().astype(int)).tolist()
+    for item, image, _ in with_images((side[n][0]._replace(key=str(n)) for n in places), Skipped(), None):
+        images[int(item.key)], looks[int(item.key)] = hash64(image), np.frombuffer(difference_hash(image), np.uint64)
+    return images, looks
 
 
-def _image(items: Sequence[SourceItem], number: int) -> bytes:
-    read = items[number].read
-    assert callable(read)
-    return read(None)[0]
+def _size(file: Path) -> int:
+    """Of a file that can be read; else 0."""
+    return file.stat().st_size if file.is_file() and os.access(file, os.R_OK) else 0

@@ -107,7 +107,7 @@ class Survey:
     """``counts``: of each split the images with a caption; ``about``: estimated from a part. ``names``: of images
     without a split, which decide what is held out. ``captions``: of all images; ``pieces``: CLIP tokens of some captions.
     ``sizes``: (width, height) of opened images; ``seconds``: to process one for shards; ``unused``: images without captions;
-    ``samples``: the images with a caption that are known."""
+    ``samples``: the images with a caption that are known, with their split if the source has splits."""
 
     counts: dict[str, int]
     about: bool = False
@@ -169,7 +169,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
                 contents.names += [sample.file] if corpus.holds_out else []
                 if len(contents.pieces) < _COUNTED:
                     contents.pieces += [len(clip_pieces(text)) for text in captions]
-                samples.append(sample)
+                samples.append(sample if corpus.holds_out else sample._replace(split=split))
     contents.unused = len(present - named)
     if not samples:
         raise UserError(f"{root / corpus.images}: no image has a caption ({contents.left_out or 'it has no samples'})")

@@ -81,8 +81,8 @@ def class_layout(root: Path, splits: Mapping[str, str] | None, links: Links | No
     counts = {name: layout.images(name) for name in layout.classes}
     if layout.drawn and (single := [name for name, count in counts.items() if count == 1]):
         raise UserError(
-            f"{root}: {len(single)} classes have one image, at least two are needed, to train on and to test: "
-            f"{', '.join(single[:5])}"
+            f"{root}: classes with one image: {len(single)} ({', '.join(single[:5])}); a class needs two at least, to train on "
+            "and to test"
         )
     empty = {name for name, count in counts.items() if not count}
     if not empty or len(empty) == len(layout.classes):
