@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import small_project
 from shown import read_rows
 
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json
+from mdc.report.make import make
 
 SEEDS = (0, 1)
 METHODS = {"mdc": "heuristic", "arc": "likelihood", "clip": "cosine"}
@@ -89,3 +92,20 @@ def test_pairs_have_the_best_shortcut_of_their_own_score(r: Path) -> None:
     found = {line["column"]: float(line["shortcut"]) for line in lines if line["column"].startswith("pairs_")}
     # the first object's side is enough: the two objects are in opposite halves
     assert found == dict.fromkeys(("pairs_text", "pairs_group"), 100)
+
+
+def test_a_table_of_heads_keeps_its_zero_shot_columns_where_the_corpus_is_the_beginning_of_a_list(
+    r: Path, tmp_path: Path
+) -> None:
+    jobs: dict[str, Any] = small_project.plan(SEEDS).jobs
+    job = jobs["table_neighbours"]
+
+    def listed(systems: list[Any]) -> list[Any]:
+        return [system.but(corpus=system.corpus and system.corpus.but(listed=99)) for system in systems]
+
+    of_list = job.but(systems=listed(job.systems), zero_shot=job.zero_shot.but(systems=listed(job.zero_shot.systems)))
+    make(of_list, {name: ScaleFolder(r).manifest(name, jobs[name].verb) for name in job.inputs}, tmp_path)
+    rows, others = (read_rows(place / "table_neighbours.csv") for place in (tmp_path, r / "table_neighbours"))
+    assert {row["dataset"] for row in rows} >= {"Alt-text (64 pairs)"}
+    assert any(row["Zero-shot"] for row in rows)
+    assert [{**row, "dataset": ""} for row in rows] == [{**row, "dataset": ""} for row in others]

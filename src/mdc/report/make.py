@@ -21,7 +21,7 @@ def main(call: Call) -> None:
     clear_leftovers(call.out)
     make(call.job, call.manifests, call.out)
     outputs = [Path(call.out) / name for name in call.job.files]
-    more: dict[str, Any] = {"warnings": found} if (found := warnings(call.job, call.manifests)) else {}
+    more: dict[str, Any] = {"warnings": texts} if (texts := warnings(call.job, call.manifests)) else {}
     write_json(
         call.out / call.folder.record(call.job.job, call.job.verb).name, record(call, "artefact", outputs, **more)
     )
@@ -37,11 +37,16 @@ def make(job: Any, manifests: Manifests, out: Path) -> None:
         if corpus is None or corpus.listed is None:
             return shown
         if corpus.key not in labels:
-            found = record_of(job, manifests, getattr(shown, "job", None) or shown.records[0])
-            pairs = (found.get("training") or found)["pairs"]
+            measured = record_of(job, manifests, getattr(shown, "job", None) or shown.records[0])
+            pairs = (measured.get("training") or measured)["pairs"]
             labels[corpus.key] = f"{corpus.label} ({pairs:,} pairs)"
         return shown.but(corpus=corpus.but(label=labels[corpus.key]))
 
-    rows = {name: [*map(counted, getattr(job, name))] for name in ("systems", "runs") if hasattr(job, name)}
-    job = job.but(**rows) if labels else job
+    def relabelled(shown: Any) -> Any:
+        """A job, or a part of one, with its rows so."""
+        rows = {name: [*map(counted, getattr(shown, name))] for name in ("systems", "runs") if hasattr(shown, name)}
+        rows |= {"zero_shot": relabelled(shown.zero_shot)} if getattr(shown, "zero_shot", None) else {}
+        return shown.but(**rows)
+
+    job = relabelled(job)
     importlib.import_module(declared(job.artefact, job.kind).module).make(job, manifests, out)
