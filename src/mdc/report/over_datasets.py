@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
 from mdc.plan.records import UserError
-from mdc.report import words
+from mdc.report import seen, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import names
 from mdc.report.frame import Contrast, Side, write_contrasts
@@ -93,7 +94,8 @@ class OverDatasets:
         sides = zip(pair, (Side.of(self.results.systems[key]) for key in pairs[0]), strict=True)
         first, second = (replace(side, key=key, dataset="all") for key, side in sides)
         decision = self.decisions[pair] if measure == self.claimed else None
-        more: dict[str, Any] = {"first": first, "second": second, "decision": decision}
+        more: dict[str, Any] = {"first": first, "second": second, "decision": decision, "predicted": "higher"}
+        more["seen"] = seen.mark(self.results.trained_on, chain(*pairs), self.results.parts(measure))
         if measure in self.results.missing:
             return self.results.not_compared("splits", pairs[0], measure, **more)
         return self.results.contrast("splits", pairs[0], measure, self.mean(self.values(pair, measure)), **more)

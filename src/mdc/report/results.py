@@ -73,16 +73,16 @@ class Results:
             # a model without seeds, and a rule that reads the captions alone, are one result however often they are read
             once = len(set(system.records)) == 1 or system.shown == "shorter"
             for column in self.columns:
-                found = replicates[key, column].times(100)
-                self.replicates[key, column] = replace(found, values=found.values[:1]) if once else found
+                scaled = replicates[key, column].times(100)
+                self.replicates[key, column] = replace(scaled, values=scaled.values[:1]) if once else scaled
         self.levels = {
             (key, measure): estimate(self.whole(key, measure), job.statistics.level)
             for key in self.systems
             for measure in self.measures
         }
         self.gains: list[Pair] = [(s.key, s.control) for s in job.systems if s.control is not None]
-        given = [(first, second) for first, second in job.contrasts]
-        self.named = self._oriented(given)
+        contrasts = [(first, second) for first, second in job.contrasts]
+        self.named = self._oriented(contrasts)
         #: the claims, in the order in which they are tested: as shown → as claimed, the first side predicted to be higher
         self.claimed: dict[Pair, Pair] = {
             (first, second) if (first, second) in self.named else (second, first): (first, second)
@@ -91,7 +91,7 @@ class Results:
         self.compared = list(dict.fromkeys([*self.claimed, *self.named, *self.gains]))
         self.differences = {
             (pair, measure): estimate(self.difference(pair, measure), job.statistics.level, contrast=True)
-            for pair in dict.fromkeys([*self.compared, *given])
+            for pair in dict.fromkeys([*self.compared, *contrasts])
             for measure in self.measures
         }
         self.decisions = self._decisions()
@@ -165,16 +165,16 @@ class Results:
     def _oriented(self, pairs: Sequence[Pair]) -> list[Pair]:
         """``pairs``, each once, and those between the same two datasets (else backbones, else methods) in the orientation of the
         first of them."""
-        seen: set[tuple[int, str, str]] = set()
+        shown: set[tuple[int, str, str]] = set()
         oriented: dict[Pair, None] = {}
         for first, second in pairs:
             labels = (
                 (dataset(system), system.backbone.label, words.method(system))
                 for system in (self.systems[first], self.systems[second])
             )
-            kind, one, other = next((n, *both) for n, both in enumerate(zip(*labels, strict=True)) if len({*both}) > 1)
-            turned = (kind, other, one) in seen
-            seen |= set() if turned else {(kind, one, other)}
+            kind, left, right = next((n, *both) for n, both in enumerate(zip(*labels, strict=True)) if len({*both}) > 1)
+            turned = (kind, right, left) in shown
+            shown |= set() if turned else {(kind, left, right)}
             oriented[(second, first) if turned else (first, second)] = None
         return list(oriented)
 
