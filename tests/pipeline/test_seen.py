@@ -1,5 +1,6 @@
 """Test images that were trained on are found at other sizes and qualities, counted where shown, and said by `mdc init`."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -7,19 +8,27 @@ from typing import Any
 
 import numpy as np
 import own_data
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 import small_project
 from PIL import Image
 from scale_files import write_params
 from scale_plans import plan_of
+from shown import read_rows
+from tampering import edit, flip, put
 
 from mdc.app.cli import main
 from mdc.app.init import estimate
-from mdc.data.shards.image_hashes import read_hashes
+from mdc.data.formats.samples import held_out
+from mdc.data.shards.image_hashes import find, read_hashes
 from mdc.data.shards.index import ShardReader
-from mdc.plan.config.read import validate
+from mdc.evaluation.zero_shot import sampled
+from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.report.seen import unknown
+from mdc.plan.records import UserError, json_text, sha256_file
+from mdc.report.seen import sentences, unknown
 
 PHOTOS, TESTED, OTHERS = 40, 16, 5
 SCENES = {"kind": "scenes", "pixels": 96, "seed": 1}
@@ -101,18 +110,105 @@ def test_a_table_counts_test_images_of_its_training_split(tmp_path: Path, monkey
     assert f"Pets {expected} of" in (r / "claims.csv").read_text()
 
 
-def test_of_a_finetuned_run_both_corpora_count_and_of_models_of_others_it_is_unknown() -> None:
+def test_of_a_finetuned_run_both_corpora_count_and_of_external_models_it_is_unknown() -> None:
     jobs: dict[str, Any] = small_project.plan().jobs
-    assert {(one.training, one.test, one.images) for one in jobs["table3"].seen} == {
-        ("Alt-text", "Described", 8),
-        ("Described", "Described", 8),
+    assert {(entry.training, entry.test) for entry in jobs["table3"].seen} == {
+        ("Alt-text", "Described"),
+        ("Described", "Described"),
     }
     assert jobs["table_retrieval"].seen[0].job.endswith("/val")
-    of_alt = next(one for one in jobs["table1"].seen if one.training == "Alt-text")
+    of_alt = next(entry for entry in jobs["table1"].seen if entry.training == "Alt-text")
     assert {"alt/ViT-T-12/mdc", "frozen/clip"} <= set(of_alt.systems), "a frozen encoder of ours was trained on it, too"
     assert not jobs["table1"].unknown
-    paper: Any = plan_of("paper").jobs["table3"]
-    assert paper.unknown == ["CoCa"] and "CoCa" in unknown(paper)[0]
+    assert not jobs["mcd_table1"].unknown, "a tokenizer of ours was trained on a corpus of ours"
+    assert {entry.training for entry in jobs["mcd_table1"].seen} == {"Alt-text", "Described"}
+    paper: Any = plan_of("paper").jobs
+    assert paper["table3"].unknown == ["CoCa"] and "CoCa" in unknown(paper["table3"])[0]
+    assert paper["mcd_table3"].unknown == ["VQGAN codes"], "an imported one is not"
+
+
+def test_pictures_without_steps_of_brightness_hide_no_copy() -> None:
+    """A hash with few bits is near that of every picture that has none."""
+    others = [io.BytesIO() for _ in range(2)]
+    for file, seed in zip(others, (1, 2), strict=True):
+        draw = np.random.default_rng(seed).integers(0, 256, (64, 64, 3), np.uint8)
+        Image.fromarray(draw).save(file, "PNG")
+    other, copy = (file.getvalue() for file in others)
+    tested = np.array([[0b11111, 0, 0, 0]], np.uint64)
+    looks = np.zeros((30, 4), np.uint64)
+    looks[20] = tested[0] ^ np.array([0, 0b1111111, 0, 0], np.uint64)
+    matches = find(
+        (np.arange(30, dtype=np.uint64), looks),
+        (np.array([99], np.uint64), tested),
+        lambda number: copy if number == 20 else other,
+        lambda _: copy,
+    )
+    assert matches == {0: (20, 7)}
+
+
+def _trained_on(r: Path, job: str, test: str, split: str, first: int) -> None:
+    """Say in the record of ``job`` that the images of a test set from number ``first`` on were trained on."""
+    reader = ShardReader(r / test, split)
+    keys = [reader.read(number)[0] for number in range(first, len(reader))]
+    rows = [{"number": first + n, "key": key, "training": key, "bits": None} for n, key in enumerate(keys)]
+    put(r / job / "overlap.json", json_text({"kind": "overlap", "images": len(reader), "seen": rows}))
+    sha256 = sha256_file(r / job / "overlap.json")
+    edit(r / job / "made.json", lambda made: made["outputs"].update({"overlap.json": sha256}))
+
+
+#: table or figure → a test set and its split; how many of its images are tested, and how many of them from number 4 on
+COUNTS = {
+    "table_zero_shot": ("probes/shape", "test", 20, sum(number >= 4 for number in sampled(32, 20))),
+    "table2": ("choices/pairs", "test", 8, 6),
+    "table_retrieval": ("corpora/alt", "val", 9, 6),
+    "table3": ("corpora/described", "test", 8, 4),
+    "figure_position": ("corpora/alt", "val", 16, 12),
+}
+
+
+@pytest.mark.usefixtures("own_copy")
+@pytest.mark.parametrize("name", COUNTS)
+def test_what_counts_are_the_images_that_are_tested(name: str) -> None:
+    """Random ones of a probe, held-out pairs that fit the context, several items of one image."""
+    r, (test, split, images, count) = Path("results") / small_project.SCALE, COUNTS[name]
+    for path in r.glob("retrieval/**/retrieval.json"):
+        edit(path, lambda record: record["keys"].pop(0))
+    for path in r.glob("scores/**/scores.parquet"):
+        rows = [{**row, "image": row["image"].partition("-")[0]} for row in parquet.read_table(path).to_pylist()]
+        path.unlink()
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+        sha256 = sha256_file(path)
+        edit(
+            path.with_name("scores.json"),
+            lambda record, sha256=sha256: record["outputs"].update({"scores.parquet": sha256}),
+        )
+    jobs: dict[str, Any] = small_project.plan((0, 1)).jobs
+    (entry,) = (entry for entry in jobs[name].seen if f"alt/{test}" in entry.job)
+    _trained_on(r, entry.job, f"data/{test}", split, 4)
+    manifests = {name: ScaleFolder(r).manifest(name, jobs[name].verb) for name in jobs[name].inputs}
+    expected = f"{count} of {images} test images of {entry.test} were trained on (Alt-text)."
+    assert sentences(jobs[name], manifests) == [expected]
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_a_claim_over_splits_counts_the_images_of_all() -> None:
+    r, plan = Path("results") / small_project.SCALE, small_project.plan((0, 1))
+    _trained_on(r, "data/overlaps/alt/corpora/described/val", "data/corpora/described", "val", 3)
+    small_project.do_jobs(plan, ["table_splits"])
+    rows = [row for row in read_rows(r / "table_splits/table_splits_over.csv") if row["kind"] == "splits"]
+    assert (
+        rows
+        and {row["seen"] for row in rows} == {"Described 5 of 8"}
+        and {row["predicted"] for row in rows} <= {"higher", ""}
+    )
+
+
+@pytest.mark.usefixtures("own_copy")
+def test_hashes_that_were_changed_are_refused_with_the_call_that_mends_them() -> None:
+    r = Path("results") / small_project.SCALE
+    flip(r / "data/corpora/alt/images.safetensors")
+    with pytest.raises(UserError, match=r"images\.safetensors.*--forcerun results/golden/data/corpora/alt/index\.json"):
+        small_project.do_jobs(small_project.plan((0, 1)), ["data/overlaps/alt/probes/shape"])
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -127,3 +223,24 @@ def test_init_warns_of_test_images_that_are_captioned(
     monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
     assert main(["init", "petcaps", "caps", "--probe", "pets" if same else "birds"]) == 0
     assert (f"{TESTED} of {TESTED + OTHERS} test images" in capsys.readouterr().out) == same
+
+
+def test_init_compares_the_bytes_of_all_files_and_tells_the_training_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_data.parameters(tmp_path)
+    for number in range(1300):  # small ones are found by their bytes alone
+        draw = np.random.default_rng(number).integers(0, 256, (9, 9, 3), np.uint8)
+        split = "test" if number % 4 == 0 else "train"
+        for place in (f"caps/p{number:04d}.png", f"pets/{split}/{'cat' if number % 8 < 4 else 'dog'}/{number:04d}.png"):
+            (tmp_path / "data" / place).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(draw).save(tmp_path / "data" / place)
+    own_data.table(tmp_path / "data/caps/captions.csv", [(f"p{number:04d}.png", "a pet") for number in range(1300)])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MDC_DATA", raising=False)
+    monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
+    assert main(["init", "petcaps", "caps", "--probe", "pets"]) == 0
+    fraction = read_yaml("scales/petcaps.yaml")["data"]["corpora"]["petcaps"]["source"]["val_fraction"]
+    trained = sum(not held_out(f"p{number:04d}.png", fraction) for number in range(0, 1300, 4))
+    warning = next(line for line in capsys.readouterr().out.splitlines() if "warning" in line)
+    assert 0 < trained < 325 and [int(word) for word in re.findall(r"\d+", warning)] == [325, 325, trained]

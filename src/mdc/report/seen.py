@@ -4,7 +4,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from mdc.plan.jobs.shown import ArtefactJob, Seen
-from mdc.report.manifests import Manifests, data_of
+from mdc.plan.verbs import verb_of
+from mdc.report.manifests import Manifests, data_of, file_of, record_of
+
+#: verb → its file of items and, there, the columns of an item's key, of its set, and of its image
+_ITEMS = {
+    "probe": ("items.parquet", "item", "probe", "item"),
+    "score-classes": ("items.parquet", "item", "probe", "item"),
+    "score-choices": ("scores.parquet", "item", "set", "image"),
+    "measure-captions": ("metrics.parquet", "image", None, "image"),
+    "score-positions": ("tokens.parquet", "key", None, "key"),
+}
 
 
 @dataclass(frozen=True)
@@ -20,18 +30,32 @@ def counted(job: ArtefactJob, manifests: Manifests) -> list[Counted]:
     """The test sets of ``job`` of which some images were trained on, by corpus. Errors as of :func:`data_of`."""
     counts = []
     for entry in job.seen:
-        overlap = data_of(job, manifests, entry.job)
-        images = min(overlap["images"], entry.images or overlap["images"])
-        count = sum(row["number"] < images for row in overlap["seen"])
-        counts.append(Counted(entry, count, images))
-    return [one for one in counts if one.count]
+        if seen := {row["key"] for row in data_of(job, manifests, entry.job)["seen"]}:
+            tested: dict[str, str] = {}
+            for record in entry.records:
+                tested |= _images(job, manifests, record, entry.name)
+            trained_on = {tested[key] for key in seen & tested.keys()}
+            counts.append(Counted(entry, len(trained_on), len({*tested.values()})))
+    return [count for count in counts if count.count]
+
+
+def _images(job: ArtefactJob, manifests: Manifests, name: str, test: str) -> dict[str, str]:
+    """{key of an item of the set ``test`` that the job ``name`` measured: its image}."""
+    from pyarrow.parquet import ParquetFile
+
+    if verb_of(name) == "score-pairs":
+        return {key: key for key in record_of(job, manifests, name)["keys"]}
+    file, key, of_set, image = _ITEMS[verb_of(name)]
+    columns = [*dict.fromkeys(column for column in (key, of_set, image) if column)]
+    rows = ParquetFile(file_of(job, manifests, name, file)).read(columns=columns).to_pylist()
+    return {row[key]: row[image] for row in rows if of_set is None or row[of_set] == test}
 
 
 def sentences(job: ArtefactJob, manifests: Manifests) -> list[str]:
     """A sentence for each test set of which images were trained on."""
     by_test: dict[tuple[str, int, int], list[str]] = {}
-    for one in counted(job, manifests):
-        by_test.setdefault((one.entry.test, one.count, one.images), []).append(one.entry.training)
+    for count in counted(job, manifests):
+        by_test.setdefault((count.entry.test, count.count, count.images), []).append(count.entry.training)
     return [
         f"{count} of {images} test images of {test} were trained on ({', '.join(dict.fromkeys(corpora))})."
         for (test, count, images), corpora in by_test.items()
@@ -41,15 +65,16 @@ def sentences(job: ArtefactJob, manifests: Manifests) -> list[str]:
 def unknown(job: ArtefactJob) -> list[str]:
     """A note on models of which it is not known; empty without any."""
     labels = ", ".join(job.unknown)
-    return [f"Test images in the training data of models of others: unknown ({labels})."] if labels else []
+    return [f"Test images in the training data of external models: unknown ({labels})."] if labels else []
 
 
-def mark(counts: Iterable[Counted], systems: Collection[str], columns: Collection[str]) -> str:
+def mark(counts: Iterable[Counted], systems: Iterable[str], columns: Collection[str]) -> str:
     """The test images of ``columns`` that one of ``systems`` was trained on: ``Pets 90 of 111``; of several corpora the most."""
+    keys = {*systems}
     most = {
-        one.entry.test: one
-        for one in sorted(counts, key=lambda one: one.count)
-        if not set(systems).isdisjoint(one.entry.systems)
-        and not (one.entry.columns and set(columns).isdisjoint(one.entry.columns))
+        count.entry.test: count
+        for count in sorted(counts, key=lambda count: count.count)
+        if not keys.isdisjoint(count.entry.systems)
+        and not (count.entry.columns and set(columns).isdisjoint(count.entry.columns))
     }
-    return ", ".join(f"{test} {one.count} of {one.images}" for test, one in most.items())
+    return ", ".join(f"{test} {count.count} of {count.images}" for test, count in most.items())

@@ -21,12 +21,11 @@ from mdc.plan.jobs.shown import Seen, System
 
 
 class _Test(NamedTuple):
-    """A split of the set ``name`` of a ``section`` of the scale's data, of which the first ``images`` count; None: all."""
+    """A split of the set ``name`` of a ``section`` of the scale's data."""
 
     section: str
     name: str
     split: str = "test"
-    images: int | None = None
 
 
 def seen(plan: Context, values: dict[str, Any]) -> dict[str, Any]:
@@ -39,26 +38,27 @@ def seen(plan: Context, values: dict[str, Any]) -> dict[str, Any]:
     for column in columns:
         for name in getattr(column, "sets", [column.key]):
             of_set.setdefault(name, []).append(column.key)
-    found: dict[tuple[str, _Test], dict[str, None]] = {}
+    tested: dict[tuple[str, _Test], dict[str, Any]] = {}  # {a system's key: a record of it}
     unknown: dict[str, None] = {}
     for system in systems:
         for record in map(plan.made.__getitem__, system.records):
-            corpora, others = _training(plan, record)
-            unknown |= dict.fromkeys(label or system.method.label for label in others)
+            corpora, external = _training(plan, record)
+            unknown |= dict.fromkeys(label or system.method.label for label in external)
             for test in _tests(plan, record):
                 if test.section == "corpora" or test.name in of_set:
                     for corpus in corpora:
-                        found.setdefault((corpus, test), {})[system.key] = None
+                        tested.setdefault((corpus, test), {})[system.key] = record
     entries = [
         Seen(
             job=_overlap(plan, corpus, test).job,
             training=plan.scale.data.corpora[corpus].label,
             test=getattr(plan.scale.data, test.section)[test.name].label,
-            images=test.images,
+            name=test.name,
+            records=list({record.verb: record.job for record in records.values()}.values()),
             columns=list(dict.fromkeys(of_set.get(test.name, ()))),
-            systems=list(keys),
+            systems=list(records),
         )
-        for (corpus, test), keys in found.items()
+        for (corpus, test), records in tested.items()
     ]
     values["jobs"] = values["jobs"] | {entry.job: None for entry in entries}
     return {key: value for key, value in (("seen", entries), ("unknown", list(unknown))) if value}
@@ -83,17 +83,16 @@ def _tests(plan: Context, record: Any) -> Iterator[_Test]:
     elif isinstance(record, ChoicesJob):
         yield from (_Test("choices", name) for name in record.sets)
     elif isinstance(record, CaptionMetricsJob):
-        yield _Test("corpora", record.corpus, record.split, record.images)
+        yield _Test("corpora", record.corpus, record.split)
     elif isinstance(record, RetrievalJob | PositionsJob):
-        images = record.pairs if isinstance(record, RetrievalJob) else record.captions
-        yield _Test("corpora", plan.made[record.run].corpus, "val", images)
+        yield _Test("corpora", plan.made[record.run].corpus, "val")
 
 
 def _training(plan: Context, record: Any) -> tuple[list[str], list[str]]:
-    """(the corpora that the model of a record was trained on, the labels of models of others in it; "" of one without label)."""
+    """(the corpora that the model of a record was trained on, the labels of external models in it; "" of one without label)."""
     if isinstance(record, CaptionMetricsJob):
         record = plan.made[record.captions]
-    others = [""] if getattr(record, "open_clip", None) or getattr(record, "coca", None) else []
+    external = [""] if getattr(record, "open_clip", None) or getattr(record, "coca", None) else []
     waiting = [name for name in (getattr(record, "run", None), _encoder(record)) if name]
     corpora: dict[str, None] = {}
     while waiting:
@@ -103,9 +102,11 @@ def _training(plan: Context, record: Any) -> tuple[list[str], list[str]]:
             waiting += [name for name in (job.start and job.start.run, _encoder(job)) if name]
         elif isinstance(job, EncoderJob) and job.run:
             waiting.append(job.run)
-        elif isinstance(job, EncoderJob) and getattr(job.entry, "weights", None) != RANDOM:
-            others.append(shown_label(plan.scale.encoders[job.name]))
-    return sorted(corpora, key=list(plan.scale.data.corpora).index), others
+        elif corpus := getattr(getattr(job.tokenizer, "entry", None), "corpus", None):
+            corpora[corpus] = None
+        elif getattr(job.entry, "weights", None) != RANDOM:
+            external.append(shown_label(plan.scale.encoders[job.name]))
+    return sorted(corpora, key=list(plan.scale.data.corpora).index), external
 
 
 def _encoder(job: Any) -> str | None:

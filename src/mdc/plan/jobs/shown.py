@@ -15,20 +15,21 @@ from mdc.plan.jobs.job import Job
 
 class Seen(Strict):
     """The job that looks for the images of a ``test`` set among those that ``systems`` (their keys) were trained on, a corpus
-    called ``training``. ``images``: only the first so many are tested on; None: all. ``columns``: the keys of those that the set
-    decides; empty: all."""
+    called ``training``. ``records``: the jobs whose items of the set ``name`` are those that are tested. ``columns``: the keys of
+    those that the set decides; empty: all."""
 
     job: str
     training: str
     test: str
-    images: Positive | None
+    name: str
+    records: list[str]
     columns: list[str]
     systems: list[str]
 
 
 class ArtefactJob(Job):
     """A table or figure. ``files``: its files besides its record. ``expected``: input job → the hash of its current
-    configuration. ``kind``, ``title``: of one that the scale has under its own name. ``unknown``: the labels of models of others,
+    configuration. ``kind``, ``title``: of one that the scale has under its own name. ``unknown``: the labels of external models,
     of which it is not known whether they were trained on test images (``seen``)."""
 
     verb: Literal["make"]
