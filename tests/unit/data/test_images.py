@@ -127,10 +127,11 @@ def _png(colour: int, rows: np.ndarray) -> bytes:
     return png(rows.shape[1], rows.shape[0], depth=16, colour=colour, rows=data)
 
 
-def _tiff(bits: int, grey: np.ndarray) -> bytes:
-    """A grey TIFF of so many bits a sample, which Pillow does not write."""
+def _tiff(bits: int, grey: np.ndarray, form: int = 1) -> bytes:
+    """A grey TIFF of so many bits a sample, which Pillow does not write; ``form``: 1 unsigned, 2 signed."""
     rows = np.packbits(grey[..., None] >> np.arange(bits)[::-1] & 1).tobytes()
-    tags = {256: grey.shape[1], 257: grey.shape[0], 258: bits, 262: 1, 273: 98, 278: grey.shape[0], 279: len(rows)}
+    tags = {256: grey.shape[1], 257: grey.shape[0], 258: bits, 262: 1, 273: 110, 278: grey.shape[0], 279: len(rows)}
+    tags[339] = form
     entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
     return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + entries + bytes(4) + rows
 
@@ -183,6 +184,8 @@ _KINDS: dict[str, tuple[Callable[[], bytes], str]] = {
     "TIFF, 12-bit grey": (lambda: _tiff(12, _GREY.astype(int) * 16 + 9), "grey"),
     "TIFF, 32-bit, dark": (lambda: _saved(Image.fromarray(_GREY.astype(np.int32)), "TIFF"), "no known range"),
     "TIFF, 32-bit": (lambda: _saved(Image.fromarray(_16.astype(np.int32) * 300), "TIFF"), "no known range"),
+    "TIFF, 16-bit signed": (lambda: _tiff(16, _GREY.astype(int) // 2 * 257, 2), "no known range"),
+    "TIFF, 8-bit signed": (lambda: _tiff(8, _GREY.astype(int) // 2, 2), "no known range"),
     "TIFF, floating-point": (lambda: _saved(Image.fromarray(_16.astype(np.float32)), "TIFF"), "no known range"),
 }
 
@@ -202,6 +205,11 @@ def test_what_becomes_of_each_kind_of_image(kind: str) -> None:
     for left in range(1, len(data), max(1, len(data) // 4000)):
         with pytest.raises(images.ImageError):
             images.decode(data[:left])
+
+
+def test_pixels_above_sixteen_bits_do_not_wrap() -> None:
+    with pytest.raises(images.ImageError, match="no known range"):
+        images.rgb(Image.fromarray(np.array([[100_000, 300]], np.int32)))
 
 
 def test_heic_is_upright() -> None:

@@ -43,7 +43,7 @@ _NO_CODE = b"\xff\x00" * 9
 FORMATS = "JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000, AVIF or HEIC"
 _FORMATS = tuple(form for form in ENDINGS if form not in ("MPO", "HEIF"))
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}  # ISO/IEC 23008-12, section 10
-_BITS = 258  # TIFF's tag BitsPerSample
+_BITS, _SAMPLE_FORMAT = 258, 339  # TIFF's tags; samples of format 1 are unsigned
 _ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that swap width and height
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
 
@@ -89,8 +89,8 @@ def decode(data: bytes) -> Image.Image:
 
     EXIF orientation is applied, and ignored if unreadable. Grey of 9 to 16 bits keeps its high 8 bits. Transparent images are
     blended with white, as in img2dataset. Palettes, grey, CMYK and LAB are converted; colour profiles are ignored. ImageError for
-    bytes that cannot be decoded completely or are truncated, for pixels of no known range (32-bit, floating-point), for images of
-    more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
+    bytes that cannot be decoded completely or are truncated, for pixels of no known range (32-bit, signed, floating-point), for
+    images of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data, None).image
 
@@ -297,8 +297,13 @@ def rgb(image: Image.Image) -> Image.Image:
 
 
 def _bits(image: Image.Image) -> int:
-    """The bits of an opened image's samples, where Pillow's mode does not say them: a TIFF's; it makes 16 of other formats'."""
-    return int(image.tag_v2.get(_BITS, (1,))[0]) if isinstance(image, TiffImagePlugin.TiffImageFile) else 16
+    """The bits of an opened image's samples, where Pillow's mode does not say them: a TIFF's; it makes 16 of other formats'.
+    ImageError for a TIFF's signed or floating-point samples."""
+    if not isinstance(image, TiffImagePlugin.TiffImageFile):
+        return 16
+    if set(image.tag_v2.get(_SAMPLE_FORMAT, (1,))) != {1}:
+        raise ImageError("signed and floating-point pixels have no known range")
+    return int(image.tag_v2.get(_BITS, (1,))[0])
 
 
 def _to_rgb(image: Image.Image, bits: int) -> Image.Image:
@@ -306,8 +311,8 @@ def _to_rgb(image: Image.Image, bits: int) -> Image.Image:
         return image
     if image.mode.startswith("I"):  # grey of more than 8 bits; Pillow's own conversion would clip at 255
         grey = np.asarray(image, dtype=np.int64)
-        if bits > 16 or grey.min() < 0:
-            raise ImageError("32-bit and signed pixels have no known range")
+        if bits > 16 or grey.min() < 0 or grey.max() >> bits:
+            raise ImageError("32-bit and negative pixels have no known range")
         return Image.fromarray((grey >> bits - 8).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ImageError("floating-point pixels have no known range")
