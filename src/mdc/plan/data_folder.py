@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
@@ -51,62 +51,79 @@ class Links:
         kinds = ("links that lead nowhere", self.broken), ("reached by a link too, and counted once", self.again)
         return "; ".join(f"{what}: {len(paths)} (first: {min(paths)})" for what, paths in kinds if paths)
 
+    @property
+    def remark(self) -> str:
+        """The same in brackets, for the end of a sentence."""
+        return f" ({self})" if str(self) else ""
+
     def say(self, of: object) -> None:
         """Print them, if there are any; ``of``: where they were met."""
         if text := str(self):
             print(f"{of}: {text}", file=sys.stderr)
 
 
-def walk(folders: Sequence[Path], links: Links | None = None) -> Iterator[tuple[Path, list[str]]]:
+def walk(
+    folders: Sequence[Path], links: Links | None = None, counts: Callable[[Path], bool] = lambda _: False
+) -> Iterator[tuple[Path, list[str]]]:
     """(folder, names of its files, sorted) of ``folders`` and of all folders below them, without clutter.
 
-    With ``links``, for a person's own data, linked folders are followed, wherever they lead, and recorded:
-    first come all folders that are no links, then the linked ones in the order of their names, and of those only what was not
-    reached before; so loops end, and a linked copy moves nothing. Without ``links``, linked folders are passed over. UserError
-    for a folder that cannot be read.
+    With ``links``, for a person's own data, links are followed, wherever they lead, and recorded. First come all folders that are
+    no links, then the linked ones in the order of their names, and of those only what was not reached before; so loops end, and a
+    linked copy moves nothing. Nor do linked files: of files whose names ``counts`` accepts, each comes once. A link that leads
+    nowhere stays among the names. Without ``links``, linked folders are passed over. UserError for a folder that cannot be read.
     """
-    own, linked, single = list[tuple[str, str]](), list[str](), list[str]()
-    for folder in reversed(folders):
-        place = str(folder)
-        if links is not None and len(folders) > 1 and folder.is_symlink():
-            heappush(linked, place)
-        else:
-            own.append((place, os.path.realpath(place)))
-    reached, by_link = set[str](), False
-    while own or linked:
-        if not own:
-            # linked files are resolved only where a linked folder could lead to the same
-            reached.update(map(os.path.realpath, single))
-            single, by_link, place = [], True, heappop(linked)
-            own = [(place, os.path.realpath(place))]
-        place, real = own.pop()
-        if by_link and real in reached:
-            assert links is not None
-            links.again.append(Path(place))
+    linked = sorted(str(folder) for folder in folders if links is not None and len(folders) > 1 and folder.is_symlink())
+    tops = [place for place in map(str, folders) if place not in linked]
+    if links is None:
+        yield from ((Path(place), list(files)) for place, _, files in _below(tops, [], (), []))
+        return
+    reached, targets = set[str](), set[str]()
+
+    def is_new(path: Path) -> bool:
+        """Whether a link, or a file that one led to, is the first way to its target."""
+        if not path.exists():
+            links.broken.append(path)
+        elif counts(path):
+            target = Path(os.path.realpath(path))
+            # not in a store of objects without endings, as the hub's and git-annex's, which may lie below the folder, too
+            held = str(target.parent) in reached and counts(target) and not is_clutter(target.name)
+            if held or str(target) in targets:
+                links.again.append(path)
+                return False
+            targets.add(str(target))
+        return True
+
+    while tops or linked:
+        # the whole tree before its files, since a linked one counts only where no folder holds its target
+        below = list(_below(tops or [heappop(linked)], linked, reached, links.again))
+        reached.update(real for _, real, _ in below)
+        for place, real, files in below:
+            single = {name for name, is_link in files.items() if is_link or f"{real}/{name}" in targets}
+            yield Path(place), [name for name in files if name not in single or is_new(Path(place, name))]
+        tops = []
+
+
+def _below(
+    tops: Sequence[str], linked: list[str], reached: Container[str], again: list[Path]
+) -> Iterator[tuple[str, str, dict[str, bool]]]:
+    """(folder, its real path, {name of a file in it: whether it is a link}) of ``tops`` and of what is below them. Linked folders
+    go to the heap ``linked`` instead, those ``reached`` to ``again``."""
+    stack = [(top, os.path.realpath(top)) for top in reversed(tops)]
+    while stack:
+        place, real = stack.pop()
+        if real in reached:
+            again.append(Path(place))
             continue
-        reached.add(real)
-        names, below = list[str](), list[tuple[str, str]]()
+        files, below = dict[str, bool](), list[tuple[str, str]]()
         for entry in _entries(place):
-            is_link = entry.is_symlink()
-            if _is_folder(entry):
-                if not is_link:
-                    below.append((entry.path, f"{real}/{entry.name}"))
-                elif links is not None:
-                    heappush(linked, entry.path)
-                continue
-            if links is not None and is_link and not Path(entry.path).exists():
-                links.broken.append(Path(entry.path))
-            if links is not None and by_link:
-                target = os.path.realpath(entry.path) if is_link else f"{real}/{entry.name}"
-                if target in reached or (is_link and target.rpartition("/")[0] in reached):
-                    links.again.append(Path(entry.path))
-                    continue
-                reached.update([target] if is_link else [])
-            elif is_link:
-                single.append(entry.path)
-            names.append(entry.name)
-        own += reversed(below)
-        yield Path(place), names
+            if not _is_folder(entry):
+                files[entry.name] = entry.is_symlink()
+            elif entry.is_symlink():
+                heappush(linked, entry.path)
+            else:
+                below.append((entry.path, f"{real}/{entry.name}"))
+        stack += reversed(below)
+        yield place, real, files
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -667,6 +667,70 @@ def test_a_folder_of_files_that_are_linked_one_by_one_is_reached_once(tmp_path: 
     assert [len(of) for of in _found("caption_files", tmp_path, "own").values()] == [4, 0]
 
 
+def _link(files: Path, folder: Path, prefix: str = "") -> None:
+    """Links in ``folder`` to all files below ``files``, each in the same subfolder."""
+    for path in [path for path in files.rglob("*") if path.is_file() and not path.is_symlink()]:
+        place = folder / path.relative_to(files).with_name(prefix + path.name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_links_lead_to_counts_once(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, first in (("own/train", 0), ("own/val", 4), ("pool", 8)):
+        _some_of(kind, tmp_path / name, first)
+    for name in ("train", "val"):
+        shutil.copytree(tmp_path / "own" / name, tmp_path / "real" / name)
+    shutil.copytree(tmp_path / "pool", tmp_path / "real/train", dirs_exist_ok=True)
+    _link(tmp_path / "own/train", tmp_path / "own/val", "of-train-")
+    _link(tmp_path / "own/val", tmp_path / "own/val", "again-")
+    for name in ("train", "val"):
+        _link(tmp_path / "pool", tmp_path / "own" / name)
+    expected, found = (
+        {split: [sample[1:] for sample in samples] for split, samples in _found(kind, tmp_path, name).items()}
+        for name in ("real", "own")
+    )
+    assert found == expected and list(map(len, found.values())) == [8, 4]
+    said = capsys.readouterr().err
+    assert " 12 " in said and "own/val/" in said
+    if kind == "caption_files":
+        index = write_corpus("c", {"kind": kind, "path": "own"}, tmp_path / "out", tmp_path)
+        assert index["repeated_links"] == {"count": 12, "first": "own/val/10.jpg"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("store", [".git/annex/objects", "blobs"])
+def test_files_in_a_store_below_are_reached_by_their_links(
+    tmp_path: Path, kind: str, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if kind == "class_folder" and store == "blobs":
+        pytest.skip("a folder beside the splits is refused")
+    for name, first in (("real/train", 0), ("real/val", 4)):
+        _some_of(kind, tmp_path / name, first)
+    (tmp_path / "own" / store).mkdir(parents=True)
+    for number, path in enumerate(path for path in sorted((tmp_path / "real").rglob("*")) if path.is_file()):
+        place = tmp_path / "own" / path.relative_to(tmp_path / "real")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(shutil.copy(path, tmp_path / "own" / store / f"{number:064x}"))
+    expected, found = (_found(kind, tmp_path, name) for name in ("real", "own"))
+    assert found == expected and all(map(len, expected.values())) and not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["webdataset", "parquet"])
+def test_a_broken_link_to_a_file_of_samples_is_counted(tmp_path: Path, kind: str) -> None:
+    ending = "tar" if kind == "webdataset" else kind
+    source = {"kind": kind, "path": "own", **({"split_column": None} if kind == "parquet" else {})}
+    _some_of(kind, tmp_path / "own", 0)
+    (tmp_path / f"own/9.{ending}").symlink_to(tmp_path / "nowhere")
+    index = write_corpus("c", source, tmp_path / "out", tmp_path)
+    assert index["splits"]["train"]["samples"] + index["splits"].get("val", {"samples": 0})["samples"] == 4
+    assert index["broken_links"] == {"count": 1, "first": f"own/9.{ending}"}
+    for number in range(4):
+        (tmp_path / f"own/{number}.{ending}").unlink()
+    with pytest.raises(UserError, match=rf"own: .*own/9\.{ending}"):
+        corpus_of(source, tmp_path)
+
+
 def test_images_of_a_table_may_be_links_and_names_that_lead_outside_are_left_out(tmp_path: Path) -> None:
     _some_of("caption_files", tmp_path / "elsewhere/sub", 0)
     (tmp_path / "d/deep").mkdir(parents=True)

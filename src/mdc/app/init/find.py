@@ -68,8 +68,7 @@ def _folder(root: Path, path: str) -> Corpus:
         return _webdataset(root, path) if files["tars"] else _parquet(root, path)
     if not files["images"]:
         has = ", ".join((files["tables"] + files["texts"] + files["others"])[:3]) or "nothing"
-        met = f" ({links})" if str(links) else ""
-        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}{met}")
+        raise UserError(f"{folder}: contains no images and no .tar or .parquet file; it has {has}{links.remark}")
     stems = {Path(name).with_suffix("") for name in files["images"]}
     loose = [name for name in (*files["tables"], *files["texts"]) if Path(name).with_suffix("") not in stems]
     beside = any(Path(name).with_suffix("") in stems for name in files["texts"])

@@ -3,7 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -66,10 +66,12 @@ def listed_name(name: str) -> str:
     return posixpath.normpath(name.strip().replace("\\", "/"))
 
 
-def files_below(folder: Path, links: Links | None = None) -> Iterator[Path]:
-    """All files of a folder and its subfolders, without clutter, in any order; links as in ``walk``. UserError for a folder that
-    cannot be read."""
-    return (place / name for place, names in walk([folder], links) for name in names)
+def files_below(
+    folder: Path, links: Links | None = None, counts: Callable[[Path], bool] = lambda _: False
+) -> Iterator[Path]:
+    """All files of a folder and its subfolders, without clutter, in any order; ``links`` and ``counts`` as in ``walk``. UserError
+    for a folder that cannot be read."""
+    return (place / name for place, names in walk([folder], links, counts) for name in names)
 
 
 def size_and_time(path: Path) -> list[Any]:

@@ -46,9 +46,14 @@ def files_of(
         if form is None and kind_of(path, kinds) is None:
             raise UserError(f"{path}: unknown file extension; allowed: {', '.join(endings)}, or set {setting}")
         return [path]
-    files = sorted(file for file in files_below(path, links) if kind_of(file, [form] if form else kinds))
-    if not files:
-        raise UserError(f"{path}: contains no {' or '.join(endings)} file; put it there")
+
+    def is_one(file: Path) -> bool:
+        return kind_of(file, [form] if form else kinds) is not None
+
+    below = set(filter(is_one, files_below(path, links, is_one)))
+    if not (files := sorted(below.difference(links.broken if links else ()))):
+        met = links.remark if links else ""
+        raise UserError(f"{path}: contains no {' or '.join(endings)} file; put it there{met}")
     return files
 
 

@@ -76,6 +76,7 @@ def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[s
 def _opened(kinds: Mapping[str, str], source: Mapping[str, Any], data_dir: str | Path) -> Any:
     opened = parts.load(kinds, source["kind"]).open_source(source, Path(data_dir))
     opened.links.say(f"{source['kind']} {source.get('path')}")
-    if broken := sorted(os.path.relpath(link, data_dir) for link in opened.links.broken):
-        opened.facts = {**opened.facts, "broken_links": {"count": len(broken), "first": broken[0]}}
+    for name, links in (("broken_links", opened.links.broken), ("repeated_links", opened.links.again)):
+        if paths := sorted(os.path.relpath(link, data_dir) for link in links):
+            opened.facts = {**opened.facts, name: {"count": len(paths), "first": paths[0]}}
     return opened

@@ -57,7 +57,9 @@ open_source = CaptionFiles  # see mdc.data.sources.source
 
 def images_within(root: Path, links: Links) -> list[str]:
     """The image files below a folder by their extension, sorted, without clutter; a broken link to an image is one."""
-    names = sorted(path.relative_to(root).as_posix() for path in files_below(root, links) if is_image_name(path))
+    names = sorted(
+        path.relative_to(root).as_posix() for path in files_below(root, links, is_image_name) if is_image_name(path)
+    )
     links.broken = [link for link in links.broken if not is_image_name(link)]
     return names
 

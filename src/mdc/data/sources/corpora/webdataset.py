@@ -17,7 +17,7 @@ from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, held_out, read_imag
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.formats.tar import Place
 from mdc.data.sources.cleaned import InParts
-from mdc.plan.data_folder import walk
+from mdc.plan.data_folder import Links, walk
 from mdc.plan.records import UserError, read_json
 
 _TEXTS = ("txt", "text", "caption", "transcript")  # endings of captions; the first is img2dataset's
@@ -51,11 +51,12 @@ class Webdataset(InParts):
         """All tars under each of the folders. UserError if there is none, or if one is compressed."""
         links = None if self.config.get("dataset") else self.links
         within = [folder for folder in folders if not needed(folder, "file or folder").is_file()]
-        files = sorted({place / name for place, names in walk(within, links) for name in names})
+        below = {place / name for place, names in walk(within, links, _is_tar) for name in names}
+        files = sorted(below - set(self.links.broken))
         for folder in within:
             if folder in self.links.again:
                 raise UserError(f"{folder}: leads to the files of another split; each needs its own")
-        return [[folder] if folder not in within else _tars_of(folder, files) for folder in folders]
+        return [[folder] if folder not in within else _tars_of(folder, files, self.links) for folder in folders]
 
     @property
     def parts(self) -> int:
@@ -97,14 +98,18 @@ def _name_below(root: Path, shard: Path) -> str:
     return shard.relative_to(shard.parent if shard == root else root).with_suffix("").as_posix()
 
 
-def _tars_of(folder: Path, files: Iterable[Path]) -> list[Path]:
+def _is_tar(path: Path) -> bool:
+    return path.suffix.lower() == ".tar"
+
+
+def _tars_of(folder: Path, files: Iterable[Path], links: Links) -> list[Path]:
     files = [path for path in files if path.is_relative_to(folder)]
-    tars = [path for path in files if path.suffix.lower() == ".tar"]
+    tars = list(filter(_is_tar, files))
     packed = next((path for path in files if path.name.lower().endswith(_PACKED)), None)
     if packed is not None:
         raise UserError(f"{packed}: a compressed tar, which cannot be read in parts; unpack it to a .tar")
     if not tars:
-        raise UserError(f"{folder}: contains no .tar file")
+        raise UserError(f"{folder}: contains no .tar file{links.remark}")
     return tars
 
 

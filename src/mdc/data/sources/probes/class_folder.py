@@ -74,15 +74,15 @@ def class_layout(root: Path, splits: Mapping[str, str] | None, links: Links | No
     within: dict[Path, dict[Path, list[str]]]
     within = {folder: {} for of in layout.folders.values() for folders in of.values() for folder in folders}
     tops = [root] if splits is None else [root / splits[split] for split in SPLITS]
-    for place, names in walk(tops if links is not None else list(within), links):
+    for place, names in walk(tops if links is not None else list(within), links, is_image_name):
         if (folder := next((above for above in (place, *place.parents) if above in within), None)) is not None:
             within[folder][place] = names
     layout = replace(layout, within=within)
     counts = {name: layout.images(name) for name in layout.classes}
     if layout.drawn and (single := [name for name, count in counts.items() if count == 1]):
         raise UserError(
-            f"{root}: classes with one image: {len(single)} ({', '.join(single[:5])}); a class needs two at least, to train on "
-            "and to test"
+            f"{root}: a class needs two images, one to train on and one to test on; with one image: "
+            f"{', '.join(single[:5])} ({len(single)} of {len(counts)} classes){links.remark if links else ''}"
         )
     empty = {name for name, count in counts.items() if not count}
     if not empty or len(empty) == len(layout.classes):
