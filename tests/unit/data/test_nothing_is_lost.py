@@ -731,6 +731,18 @@ def test_a_broken_link_to_a_file_of_samples_is_counted(tmp_path: Path, kind: str
         corpus_of(source, tmp_path)
 
 
+def test_a_folder_of_parquet_files_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _rows(caption=["a cat", "a dog", "a cat"], label=[0, 1, 0], split=["train", "test", "val"])
+    write_parquet(tmp_path / "p/a.parquet", rows)
+    listed, scandir = list[str](), os.scandir
+    monkeypatch.setattr(os, "scandir", lambda place: (listed.append(str(place)), scandir(place))[1])
+    for open_source, other in ((probe_of, "test"), (corpus_of, "val")):
+        opened = open_source(PARQUET, tmp_path)
+        assert all(list(opened.samples(split, Skipped())) for split in ("train", other))
+        assert listed == [str(tmp_path / "p")]
+        listed.clear()
+
+
 def test_images_of_a_table_may_be_links_and_names_that_lead_outside_are_left_out(tmp_path: Path) -> None:
     _some_of("caption_files", tmp_path / "elsewhere/sub", 0)
     (tmp_path / "d/deep").mkdir(parents=True)

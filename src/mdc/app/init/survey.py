@@ -52,8 +52,7 @@ def look_at_classes(folder: Path) -> Classes:
     }
     for split, of_class in counts.items():
         if missing := [name for name, number in of_class.items() if not number]:
-            met = f" ({links})" if str(links) else ""
-            raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}{met}")
+            raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}{links.remark}")
     if len(layout.classes) < 2:
         raise UserError(f"{folder}: contains one class, {layout.classes[0]}; at least two are needed")
     train, test = (sum(of_class.values()) for of_class in counts.values())
@@ -195,11 +194,11 @@ def _extrapolate(contents: Survey, source: Any, corpus: Corpus, root: Path, coun
             contents.about |= len(shards) > 1
     elif source.config["split_column"] is None:
         for split in corpus.splits if not corpus.holds_out else ("train",):
-            for path in split_files(source.config, split, root):
+            for path in split_files(source.files, source.config, split, root):
                 with open_parquet(path) as file:
                     counts[split] += file.metadata.num_rows
     else:
-        counts = split_counts(source.config, root)
+        counts = split_counts(source.files, source.config)
     contents.counts, contents.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
     contents.captions = round(of_each * sum(contents.counts.values()))
 

@@ -26,10 +26,12 @@ IMAGES = 64  # rows with images that are in memory at once
 ALL = "all"
 
 
-def rows(source: SourceConfig, split: str, data_dir: Path, **columns: Any) -> Iterator[SourceItem]:
-    """The rows of one split of all files, streamed; ``columns`` as in ``rows_of_file``."""
+def rows(
+    files: Sequence[Path], source: SourceConfig, split: str, data_dir: Path, **columns: Any
+) -> Iterator[SourceItem]:
+    """The rows of one split of all ``files``, streamed; ``columns`` as in ``rows_of_file``."""
     numbers: Counter[str] = Counter()
-    for path in split_files(source, split, data_dir):
+    for path in split_files(files, source, split, data_dir):
         yield from rows_of_file(path, source, [split], numbers, **columns)
 
 
@@ -152,20 +154,19 @@ def parquet_files(source: SourceConfig, data_dir: Path, links: Links | None = No
     return files_of(Path(data_dir) / source["path"], (), "parquet", links=links)  # an absolute path wins
 
 
-def split_files(source: SourceConfig, split: str, data_dir: Path) -> list[Path]:
-    """Files that can have rows of a split: all, if a column names the split; else those named after it.
+def split_files(files: Sequence[Path], source: SourceConfig, split: str, data_dir: Path) -> list[Path]:
+    """Those of a source's ``files`` that can have rows of a split: all, if a column names the split; else those named after it.
 
     By :meth:`SplitWords.of_name` (``train/``, ``validation-00000-of-00002.parquet``). If no file is named after a split, all are
     "train". UserError if only some are.
     """
-    files = parquet_files(source, data_dir)
     if source["split_column"] is not None or split == ALL:
-        return files
+        return list(files)
     root, words = Path(data_dir) / source["path"], SplitWords(source["splits"])
     named = {path: None if path == root else words.of_name(path.relative_to(root)) for path in files}
     nameless = [path for path, name in named.items() if name is None]
     if len(nameless) == len(files):
-        return files if split == "train" else []
+        return list(files) if split == "train" else []
     if nameless:
         more = f" and {len(nameless) - 1} more" * (len(nameless) > 1)
         raise UserError(
@@ -174,10 +175,10 @@ def split_files(source: SourceConfig, split: str, data_dir: Path) -> list[Path]:
     return [path for path, name in named.items() if name == split]
 
 
-def split_counts(source: SourceConfig, data_dir: Path) -> Counter[str]:
+def split_counts(files: Sequence[Path], source: SourceConfig) -> Counter[str]:
     """How many rows each split has by the split column, without reading images. UserError for a word that means no split."""
     words, column, total = SplitWords(source["splits"]), source["split_column"], Counter[str]()
-    for path in parquet_files(source, data_dir) if column else ():
+    for path in files if column else ():
         with open_parquet(path) as file:
             need_columns(path, file.schema_arrow.names, column)
             counts = Counter(row[column] for row in stream(path, file, [column], 1 << 16))

@@ -22,17 +22,17 @@ class ParquetCorpus(InParts):
     """The rows of each split in the order of the files; a part is a file, which may have rows of several splits.
 
     With ``pairs``, a random subset of the train split; with ``resplit``, the rows of all files are split anew; with
-    ``val_fraction``, val is drawn from train.
+    ``val_fraction``, val is drawn from train. ``files``: all of them, in their order.
     """
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._val_fraction, self._resplit = source.get("val_fraction"), source.get("resplit")
+        self.files = parquet_files(source, data_dir, self.links)
         if self._resplit is None:
-            split_counts(source, data_dir)
-        self._files = parquet_files(source, data_dir, self.links)
+            split_counts(self.files, source)
         splits = [] if self._resplit else {"train", "val", *source["splits"]}
-        self._splits = {split: frozenset(split_files(source, split, data_dir)) for split in splits}
+        self._splits = {split: frozenset(split_files(self.files, source, split, data_dir)) for split in splits}
         if self._val_fraction:
             if self._splits["val"]:
                 raise UserError(
@@ -43,23 +43,23 @@ class ParquetCorpus(InParts):
 
     @property
     def parts(self) -> int:
-        return len(self._files)
+        return len(self.files)
 
     def seal(self, part: int) -> Any:
         """The file's size and time, the number of rows before it, and, for a subset, all files' sizes and times."""
         # computed here once, before processes are forked
         counted = self._firsts[part] if self.config["key_column"] is None else None
-        drawn = [self.config["pairs"], *map(size_and_time, self._files)] if self._subset else None
-        return [size_and_time(self._files[part]), counted, drawn]
+        drawn = [self.config["pairs"], *map(size_and_time, self.files)] if self._subset else None
+        return [size_and_time(self.files[part]), counted, drawn]
 
     def items(self, split: str) -> Iterator[SourceItem]:
         numbers: Counter[str] = Counter()
-        for path in self._files:
+        for path in self.files:
             yield from self._items(path, [split], numbers)
 
     def items_in(self, part: int, splits: Collection[str]) -> Iterator[SourceItem]:
         firsts = self._firsts[part] if self.config["key_column"] is None else {}
-        return self._items(self._files[part], sorted(splits), Counter(firsts))
+        return self._items(self.files[part], sorted(splits), Counter(firsts))
 
     def _items(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[SourceItem]:
         # a file of another split is not read
@@ -89,7 +89,7 @@ class ParquetCorpus(InParts):
         """For each file, how many rows of each split precede it; images are not read."""
         counted: Counter[str] = Counter()
         firsts = []
-        for path in self._files:
+        for path in self.files:
             firsts.append(dict(counted))
             if here := [split for split, files in self._splits.items() if path in files]:
                 deque(keys_of_file(path, self.config, here, counted), maxlen=0)
@@ -97,7 +97,7 @@ class ParquetCorpus(InParts):
 
     def _keys(self, split: str) -> Iterator[str]:
         numbers: Counter[str] = Counter()
-        for path in self._files:
+        for path in self.files:
             if split == ALL or path in self._splits[split]:
                 yield from keys_of_file(path, self.config, [split], numbers)
 

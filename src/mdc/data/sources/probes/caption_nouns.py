@@ -153,18 +153,18 @@ class CaptionNouns(LabelledImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
-        split_counts(source, data_dir)
+        self._files = parquet_files(source, data_dir, self.links)
+        split_counts(self._files, source)
         wanted = listed(source["splits"]["vocabulary"])
         columns = source["caption_column"], source["split_column"], wanted
-        files = parquet_files(source, data_dir, self.links)
-        captions = [texts for path in files for texts in captions_of_file(path, *columns)]
+        captions = [texts for path in self._files for texts in captions_of_file(path, *columns)]
         self._nouns = commonest_nouns(captions, source["count"])
         if not self._nouns:
             raise UserError(f"{source['path']}: no nouns found in the captions of split {', '.join(wanted)}")
         self.classes = list(self._nouns)
 
     def items(self, split: str) -> Iterator[SourceItem]:
-        for row in rows(self.config, split, self.data_dir, captions=True):
+        for row in rows(self._files, self.config, split, self.data_dir, captions=True):
             yield row._replace(label=tuple(presence(row.captions, self._nouns)))
 
 

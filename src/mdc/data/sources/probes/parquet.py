@@ -1,7 +1,7 @@
 """Labelled images in a parquet file or a folder of them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ class ParquetProbe(LabelledImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
-        parquet_files(source, data_dir, self.links)
-        split_counts(source, data_dir)
-        self.classes, self._labels = _class_table(source, data_dir)
+        self._files = parquet_files(source, data_dir, self.links)
+        split_counts(self._files, source)
+        self.classes, self._labels = _class_table(self._files, source, data_dir)
 
     def items(self, split: str) -> Iterator[SourceItem]:
-        for row in rows(self.config, split, self.data_dir, label_column=self.config["label_column"]):
+        for row in rows(self._files, self.config, split, self.data_dir, label_column=self.config["label_column"]):
             if row.label is None:
                 yield row._replace(read=LeftOut("no label"))
             elif row.label in self._labels:
@@ -41,7 +41,7 @@ class ParquetProbe(LabelledImages):
 open_source = ParquetProbe  # see mdc.data.sources.source
 
 
-def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:
+def _class_table(files: Sequence[Path], source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:
     """Class names, and the number of each label value; over the rows of both splits, so that it is the same for each.
 
     Integer labels are their own number; their names come from ``class_name_column``, from Hugging Face's schema
@@ -52,8 +52,9 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
     names_of: dict[Any, set[str]] = {}
     listed: list[str] = []
     # only the probed splits: an unlabelled test split on the hub has -1
-    files = {path: None for split in ("train", "test") for path in split_files(source, split, data_dir)}
-    for path in files:
+    for path in dict.fromkeys(
+        path for split in ("train", "test") for path in split_files(files, source, split, data_dir)
+    ):
         with open_parquet(path) as file:
             schema = file.schema_arrow
             need_columns(path, schema.names, column, name_column)
