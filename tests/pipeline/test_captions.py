@@ -31,6 +31,7 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionTableJob, ShownCaptions
 from mdc.plan.records import read_json, sha256_file, write_json
+from mdc.plan.verbs import verb_of
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6
 
@@ -136,7 +137,7 @@ def test_clip_score_is_that_of_the_run_called_alone(r: Path) -> None:
 
 def test_table_3_is_what_was_measured(r: Path) -> None:
     job = CaptionTableJob.model_validate_json(json.dumps(read_json(config_of(r, "table3"))))
-    found = Numbers(job, {name: r / name / "metrics.json" for name in job.inputs})
+    found = Numbers(job, {name: ScaleFolder(r).manifest(name, verb_of(name)) for name in job.inputs})
     measured = [_measured(r, seed) for seed in (0, 1)]
     records = [
         read_json(r / f"metrics/{TUNED.replace('s0', f's{seed}')}/best/described/metrics.json") for seed in (0, 1)

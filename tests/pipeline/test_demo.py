@@ -168,7 +168,7 @@ def test_a_person_tries_a_run(
         show(page, "Score")
         page.locator("#captions textarea").fill("a red circle\n\na blue square\na zebra")
         page.locator("#score").click()
-        page.locator("#scores table").wait_for()
+        page.locator("#scores table").first.wait_for()
         values = [
             float(one) for one in page.locator("#scores table >> nth=0").locator("td:first-child").all_inner_texts()
         ]

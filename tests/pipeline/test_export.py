@@ -311,7 +311,7 @@ def test_a_card_leaves_out_tables_of_another_state_of_the_run(
     put(numbers, whole)
     probe = r / "probe" / MDC / "probe.json"
     probe.rename(tmp_path / "probe.json")
-    assert left_out()["table1"] == f"no record links it to runs/{MDC}"
+    assert left_out()["table1"].startswith("probe/")
     (tmp_path / "probe.json").rename(probe)
     record = r / "table1/table1.json"
     record.rename(tmp_path / "table1.json")

@@ -112,11 +112,12 @@ def test_a_scales_folder_may_be_a_link_to_another_disk(r: Path, tmp_path: Path) 
 def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
     folder = ScaleFolder(r)
     jobs = behind(folder, "table1")
-    # by hand: the table's own inputs, their runs, and the data of both
+    # by hand: the table's own inputs, their runs, whose logs say whether they overfitted, and the data of both
     record = read_json(r / "table1/table1.json")
     probes = {job for job in record["inputs"] if job.startswith("probe/")}
     runs = {job for probe in probes for job in read_json(r / probe / "probe.json")["inputs"] if job.startswith("runs/")}
-    assert set(record["inputs"]) == probes | runs, "whether they overfitted stands in their logs"
+    overlaps = {job for job in record["inputs"] if job.startswith("data/overlaps/")}
+    assert overlaps and set(record["inputs"]) == probes | runs | overlaps
     assert {job for job in jobs if job.startswith("probe/")} == probes
     assert {job for job in jobs if job.startswith("runs/")} == runs
     found = times(folder, jobs)

@@ -101,7 +101,7 @@ class Model:
     def encode(self, images: Images) -> Encoded:
         """The features of images, in their order. Images are resized and cropped as for the probes.
 
-        >>> model.encode(["a.jpg", "b.jpg"]).probed.shape
+        >>> model.encode(["val-0000003.png", "val-0000004.png"]).probed.shape
         torch.Size([2, 96])
         """
         if not len(several(images)):

@@ -64,7 +64,9 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
             continue
         systems = {row["system"] for row in of_runs if row["run"] == run}
         numbers = [row for row in levels if row["system"] in systems and _shows(row, weights)]
-        if numbers and (problem := link(table)) != "":
+        records = (row["record"] for row in of_runs if row["run"] == run)
+        gone = next((job for job in records if job and not folder.record(job, verb_of(job)).is_file()), None)
+        if numbers and (problem := f"{gone} has no record" if gone else link(table)) != "":
             left_out.append((table, problem or f"no record links it to runs/{run}"))
             continue
         gains = {(row["first"], row["column"]): row for row in differences if row["kind"] == "gain"}
