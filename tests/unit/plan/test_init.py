@@ -133,8 +133,9 @@ def test_what_is_printed_names_the_command(
     said = capsys.readouterr().out
     assert "\n  snakemake results/table1.csv --cores all --config scale=photos\n" in said
     assert "2 classes, 24 images to train on, 16 to test" in said
-    assert [line.split()[0] for line in said.splitlines()[1:10]] == [
-        *("images:", "captions:", "sizes:", "splits:", "left", "probe:", "chosen:", "overfits:", "time:")
+    assert [line.split()[0] for line in said.splitlines()[1:11]] == [
+        *("images:", "captions:", "sizes:", "splits:", "left", "probe:", "chosen:", "overfits:"),
+        *("warning:", "time:"),  # the birds are pictures of photos
     ]
     assert "40 with captions in photos" in said and "median 32 × 40" in said and "left out: nothing so far" in said
     assert "about 10 minutes on this machine's CPU" in said

@@ -81,7 +81,7 @@ PROBED = [*(run.replace("runs", "probe", 1) for run in TRAINED), *UNTRAINED]
 @pytest.mark.parametrize(
     ("scale", "jobs"),
     [
-        (ONE_TABLE, [*SINGLE_PROCESS, *PROBED, "data/probes/shape", "table1"]),
+        (ONE_TABLE, [*SINGLE_PROCESS, *PROBED, "data/probes/shape", "data/overlaps/own/probes/shape", "table1"]),
         (NO_PROBE, ["data/corpora/own", "data/vocabularies/clip", *TRAINED, "figure3", "figure_loss"]),
     ],
     ids=["one table", "no probe"],
