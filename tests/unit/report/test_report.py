@@ -393,12 +393,12 @@ def test_a_record_that_is_not_its_items_is_refused_by_name(
 
 @pytest.mark.parametrize("artefact", ["table1", "table4"])
 def test_a_table_says_which_of_its_runs_overfitted(tmp_path: Path, artefact: str) -> None:
-    """The last held-out loss above the best by more than 5 % of the drop from first to best: 4.04 of 8 to 4 is not, 4.4 is."""
+    """The last held-out loss above the best by more than 5 % of the drop from first to best: 4.04 of 8 to 4 is not, 4.3 is."""
     probes = ("imagenet1k",) if artefact == "table4" else ("imagenet1k", "pets")
     made = world(backbones={"B": "ViT-T/8"}, artefact=artefact, probes=probes, seeds=(0, 1), primary_metric=probes[0])
     made.held_out = {run: {9: 8.0, 45: 4.0, 360: 4.04} for s in made.systems if s["corpus"] for run in s["runs"]}
     quiet = made.make(tmp_path / "quiet")
-    made.held_out |= {f"alt/B/clip/s{seed}": {9: 8.0, 45: 4.0, 360: 4.4 + seed} for seed in (0, 1)}
+    made.held_out |= {f"alt/B/clip/s{seed}": {9: 8.0, 45: 4.0, 360: 4.3 + seed} for seed in (0, 1)}
     made.held_out["dense/B/mdc/s0"] = {9: 3.0, 45: 4.25, 360: 5.0}  # never better than at first
     loud = made.make(tmp_path / "loud")
     for ending in ("html", "md", "tex"):
@@ -406,7 +406,7 @@ def test_a_table_says_which_of_its_runs_overfitted(tmp_path: Path, artefact: str
         (said,) = [line for line in after.splitlines() if line not in before.splitlines()]
         runs = {run for run in made.held_out if run in said}
         assert runs == {"alt/B/clip/s1", "dense/B/mdc/s0"}, "the worst seed of each"
-        assert "5.40 at step 360, 4.00 at step 45 (and 1 more seed)" in said and "3.00 at step 9" in said
+        assert "5.30 at step 360, 4.00 at step 45 (and 1 more seed)" in said and "3.00 at step 9" in said
         assert "Primary comparisons" not in after.partition(said)[0], "below the first block"
 
 
