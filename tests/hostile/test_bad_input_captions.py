@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdc.data.formats.captions import MAX_CHARACTERS, clean_caption, clean_captions
-from mdc.data.formats.samples import Skipped, texts_of
+from mdc.data.formats.folders import read_named
+from mdc.data.formats.samples import LeftOut, Skipped, texts_of
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.records import UserError
 
@@ -123,6 +124,14 @@ def test_a_bad_row_is_left_out_for_its_reason(tmp_path: Path, name: str) -> None
     row, reason = WRONG["rows"][name]
     source = table_folder(tmp_path, "image,caption\n" + row + "\n1.png,a cat\n")
     assert read(source, tmp_path) == ([("a cat",)], {reason: 1})
+
+
+def test_a_link_out_of_the_folder_is_followed_in_a_persons_own_data_alone(tmp_path: Path) -> None:
+    source = table_folder(tmp_path, "image,caption\nlink.png,a dog\n1.png,a cat\n")
+    (tmp_path / "images/link.png").symlink_to(tmp_path / "outside.png")
+    assert read(source, tmp_path) == ([("a dog",), ("a cat",)], {})
+    with pytest.raises(LeftOut, match="outside the folder"):  # as the sources of published datasets read it
+        read_named((tmp_path / "images").resolve(), "link.png")
 
 
 def test_json_lines_that_are_no_objects_are_left_out(tmp_path: Path) -> None:
