@@ -403,7 +403,7 @@ def test_datasets_are_obtained_before_what_is_made_of_them(project: Project) -> 
     (project.folder / "data/my.csv").write_text("url,caption\nhttp://a.example/b,c\n")
     os.utime(project.folder / "data/my.csv", (time.time() + 86400,) * 2)
     done = project.snakemake("data", "-n")
-    assert done.returncode == 1 and "to mend: touch data/my.csv\n" in done.stdout
+    assert done.returncode == 1 and "to mend: touch data/my.csv\n" in done.stdout, done.stdout
     (project.folder / "data/my.csv").touch()
     found = project.planned("data")
     assert found["obtain"] == found["texts"] == found["corpus"] == 1 and "probe_set" not in found

@@ -723,5 +723,5 @@ def test_table_1s_figure_shows_accuracies_beside_both_controls(tmp_path: Path, m
 
 def test_a_figure_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no trained encoder"):
-        figures.table1_dots([], [tmp_path / "t.png"], "t", "points")
+        figures.table1_dots([], [tmp_path / "t.png"], "t", "points", str)
     assert not list(tmp_path.iterdir())

@@ -192,7 +192,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
     done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
     line, grown = done.stdout.splitlines()
     assert int(grown) < 150, line
-    assert "on each GPU (8 of them)" in line and "activations of 128 images" in line
+    assert "on each GPU (1 of them)" in line and "activations of 1024 images" in line
 
 
 # --- what no start loads ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdc.plan.jobs.shown import ArtefactJob, ShownRun
+from mdc.plan.jobs.shown import ArtefactJob, ShownRun, System
 from mdc.plan.records import UserError, atomic_path
-from mdc.report import words
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
 from mdc.report.manifests import run_key
@@ -58,12 +57,14 @@ def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapp
     write_csv(path, rows, tuple(table.columns))
 
 
-def table1_dots(numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str) -> None:
+def table1_dots(
+    numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str, named: Callable[[System], str]
+) -> None:
     """Accuracies with their intervals: a dot for each method and benchmark and a hollow one for each control, in a panel for each
     corpus and backbone.
 
     ``numbers``: of :class:`mdc.report.results.Results`; a system that neither has nor is a control is left out. ``label``: of the
-    axis. UserError if no number has a control.
+    axis; ``named``: the name of a control. UserError if no number has a control.
     """
     trained = [(n, n.control) for n in numbers if n.control is not None]
     if not trained:
@@ -75,8 +76,8 @@ def table1_dots(numbers: Sequence[Number], paths: Sequence[Path], title: str, la
     styles = method_styles(labels)
     looks: dict[str, dict[str, Any]] = {key: {} for key in styles}
     # a control has one name on all backbones
-    for name, shape in zip(dict.fromkeys(words.method(control) for _, control in trained), itertools.cycle("osD^")):
-        of = [labels[key] for key in styles if any(n.method_key == key and words.method(c) == name for n, c in trained)]
+    for name, shape in zip(dict.fromkeys(named(control) for _, control in trained), itertools.cycle("osD^")):
+        of = [labels[key] for key in styles if any(n.method_key == key and named(c) == name for n, c in trained)]
         labels[name], styles[name] = f"{name}: control of {', '.join(of)}", ("#6B6B6B", shape)
         looks[name] = {"markerfacecolor": "white", "markeredgecolor": "#6B6B6B"}
     height = 0.3 * len(benchmarks) * max(1.0, len(styles) / 3) + 0.75
@@ -88,7 +89,7 @@ def table1_dots(numbers: Sequence[Number], paths: Sequence[Path], title: str, la
                 here = [(n, c) for n, c in trained if (n.system.backbone.label, n.dataset) == (backbone, dataset)]
                 controls = {control.key for _, control in here}
                 shown = [(n.method_key, n) for n, _ in here]
-                shown += [(words.method(n.system), n) for n in numbers if n.system.key in controls]
+                shown += [(named(n.system), n) for n in numbers if n.system.key in controls]
                 present = [key for key in styles if any(name == key for name, _ in shown)]
                 for place, key in enumerate(present):
                     # the dots of a benchmark below one another, in the legend's order

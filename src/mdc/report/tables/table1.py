@@ -44,6 +44,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
         [out / "figure_table1.png", out / "figure_table1.svg"],
         title=f"Linear probing, scale {job.scale_label}, {seeds}: accuracies, those of the controls hollow",
         label=f"per cent, {words.percent(job.statistics.level)} interval",
+        named=words.method,
     )
     write_json(out / "table1_metrics.json", headline(probing.numbers, probing.name(probing.overall)))
 
