@@ -112,7 +112,7 @@ def check_times(files: Iterable[Path]) -> None:
     latest = time.time() + _AHEAD
     for file in files:
         with suppress(OSError):  # its job says what it lacks
-            link = file.lstat().st_mtime > latest
+            link = file.is_symlink() and file.lstat().st_mtime > latest
             if not link and file.stat().st_mtime <= latest:
                 continue
             raise UserError(
