@@ -145,7 +145,7 @@ def test_spice_that_fails_or_finds_another_java_is_not_available(
         other = spice(split, program)
         assert (other.value, other.images) == (None, None)
         assert other.note == f"not available: it needs Java 8 to 15, and the one here is {version}"
-    # half of the models would let the library's own command believe that all are there
+    # half of the models would look complete to the library's own command
     there = tmp_path / "lib/stanford-corenlp-3.6.0.jar"
     there.with_stem(f"{there.stem}-models").unlink()
     assert f"after removing {there}" in spice(split, program).note
