@@ -148,7 +148,7 @@ def ours(folder: Path, settings: dict[str, Any]) -> tuple[float, float, dict[str
 def our_process(folder: Path, settings: dict[str, Any]) -> None:
     """What ``ours`` runs: the download, then its shards."""
     from mdc.data.obtain.urls import obtain
-    from mdc.data.shards.parts import Group, write_parts
+    from mdc.data.shards.parts import PartsWriter
     from mdc.data.sources.cleaned import InParts
     from mdc.data.sources.source import open_corpus
 
@@ -160,16 +160,8 @@ def our_process(folder: Path, settings: dict[str, Any]) -> None:
     began = time.perf_counter()
     opened = open_corpus(source, folder)
     assert isinstance(opened, InParts)
-    write_parts(  # the tars stay in place; each shard is an index beside its tar
-        opened,
-        Group(0, 1),
-        ("train", "val"),
-        folder / "parts",
-        folder / "state",
-        {},
-        context_length=77,
-        processes=int(settings["processes"]),
-    )
+    writer = PartsWriter(opened, ("train", "val"), folder / "parts", folder / "state", {}, 77)
+    writer.write(int(settings["processes"]))  # the tars stay in place; each shard is an index beside its tar
     print(json.dumps({"sharded": time.perf_counter() - began, "account": account}))
 
 

@@ -38,7 +38,7 @@ from mdc.data.formats.pixels import crop_box
 from mdc.data.loader import batches as loader
 from mdc.data.loader import decoded_cache
 from mdc.data.loader.batches import CaptionBatches
-from mdc.data.shards.corpus import write_corpus
+from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import Vocabulary
 from mdc.plan.config.sources import ParquetCorpus

@@ -30,7 +30,7 @@ from pathlib import Path
 stage, data, config = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
 from mdc.data.obtain.urls import download_group, plan_download
 from mdc.plan.records import sha256_file
-from mdc.data.shards.parts import Group, write_parts
+from mdc.data.shards.parts import PartsWriter
 from mdc.data.sources.source import open_corpus
 def used():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -44,9 +44,8 @@ elif stage == "download":
 else:
     source = {"kind": "pairs", "dataset": "set", "path": "set", "from": "urls", "pairs": None, "val_fraction": 0.01}
     source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
-    many = {"context_length": 77, "processes": config["download"]["processes"]}
-    group = Group(0, int(sys.argv[4]))
-    entries = write_parts(open_corpus(source, data), group, ("train", "val"), data / "parts", data / "state", {}, **many)
+    opened, splits = open_corpus(source, data), ("train", "val")
+    entries = PartsWriter(opened, splits, data / "parts", data / "state", {}, 77).write(config["download"]["processes"])
     counts = {"pairs": sum(one["samples"] for entry in entries for one in entry["splits"].values())}
 peak = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 print(json.dumps({"counts": counts, "seconds": time.perf_counter() - began, "cpu": used() - before, "peak": peak}))

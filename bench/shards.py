@@ -42,19 +42,18 @@ from mdc.models.text import clip_pieces
 clip_pieces("warm")
 from mdc.plan.records import write_json
 from mdc.data.shards.corpus_job import join_parts
-from mdc.data.shards.parts import Group, write_parts
+from mdc.data.shards.parts import PartsWriter
 splits = ("train", "val")
 def used():
     return [sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 before, began = sum(used()), time.perf_counter()
 def whole(name, source):
     opened = open_corpus(source, data)
-    index = out / "parts/d/0-of-1/index.json"
+    index = out / "parts/d/index.json"
     if not index.is_file():
-        how_many = {"context_length": 77, "processes": processes}
-        entries = write_parts(opened, Group(0, 1), splits, out / "parts/d", out / "state", {}, **how_many)
-        write_json(index, {"kind": "parts", "name": "d", "source": source, "group": 0, "groups": 1, "parts": entries})
-    join_parts(name, opened, out / "corpora" / name, [index], max_skipped=0.05, context_length=77, splits=splits)
+        entries = PartsWriter(opened, splits, out / "parts/d", out / "state", {}, 77).write(processes)
+        write_json(index, {"kind": "parts", "name": "d", "source": source, "parts": entries})
+    join_parts(name, opened, out / "corpora" / name, index, max_skipped=0.05, context_length=77, splits=splits)
 whole("all", source)
 once = sum(used()) - before, time.perf_counter() - began
 stored = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())

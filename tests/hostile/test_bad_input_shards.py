@@ -122,7 +122,7 @@ def test_a_manifest_of_another_kind(corpus: Path) -> None:
         read_index(corpus, kind="probe")
 
 
-RECORDS = [b"[]", b"{}", b'{"captions": []}', b'{"captions": [1]}', b'{"captions": "text"}', b"no json", b"[" * 100_000]
+RECORDS = [b"[]", b"{}", b"no json", b"[" * 100_000]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: r[:20].decode())

@@ -16,7 +16,7 @@ from data_samples import encoded, iter_corpus, iter_probe, scenes, use_scenes, w
 from fuzzing import ANY, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
-from made_in_parts import group_of, join
+from made_in_parts import join, parts_of
 from PIL import Image
 from probing_world import ProbingWorld
 from shown import STATISTICS
@@ -213,7 +213,7 @@ def test_lines_of_images_in_tars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     (tmp_path / "a.tar").write_bytes(tar_of(downloaded(["a", "b", "c", "d"])))
     source = {"kind": "webdataset", "path": "a.tar", "val_fraction": 0.0}
-    index = join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], source=source)
+    index = join(tmp_path, tmp_path, parts_of(tmp_path, tmp_path, source=source), source=source)
     path = tmp_path / "parts/d/train-00000.jsonl"
     (shard,) = index["splits"]["train"]["shards"]
 
@@ -225,12 +225,6 @@ def test_lines_of_images_in_tars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         _read_all(tmp_path / "corpora/c")
 
     _fuzz_file(path, 120, read)
-
-
-@pytest.mark.parametrize("name", ["corpus", "set"])
-def test_manifests_of_sets(corpus: Path, name: str) -> None:
-    path = corpus.parent / name / "index.json"
-    _fuzz_file(path, 60, lambda: (read_index(path, verify="auto"), _read_all(path)))
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,8 @@ from scale_files import common_values, write_params
 from url_server import serving
 
 from mdc.app import cli
-from mdc.data.shards import parts_job
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.data.shards.parts import Group
-from mdc.data.sources.cleaned import InParts
+from mdc.data.shards.parts import PartsWriter
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes.lock import locked
@@ -33,7 +31,7 @@ def values(jobs: int) -> dict[str, Any]:
     data = {
         "samples_per_shard": 1000,
         "max_skipped": 0.1,
-        "runtime": {"jobs": jobs, "processes": 2},
+        "runtime": {"processes": jobs},
         "datasets": {"mine": {"path": "mine", "from": "urls", "list": {"path": "my.jsonl"}, "subset": {"pairs": 90}}},
         "download": download,
         "corpora": {
@@ -87,19 +85,18 @@ def listed(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_one_job_or_two_the_same_corpora(
     listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = parts_job.write_parts
+    real = PartsWriter.write
 
-    def held(source: InParts, group: Group, splits: Any, folder: Path, state: Path, *rest: Any, **more: Any) -> Any:
+    def held(writer: PartsWriter, processes: int) -> Any:
         """What another process, which a killed Snakemake left, would meet."""
-        own = state / "groups" / f"{group.group}-of-{group.groups}"
         with (
             pytest.raises(UserError, match=r"process \d+ writes these too already"),
-            locked(own, doing="writes these too"),
+            locked(writer.state, doing="writes these too"),
         ):
             pass
-        return real(source, group, splits, folder, state, *rest, **more)
+        return real(writer, processes)
 
-    monkeypatch.setattr(parts_job, "write_parts", held)
+    monkeypatch.setattr(PartsWriter, "write", held)
     made: list[dict[str, Any]] = []
     for jobs in (1, 2):
         folder = listed / str(jobs)
@@ -109,13 +106,13 @@ def test_one_job_or_two_the_same_corpora(
         (folder / "data/my.jsonl").write_bytes((listed / "data/my.jsonl").read_bytes())
         plan = do_all(folder, jobs, monkeypatch)
         verbs = [job.verb for job in plan.jobs.values()]
-        assert verbs.count("corpus-parts") == 2 * jobs  # `all` and `half` share theirs, `cut` has captions of its own
+        assert verbs.count("corpus-parts") == 2  # `all` and `half` share theirs, `cut` has captions of its own
         assert verbs.count("plan-download") == (jobs > 1) and verbs.count("download") == jobs * (jobs > 1)
         corpora = Path("results", SCALE, "data/corpora")
         made.append({name: [sample(corpora / name, split) for split in SPLITS] for name in ("all", "half", "cut")})
         capsys.readouterr()
         assert cli.main(["verify"]) == 0
-        assert f"{2 * jobs} records in data/parts/: good" in capsys.readouterr().out
+        assert "2 records in data/parts/: good" in capsys.readouterr().out
     assert made[0] == made[1]  # the tars of two downloads are never equal to the byte, so no more is to be had
     for few, many in zip(made[1]["half"], made[1]["all"], strict=True):
         assert few == many[: len(few)] and 0 < len(few) < len(many)

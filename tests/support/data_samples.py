@@ -16,7 +16,7 @@ from PIL import Image
 
 from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
 from mdc.data.formats.tar import TarWriter
-from mdc.data.shards import choice_set_job, corpus, probe_set_job, texts_job
+from mdc.data.shards import choice_set_job, corpus_job, probe_set_job, texts_job
 from mdc.data.shards.offsets import write_offsets
 from mdc.data.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
 from mdc.plan.config.choice_sources import ChoiceSource
@@ -136,7 +136,7 @@ def iter_choices(source: dict[str, Any], folder: Path, skipped: Skipped | None =
 
 
 def write_corpus(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
-    return corpus.write_corpus(name, corpus_of(source, folder), out, **more)
+    return corpus_job.write_corpus(name, corpus_of(source, folder), out, **more)
 
 
 def write_probe(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from obtained_pairs import SOURCE
 
 from mdc.data.shards.corpus_job import join_parts
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.data.shards.parts import Group, read_parts, write_parts
+from mdc.data.shards.parts import PartsWriter
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.records import sha256_file, write_json
 
@@ -22,21 +22,20 @@ def opened(source: dict[str, Any], data: Path) -> InParts:
     return found
 
 
-def group_of(data: Path, at: Path, i: int, n: int, *, source: dict[str, Any] = HELD, **more: Any) -> Path:
-    """Do one job's work; the index that it leaves."""
-    told = {"settings": {"source": {**source, "pairs": None}}, "context_length": 77, **more}
-    entries = write_parts(opened(source, data), Group(i, n), SPLITS, at / "parts/d", at / "state", **told)
-    path = at / f"parts/d/{i}-of-{n}/index.json"
-    write_json(path, {"kind": "parts", "name": "d", "source": source, "group": i, "groups": n, "parts": entries})
-    read_parts(path)
+def parts_of(data: Path, at: Path, *, source: dict[str, Any] = HELD, processes: int = 1, **settings: Any) -> Path:
+    """Write the parts; the index of them."""
+    settings |= {"source": {**source, "pairs": None}}
+    writer = PartsWriter(opened(source, data), SPLITS, at / "parts/d", at / "state", settings, 77)
+    path = at / "parts/d/index.json"
+    write_json(path, {"kind": "parts", "name": "d", "source": source, "parts": writer.write(processes)})
     return path
 
 
 def join(
-    data: Path, at: Path, groups: list[Path], name: str = "c", max_skipped: float = 0.5, source: dict[str, Any] = HELD
+    data: Path, at: Path, parts: Path, name: str = "c", max_skipped: float = 0.5, source: dict[str, Any] = HELD
 ) -> dict[str, Any]:
     told: dict[str, Any] = {"max_skipped": max_skipped, "context_length": 77, "splits": SPLITS}
-    return join_parts(name, opened(source, data), at / "corpora" / name, groups, **told)
+    return join_parts(name, opened(source, data), at / "corpora" / name, parts, **told)
 
 
 def samples_of(corpus: Path) -> dict[str, list[tuple[str, bytes, Any]]]:

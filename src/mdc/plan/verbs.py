@@ -87,12 +87,12 @@ VERBS = {
     ),
     "corpus-parts": _set(
         layer="parts",
-        module="mdc.data.shards.parts_job",
+        module="mdc.data.shards.parts",
         options={"runtime": "data.runtime", "state": "parts/{job.name}"},
         resumes=True,
         watches="source.path",
-        lists="..",
-        text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are complete",
+        lists=".",
+        text="write the parts that corpora share as webdataset shards; it keeps those that are complete",
     ),
     "corpus": _set(
         layer="corpora",

@@ -1,7 +1,6 @@
 """Choice sets: SugarCrepe, ARO, and the order sets with their perturbations."""
 
 import builtins
-import json
 import re
 import sys
 from collections import Counter
@@ -15,7 +14,7 @@ from unittest.mock import Mock
 import evaluation_files as files
 import numpy as np
 import pytest
-from data_samples import iter_choices, write_choices, write_shard
+from data_samples import iter_choices, write_choices
 from read_table import read_table
 
 from mdc.data.formats.samples import ChoiceSample, Skipped
@@ -98,32 +97,6 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
     assert there == again
     with pytest.raises(UserError, match="describes a choice set, a probe is expected"):
         read_index(tmp_path / "out", kind="probe")
-
-
-@pytest.mark.parametrize(("record", "said"), [({}, ""), *read_table(__file__, "damaged")])
-def test_damaged_records_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
-    files.aro(tmp_path / "aro")
-    index = write_choices("aro", ARO, tmp_path / "out", tmp_path)
-    content = {"options": ["a", "b"], "answer": 0, "group": "g", "id": "1", "image": "i", **record}
-    samples = [[(f"{n}.jpg", b"x"), (f"{n}.json", json.dumps(content).encode())] for n in range(3)]
-    assert index["splits"]["test"]["samples"] == len(samples)
-    write_shard(tmp_path / "out", "test", samples)
-    reader = ShardReader(tmp_path / "out", "test")
-    if not record:
-        assert reader.read(0)[2] == content
-    else:
-        with pytest.raises(UserError, match=f"sample 0 of test is corrupt .*{said}"):
-            reader.read(0)
-
-
-def test_an_index_that_does_not_add_up(tmp_path: Path) -> None:
-    files.aro(tmp_path / "aro")
-    index = write_choices("aro", ARO, tmp_path / "out", tmp_path)
-    changes = ({"groups": {"on": 1}}, {"options": {"2": 4}}, {"chance": 1.0}, {"splits": {}})
-    for change, said in zip(changes, ("groups", "options", "chance", "test is missing"), strict=True):
-        (tmp_path / "out/index.json").write_text(json.dumps(index | change))
-        with pytest.raises(UserError, match=said):
-            read_index(tmp_path / "out")
 
 
 SOURCES: dict[str, dict[str, Any]] = {"sugarcrepe": SUGARCREPE, "aro": ARO}

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import LeftOut, RawSample, Skipped, skipped_list
-from mdc.data.shards.corpus import write_corpus
+from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import open_corpus, open_probe
 from mdc.plan.config.sources import BuilderProbe, CorpusSource, FolderProbe
 from mdc.plan.records import UserError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from data_samples import encoded, write_parquet
-from made_in_parts import SPLITS, as_whole, group_of, hashes, join
+from made_in_parts import SPLITS, as_whole, hashes, join, parts_of
 
 from mdc.plan.config.sources import ParquetCorpus
 
@@ -44,10 +44,9 @@ def source(**keys: Any) -> dict[str, Any]:
     return ParquetCorpus.model_validate(given).complete()
 
 
-def joined(config: dict[str, Any], data: Path, at: Path, groups: int, processes: int = 1) -> dict[str, Any]:
-    """All groups of parts, and the corpus that names them."""
-    made = [group_of(data, at, group, groups, source=config, processes=processes) for group in range(groups)]
-    return join(data, at, made, source=config)
+def joined(config: dict[str, Any], data: Path, at: Path, processes: int = 1) -> dict[str, Any]:
+    """The parts, and the corpus that names them."""
+    return join(data, at, parts_of(data, at, source=config, processes=processes), source=config)
 
 
 def same_as_whole(config: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
@@ -68,11 +67,11 @@ def times(folder: Path) -> dict[str, tuple[str, int]]:
         {"splits": {"train": "val", "val": "train"}},
     ],
 )
-@pytest.mark.parametrize("groups", [1, 3])
-def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: dict[str, Any], groups: int) -> None:
+@pytest.mark.parametrize("processes", [1, 3])
+def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: dict[str, Any], processes: int) -> None:
     written(tmp_path / "p")
     config = source(**keys)
-    joined(config, tmp_path, tmp_path / "in", groups, processes=groups)
+    joined(config, tmp_path, tmp_path / "in", processes)
     whole, parts = same_as_whole(config, tmp_path)
     assert whole["skipped"] == parts["skipped"] and whole["captions"] == parts["captions"]
     samples = sum(whole["splits"][split]["samples"] for split in whole["splits"])
@@ -96,7 +95,7 @@ def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:
     hub_files(tmp_path / "p")
     config = source(split_column=None, splits={"train": "train", "val": "validation"}, key_column=None)
     (tmp_path / "p/test-00000-of-00001.parquet").write_bytes(b"no parquet")
-    index = joined(config, tmp_path, tmp_path / "in", 1)
+    index = joined(config, tmp_path, tmp_path / "in")
     assert {split: index["splits"][split]["samples"] for split in SPLITS} == {"train": 8, "val": 4}
 
 
@@ -113,11 +112,11 @@ def test_a_file_that_changed_is_read_again_and_no_other(
     tmp_path: Path, keys: dict[str, Any], later: dict[str, Any] | None, anew: list[int]
 ) -> None:
     written(tmp_path / "p")
-    joined(source(**keys), tmp_path, tmp_path / "in", 1)
+    joined(source(**keys), tmp_path, tmp_path / "in")
     if later is None:  # the third file gets another time, as from whoever writes it anew
         os.utime(tmp_path / "p/02.parquet", (1, 1))
     old = times(tmp_path / "in/parts/d")
-    joined(source(**(later or keys)), tmp_path, tmp_path / "in", 1)
+    joined(source(**(later or keys)), tmp_path, tmp_path / "in")
     new = times(tmp_path / "in/parts/d")
     parts = range(len(ROWS))
     assert [n for n in parts if any(f"-{n:05d}." in name and new[name] != old.get(name) for name in new)] == anew
@@ -126,11 +125,11 @@ def test_a_file_that_changed_is_read_again_and_no_other(
 def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
     written(tmp_path / "p")
     config = source()
-    joined(config, tmp_path, tmp_path / "in", 1)
+    joined(config, tmp_path, tmp_path / "in")
     old = hashes(tmp_path / "in/parts/d")
     columns: dict[str, Any] = {"image": [encoded(n) for n in (70, 71)], "captions": [["a b"], ["c d"]]}
     write_parquet(tmp_path / "p/01.parquet", {**columns, "split": ["train", "train"]})  # had one row, of val
-    joined(config, tmp_path, tmp_path / "in", 1)
+    joined(config, tmp_path, tmp_path / "in")
     new = hashes(tmp_path / "in/parts/d")
     assert new["train-00000.tar"] == old["train-00000.tar"]
     assert all(new[f"train-{n:05d}.tar"] != old.get(f"train-{n:05d}.tar") for n in (1, 2, 3))

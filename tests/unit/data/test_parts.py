@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from bad_input import tar_of
 from data_samples import encoded, write_corpus
-from made_in_parts import HELD, SPLITS, as_whole, group_of, hashes, join
+from made_in_parts import HELD, SPLITS, as_whole, hashes, join, parts_of
 from obtained_pairs import CHOSEN, PER_SHARD, downloaded, sample, take_account
 
 from mdc.data.shards import parts
 from mdc.data.shards.index import read_index
-from mdc.data.shards.parts import read_parts
-from mdc.plan.records import UserError, write_json
+from mdc.plan.records import UserError, read_json, write_json
 
 WRITE_PART = parts.write_part
 
@@ -32,14 +31,13 @@ def folder(tmp_path: Path) -> Path:
     return downloaded(tmp_path, 1)
 
 
-def test_any_number_of_jobs_and_processes_makes_the_same_bytes(folder: Path) -> None:
+def test_any_number_of_processes_makes_the_same_bytes(folder: Path) -> None:
     made = []
-    for n, processes in ((1, 1), (2, 1), (3, 3), (9, 2)):
-        at = folder / f"{n}"
-        groups = [group_of(folder, at, i, n, processes=processes) for i in reversed(range(n))]
-        join(folder, at, groups)
+    for processes in (1, 2, 9):
+        at = folder / f"{processes}"
+        join(folder, at, parts_of(folder, at, processes=processes))
         made.append((hashes(at / "parts/d"), (at / "corpora/c/index.json").read_bytes()))
-    assert made[0] == made[1] == made[2] == made[3]
+    assert made[0] == made[1] == made[2]
 
 
 def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
@@ -48,15 +46,15 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
     files = [(name, one if name.endswith("jpg") else content) for n in range(30, 34) for name, content in sample(n)]
     (folder / "d/shards/00003.tar").write_bytes(tar_of(files))
     take_account(folder, 3)
-    join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
+    join(folder, folder, parts_of(folder, folder))
     whole, joined = as_whole(HELD, folder, folder)
     assert whole == joined and joined["repeated"] == {"val": {"train": {"images": 2, "first": "000032"}}}
 
 
 @pytest.mark.parametrize("pairs", [1, 10, 22, 30, 34, None])
 def test_nested_corpora_share_their_parts(folder: Path, pairs: int | None) -> None:
-    groups = [group_of(folder, folder, i, 2) for i in range(2)]
-    index = join(folder, folder, groups, "nested", source={**HELD, "pairs": pairs})
+    made = parts_of(folder, folder)
+    index = join(folder, folder, made, "nested", source={**HELD, "pairs": pairs})
     as_whole({**HELD, "pairs": pairs}, folder, folder, "nested")
     own = {path.name for path in (folder / "corpora/nested").iterdir()} - {"images.safetensors", "index.json"}
     cut = 0 if pairs in (None, 10, 30, 34) else (pairs or 0) // PER_SHARD
@@ -72,13 +70,13 @@ def test_what_is_left_out_is_counted_and_listed_as_ever(folder: Path) -> None:
         broken = [(name, b"no image" if name.endswith("jpg") else content) for name, content in sample(place)]
         (folder / f"d/shards/{shard:05d}.tar").write_bytes(tar_of([*broken, *sample(place + 1)]))
         take_account(folder, shard)
-    index = join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
+    index = join(folder, folder, parts_of(folder, folder))
     whole = write_corpus("c", HELD, folder / "whole", folder, max_skipped=0.5)
     assert index["skipped"] == whole["skipped"] == {"image cannot be decoded": 2}
     lists = [sorted((at / "skipped.jsonl").read_text().splitlines()) for at in (folder / "whole", folder / "corpora/c")]
     assert lists[0] == lists[1] and len(lists[0]) == 2
     with pytest.raises(UserError, match=r"2 of \d+ samples were skipped.*first: split"):
-        join(folder, folder, [folder / f"parts/d/{i}-of-2/index.json" for i in range(2)], max_skipped=0.01)
+        join(folder, folder, folder / "parts/d/index.json", max_skipped=0.01)
 
 
 def made_from_here(monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) -> list[int]:
@@ -98,48 +96,48 @@ def made_from_here(monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) 
 
 
 def test_a_job_that_was_ended_loses_the_part_under_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = hashes(group_of(folder, folder / "other", 0, 1).parent.parent)
+    expected = hashes(parts_of(folder, folder / "other").parent)
     for dies_in in range(1, 4):
         at = folder / str(dies_in)
         with pytest.raises(KeyboardInterrupt):
             made_from_here(monkeypatch, dies_in)
-            group_of(folder, at, 0, 1)
+            parts_of(folder, at)
         again = made_from_here(monkeypatch)
-        group_of(folder, at, 0, 1)
+        parts_of(folder, at)
         assert again == list(range(dies_in, 4))
         assert hashes(at / "parts/d") == expected
         monkeypatch.undo()
 
 
 def test_what_was_changed_is_made_again_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group_of(folder, folder, 0, 1)
+    parts_of(folder, folder)
     expected = hashes(folder / "parts/d")
     made = made_from_here(monkeypatch)
-    group_of(folder, folder, 0, 1)
+    parts_of(folder, folder)
     assert made == []
     (folder / "parts/d/train-00001.jsonl").write_bytes(b"x")  # somebody changes a shard
     (folder / "parts/d/captions-00002.safetensors").unlink()
-    group_of(folder, folder, 0, 1)
+    parts_of(folder, folder)
     assert made == [1, 2] and hashes(folder / "parts/d") == expected
     take_account(folder, 3)  # the same files: the same account
-    group_of(folder, folder, 0, 1)
+    parts_of(folder, folder)
     assert made == [1, 2]
     (folder / "d/shards/00003.tar").write_bytes((folder / "d/shards/00003.tar").read_bytes())
     take_account(folder, 3)  # downloaded anew
-    group_of(folder, folder, 0, 1)
+    parts_of(folder, folder)
     assert made == [1, 2, 3] and hashes(folder / "parts/d") == expected
-    group_of(folder, folder, 0, 1, settings={"other": "code"})
+    parts_of(folder, folder, other="code")
     assert made == [1, 2, 3, 0, 1, 2, 3]
 
 
 def test_a_corpus_that_grows_makes_the_new_parts_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = made_from_here(monkeypatch)
-    group_of(folder, folder, 0, 1, source={**HELD, "pairs": 20})
+    parts_of(folder, folder, source={**HELD, "pairs": 20})
     assert made == [0, 1]
-    group_of(folder, folder, 0, 1, source={**HELD, "pairs": CHOSEN})
+    parts_of(folder, folder, source={**HELD, "pairs": CHOSEN})
     assert made == [0, 1, 2, 3]
     # and one that shrinks keeps no file that nobody names
-    entries = read_parts(group_of(folder, folder, 0, 1, source={**HELD, "pairs": 20}))["parts"]
+    entries = read_json(parts_of(folder, folder, source={**HELD, "pairs": 20}))["parts"]
     assert [entry["part"] for entry in entries] == [0, 1]
     assert not list((folder / "parts/d").glob("*-0000[23]*"))
 
@@ -150,7 +148,7 @@ def test_a_part_that_was_cut_stands_for_no_whole_one(folder: Path, monkeypatch: 
     before: dict[int, list[int]] = {}
     for pairs in (15, 25, 17, CHOSEN):
         source = {**HELD, "pairs": pairs}
-        join(folder, folder, [group_of(folder, folder, 0, 1, source=source)], "grows", source=source)
+        join(folder, folder, parts_of(folder, folder, source=source), "grows", source=source)
         as_whole(source, folder, folder, "grows")
         before[pairs] = list(made)
     assert before == {15: [0], 25: [0, 1], 17: [0, 1], CHOSEN: [0, 1, 1, 2, 3]}
@@ -167,7 +165,7 @@ def test_a_shard_is_made_again_where_another_changes_its_keys_or_split(
     source, found = webdatasets(tmp_path), made_from_here(monkeypatch)
     for name, number in (("train-0.tar", 0), (other, key)):
         (tmp_path / "w" / name).write_bytes(tar_of(sample(number)))
-        group_of(tmp_path, tmp_path, 0, 1, source=source)
+        parts_of(tmp_path, tmp_path, source=source)
     assert found == made
 
 
@@ -185,38 +183,36 @@ def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch
 
     monkeypatch.setattr(parts, "write_part", write)
     with pytest.raises(UserError, match="part 0 is damaged"):
-        group_of(folder, folder, 0, 1, processes=2)
+        parts_of(folder, folder, processes=2)
     monkeypatch.undo()
     made = made_from_here(monkeypatch)
-    group_of(folder, folder, 0, 1)
+    parts_of(folder, folder)
     assert 0 in made and 1 not in made
 
 
 def test_a_process_that_is_ended_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "write_part", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(UserError, match=r"was killed; out of memory\? use fewer processes"):
-        group_of(folder, folder, 0, 1, processes=2)
+        parts_of(folder, folder, processes=2)
 
 
 def test_damage_is_told(folder: Path) -> None:
-    groups = [group_of(folder, folder, i, 2) for i in range(2)]
-    with pytest.raises(UserError, match="c: part 1 was not written by any job; rerun"):
-        join(folder, folder, groups[:1])
+    made = parts_of(folder, folder)
     captions = folder / "parts/d/captions-00000.safetensors"
     content = captions.read_bytes()
     captions.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(UserError, match=r"captions-00000\.safetensors: missing or changed"):
-        join(folder, folder, groups)
+    with pytest.raises(UserError, match=r"captions-00000\.safetensors: not the file that"):
+        join(folder, folder, made)
     captions.write_bytes(content)
-    join(folder, folder, groups)
+    join(folder, folder, made)
     shard = folder / "parts/d/train-00002.jsonl"
     shard.write_bytes(shard.read_bytes() + b"\0")
     with pytest.raises(UserError, match=r"train-00002\.jsonl: the shard is not of the size in index"):
         read_index(folder / "corpora/c", verify="auto")
     with pytest.raises(UserError, match="lies elsewhere than"):
-        other = folder / "elsewhere/d/0-of-2/index.json"
-        write_json(other, json.loads(groups[0].read_text()))
-        join(folder, folder, [other, groups[1]])
+        other = folder / "elsewhere/d/index.json"
+        write_json(other, json.loads(made.read_text()))
+        join(folder, folder, other)
 
 
 def webdatasets(folder: Path, *shards: list[tuple[str, bytes]]) -> dict[str, Any]:
@@ -230,14 +226,14 @@ def webdatasets(folder: Path, *shards: list[tuple[str, bytes]]) -> dict[str, Any
 def test_keys_that_repeat_across_parts_are_told(tmp_path: Path) -> None:
     source = webdatasets(tmp_path, *([file for n in (number, 7) for file in sample(n)] for number in range(3)))
     with pytest.raises(UserError, match="1 duplicate keys, the first is '000007'"):
-        join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], source=source)
+        join(tmp_path, tmp_path, parts_of(tmp_path, tmp_path, source=source), source=source)
 
 
 def test_shares_of_duplicates_count_through_all_parts(tmp_path: Path) -> None:
     files = [[file for n in range(4) for file in sample(10 * number + n)] for number in range(4)]
     same = [[(name, b"always the same" if name.endswith("txt") else data) for name, data in one] for one in files]
     source = webdatasets(tmp_path, *same)
-    index = join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], max_skipped=0, source=source)
+    index = join(tmp_path, tmp_path, parts_of(tmp_path, tmp_path, source=source), max_skipped=0, source=source)
     assert index["captions"]["duplicate_share"] == {"16": 1.0}
     train = index["captions"]["per_split"]["train"]
     assert train["count"] == 16 and np.isclose(train["mean"], 3)

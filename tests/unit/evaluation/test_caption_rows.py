@@ -15,7 +15,7 @@ from data_samples import encoded
 from mdc.data.formats.samples import RawSample, Skipped
 from mdc.data.scenes.oracle import judge
 from mdc.data.scenes.world import COLOURS, Scene, SceneObject
-from mdc.data.shards.corpus import write_corpus
+from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import Source
 from mdc.evaluation import caption_metrics
 from mdc.evaluation.metrics import metrics

@@ -44,6 +44,8 @@ class CaptionLengths:
 class CaptionStatistics(CaptionLengths):
     """Lengths, tokens and hashes of captions, a few bytes each. ``seen``: the tokens that are left after truncation."""
 
+    ARRAYS = ("lengths", "captions", "pieces", "seen", "starts", "hashes")
+
     def __init__(self, context_length: int) -> None:
         super().__init__(context_length)
         self.pieces: set[int] = set()
@@ -62,16 +64,11 @@ class CaptionStatistics(CaptionLengths):
             self.hashes.append(token_hash(pieces[: self.most]))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as int64 arrays for :meth:`join`: the samples of one part of a corpus."""
+        """All of it as int64 arrays (``ARRAYS``) for :meth:`join`: the samples of one part of a corpus."""
         lengths = sorted(self.lengths)
-        return {
-            "lengths": np.array(lengths, dtype=np.int64),
-            "captions": np.array([self.lengths[length] for length in lengths], dtype=np.int64),
-            "pieces": np.array(sorted(self.pieces), dtype=np.int64),
-            "seen": np.array(sorted(self.seen), dtype=np.int64),
-            "starts": np.frombuffer(self.starts, dtype=np.int64),
-            "hashes": np.frombuffer(self.hashes, dtype=np.int64),
-        }
+        counts = [self.lengths[length] for length in lengths]
+        values = (lengths, counts, sorted(self.pieces), sorted(self.seen), self.starts, self.hashes)
+        return {name: np.array(numbers, dtype=np.int64) for name, numbers in zip(self.ARRAYS, values, strict=True)}
 
     def join(self, part: Mapping[str, np.ndarray]) -> None:
         """Append the samples of a part."""

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.samples import ChoiceSample
-from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, sharding, source_of
-from mdc.data.shards.writer import canonical, write_splits
+from mdc.data.shards.writer import write_set
 from mdc.data.sources.source import Source, open_choices
 from mdc.models.text import clip_pieces
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
-from mdc.plan.records import write_json
 
 SPLIT = "test"  # a choice set is only evaluated
 
@@ -27,11 +25,9 @@ def write_choices(
     name: str,
     source: Source[ChoiceSample],
     out_dir: str | Path,
-    *,
-    samples_per_shard: int = 4000,
-    max_skipped: float = 0.05,
+    **sharded: Any,
 ) -> dict[str, Any]:
-    """Write a choice set into ``out_dir`` and return its index (also in ``out_dir/index.json``); errors as for corpora.
+    """Write a choice set into ``out_dir`` and return its index; errors and ``sharded`` as of ``write_set``.
 
     A sample's record has "options", "answer" (0, the first), "group", "id", "image" (its image's name in all sets that show it),
     "box" if the image is cropped, and "truth" if it is known.
@@ -44,35 +40,31 @@ def write_choices(
     same: Counter[str] = Counter()
     pieces: set[int] = set()
 
-    def files(split: str, sample: ChoiceSample) -> list[tuple[str, bytes]]:
+    def record(split: str, sample: ChoiceSample) -> dict[str, Any]:
         sizes[len(sample.options)] += 1
         groups[sample.group] += 1
         right, *wrong = (clip_pieces(text) for text in sample.options)
         pieces.update(piece for option in (right, *wrong) for piece in option)
         same.update(str(place) for place, option in enumerate(wrong, start=1) if option == right)
         same["any"] += right in wrong
-        record: dict[str, Any] = {
+        return {
             "options": list(sample.options),
             "answer": 0,
             "group": sample.group,
             "id": sample.id,
             "image": sample.image_name or sample.key,
+            **({} if sample.box is None else {"box": list(sample.box)}),
         }
-        if sample.truth is not None:
-            record["truth"] = sample.truth
-        if sample.box is not None:
-            record["box"] = list(sample.box)
-        return [("json", canonical(record))]
 
-    index: dict[str, Any] = {"kind": "choices", "name": name, "source": source.config, **source.facts}
-    index |= write_splits(name, source.samples, [SPLIT], files, Path(out_dir), samples_per_shard, max_skipped)
-    total = sum(sizes.values())
-    index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
-    index["chance"] = sum(count / size for size, count in sizes.items()) / total
-    index["groups"] = dict(sorted(groups.items()))
-    index["pieces"] = sorted(pieces)
-    index["same_as_answer"] = dict(sorted(same.items()))
-    if shortcuts := source.shortcuts():
-        index["shortcuts"] = [shortcut.row() for shortcut in shortcuts]
-    write_json(Path(out_dir) / INDEX, index)
-    return index
+    def summary(index: dict[str, Any]) -> dict[str, Any]:
+        shortcuts = [shortcut.row() for shortcut in source.shortcuts()]
+        return {
+            "options": {str(size): sizes[size] for size in sorted(sizes)},
+            "chance": sum(count / size for size, count in sizes.items()) / sum(sizes.values()),
+            "groups": dict(groups),
+            "pieces": sorted(pieces),
+            "same_as_answer": dict(same),
+            **({"shortcuts": shortcuts} if shortcuts else {}),
+        }
+
+    return write_set("choices", name, source, [SPLIT], out_dir, record, summary, **sharded)

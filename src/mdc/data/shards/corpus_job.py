@@ -1,113 +1,117 @@
 """The job ``mdc corpus``: a source of captioned images as webdataset shards with an index.
 
-If other jobs have written the corpus's parts, it writes only the index, which refers to their shards: so nested corpora share
-their parts. A part of which a corpus takes only the beginning is written by the corpus's own job.
+If the corpus's parts are already written, it writes only the index, which refers to their shards: so nested corpora share their
+parts. A part of which a corpus takes only the beginning is written by the corpus's own job.
 """
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.samples import skipped_list
-from mdc.data.shards.caption_statistics import CaptionStatistics
-from mdc.data.shards.corpus import corpus_index, write_corpus
-from mdc.data.shards.image_hashes import write_hashes
+from mdc.data.formats.samples import RawSample, skipped_list
+from mdc.data.shards.caption_statistics import UNIT, CaptionStatistics
 from mdc.data.shards.index import INDEX, PARTS
-from mdc.data.shards.parts import read_captions, read_parts, write_part
+from mdc.data.shards.parts import read_captions, write_part
 from mdc.data.shards.set_job import note, sharding, source_of, splits_of
-from mdc.data.shards.writer import SKIPPED, begin, check_unique_keys, finish, repeated_images, split_of
+from mdc.data.shards.writer import SKIPPED, NewSet, write_set
 from mdc.data.sources.cleaned import InParts
-from mdc.data.sources.source import open_corpus
+from mdc.data.sources.source import Source, open_corpus
+from mdc.models.text import CONTEXT_LENGTH
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
-from mdc.plan.records import UserError, write_json
+from mdc.plan.records import UserError, read_json, write_json
 
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.CorpusJob`."""
     source = open_corpus(source_of(call), data_folder())
-    splits, context_length = splits_of(source_of(call)), call.job.protocol.context_length
-    if groups := [path for job, path in call.manifests.items() if job.startswith("data/parts/")]:
-        if not isinstance(source, InParts):
-            raise AssertionError(f"{call.job.job}: a source of this kind has no parts")
-        settings: dict[str, Any] = {
-            "max_skipped": call.job.max_skipped,
-            "context_length": context_length,
-            "splits": splits,
-        }
-        join_parts(call.job.name, source, call.out, groups, **settings)
+    more: dict[str, Any] = {
+        "context_length": call.job.protocol.context_length,
+        "splits": splits_of(source_of(call)),
+        "max_skipped": call.job.max_skipped,
+    }
+    if parts := [path for job, path in call.manifests.items() if job.startswith("data/parts/")]:
+        assert isinstance(source, InParts)
+        join_parts(call.job.name, source, call.out, parts[0], **more)
     else:
-        write_corpus(call.job.name, source, call.out, context_length=context_length, splits=splits, **sharding(call))
+        write_corpus(call.job.name, source, call.out, **more | sharding(call))
     note(call)
+
+
+def write_corpus(
+    name: str,
+    source: Source[RawSample],
+    out_dir: str | Path,
+    *,
+    context_length: int = CONTEXT_LENGTH,
+    splits: Sequence[str] = ("train", "val"),
+    **sharded: Any,
+) -> dict[str, Any]:
+    """Write a corpus into ``out_dir`` and return its index; errors and ``sharded`` as of ``write_set``."""
+    statistics = {split: CaptionStatistics(context_length) for split in splits}
+
+    def record(split: str, sample: RawSample) -> dict[str, Any]:
+        statistics[split].add(sample.captions)
+        return {"captions": list(sample.captions)}
+
+    return write_set("corpus", name, source, splits, out_dir, record, lambda _: corpus_summary(statistics), **sharded)
+
+
+def corpus_summary(statistics: Mapping[str, CaptionStatistics]) -> dict[str, Any]:
+    """A corpus's own entries of its index.
+
+    The lengths of captions in CLIP tokens (without SOT and EOT; ``truncated_share``: longer than the context), the share of
+    samples in a random training batch whose caption is in it at least twice, for batches of 16, 32, 64, …, every CLIP token that
+    occurs (``pieces``), and those of truncated training captions (``train_pieces``).
+    """
+    return {
+        "captions": {
+            "unit": UNIT,
+            "per_split": {split: captions.summary() for split, captions in statistics.items()},
+            "duplicate_share": statistics["train"].duplicate_shares(),
+        },
+        "train_pieces": sorted(statistics["train"].seen),
+        "pieces": sorted(set[int]().union(*(captions.pieces for captions in statistics.values()))),
+    }
 
 
 def join_parts(
     name: str,
     source: InParts,
     out_dir: Path,
-    groups: Sequence[Path],
+    parts: Path,
     *,
     max_skipped: float,
     context_length: int,
     splits: Sequence[str],
 ) -> dict[str, Any]:
-    """Write the index of a corpus (also returned) from the indexes of ``groups`` of parts; errors as ``write_corpus``.
+    """Write the index of a corpus (also returned) from the index ``parts``; errors as ``write_corpus``.
 
-    UserError also if a part is missing, or if the groups are not in the folder of parts beside the corpora.
+    UserError also if ``parts`` is not in the folder of parts beside the corpora.
     """
-    begin(out_dir)
-    entries = _entries(groups, out_dir)
+    entries = {entry["part"]: entry for entry in read_json(parts)["parts"]}
+    prefix = f"{PARTS}{parts.parent.name}/"
+    if (out_dir / prefix).resolve() != parts.parent.resolve():
+        raise UserError(f"{parts}: lies elsewhere than {out_dir / PARTS}; corpora name their parts from beside them")
+    new = NewSet(name, out_dir, splits)
     statistics = {split: CaptionStatistics(context_length) for split in splits}
-    keys, images, looks = ({split: array("Q") for split in splits} for _ in range(3))
-    shards: dict[str, list[dict[str, Any]]] = {split: [] for split in splits}
     with skipped_list(out_dir / SKIPPED) as skipped:
         for part in range(source.parts):
-            if source.is_partial(part):
-                folder, prefix = out_dir, ""
-                entry = write_part(source, part, splits, out_dir, context_length)
-            elif part in entries:
-                folder, entry = entries[part]
-                prefix = PARTS + folder.name + "/"
-            else:
-                raise UserError(f"{name}: part {part} was not written by any job; rerun")
+            own = source.is_partial(part)
+            folder, before = (out_dir, "") if own else (parts.parent, prefix)
+            entry = write_part(source, part, splits, out_dir, context_length) if own else entries[part]
+            hashes = read_captions(folder, entry, statistics)
             for split, shard in entry["splits"].items():
-                shards[split].append(_placed(shard, prefix))
+                offsets = {**shard["offsets"], "file": before + shard["offsets"]["file"]}
+                new.add(split, {**shard, "file": before + shard["file"], "offsets": offsets}, hashes[split])
             skipped.captions += entry.get("captions_left_out", 0)
-            read_captions(folder, entry, statistics, keys, images, looks)
             if "skipped_list" in entry:
                 with (folder / entry["skipped_list"]["file"]).open(encoding="utf-8") as lines:
                     skipped.join(lines)
     for pattern in ("captions-*.safetensors", "skipped-*.jsonl"):  # of a part written here; the index has their content
         for path in out_dir.glob(pattern):
             path.unlink()
-    repeated, before = dict[str, Any](), dict[str, Any]()
-    for split, listed in shards.items():
-        check_unique_keys(name, split, keys[split], out_dir, listed)
-        if found := repeated_images(name, split, images[split], before, out_dir, listed):
-            repeated[split] = found
-    shard_index = finish(
-        name, out_dir, {split: split_of(listed) for split, listed in shards.items()}, skipped, max_skipped
-    )
-    shard_index["image_hashes"] = write_hashes(out_dir, before, looks)
-    index = corpus_index(name, source, shard_index | ({"repeated": repeated} if repeated else {}), statistics)
+    index = {"kind": "corpus", "name": name, "source": source.config, **source.facts}
+    index |= new.index(skipped, max_skipped) | corpus_summary(statistics)
     write_json(out_dir / INDEX, index)
     return index
-
-
-def _entries(groups: Sequence[Path], out_dir: Path) -> dict[int, tuple[Path, dict[str, Any]]]:
-    """{part: (folder, entry)} of the parts that were written."""
-    entries = {}
-    for path in groups:
-        folder = path.parent.parent
-        if folder.resolve() != (out_dir / PARTS / folder.name).resolve():
-            raise UserError(f"{path}: lies elsewhere than {out_dir / PARTS}; corpora name their parts from beside them")
-        for entry in read_parts(path)["parts"]:
-            entries[entry["part"]] = folder, entry
-    return entries
-
-
-def _placed(shard: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """A shard's entry with paths relative to the corpus's index."""
-    offsets = {**shard["offsets"], "file": prefix + shard["offsets"]["file"]}
-    return {**shard, "file": prefix + shard["file"], "offsets": offsets}

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 
 from mdc.data.formats.samples import RawSample
-from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, sharding, source_of
-from mdc.data.shards.writer import canonical, write_splits
+from mdc.data.shards.writer import write_set
 from mdc.data.sources.source import Source, open_probe
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
-from mdc.plan.records import UserError, write_json
+from mdc.plan.records import UserError
 
 SPLITS = ("train", "test")
 
@@ -27,11 +26,9 @@ def write_probe(
     name: str,
     source: Source[RawSample],
     out_dir: str | Path,
-    *,
-    samples_per_shard: int = 4000,
-    max_skipped: float = 0.05,
+    **sharded: Any,
 ) -> dict[str, Any]:
-    """Write a probe set into ``out_dir`` and return its index; errors as in ``write_corpus``.
+    """Write a probe set into ``out_dir`` and return its index; errors and ``sharded`` as of ``write_set``.
 
     ``chance`` is the score without the image: the share of the most frequent test class ("single", top-1), or the mean share
     of positives over classes that have one ("multi", mean average precision of constant scores).
@@ -39,32 +36,30 @@ def write_probe(
     classes, task = source.classes, source.task
     counts = {split: np.zeros(len(classes), dtype=np.int64) for split in SPLITS}
 
-    def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
+    def record(split: str, sample: RawSample) -> dict[str, Any]:
         if sample.labels is not None:
             counts[split] += np.asarray(sample.labels)
-            record: dict[str, Any] = {"labels": list(sample.labels)}
-        else:
-            assert sample.label is not None
-            counts[split][sample.label] += 1
-            record = {"label": sample.label}
-        if sample.truth is not None:
-            record["truth"] = sample.truth
-        return [("json", canonical(record))]
+            return {"labels": list(sample.labels)}
+        assert sample.label is not None
+        counts[split][sample.label] += 1
+        return {"label": sample.label}
 
-    index: dict[str, Any] = {"kind": "probe", "name": name, "source": source.config, **source.facts}
-    index |= {"task": task, "classes": classes}
-    index |= write_splits(name, source.samples, SPLITS, files, Path(out_dir), samples_per_shard, max_skipped)
-    if source.labelled_by_people:
-        _check_classes(name, classes, counts)
-    shares = counts["test"] / index["splits"]["test"]["samples"]
-    if not shares.any():
-        raise UserError(f"{name}: no image of split test shows any of the {len(classes)} classes")
-    index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
-    index["class_counts"] = {split: of_split.tolist() for split, of_split in counts.items()}
-    if shortcuts := source.shortcuts():
-        index["shortcuts"] = [shortcut.row() for shortcut in shortcuts]
-    write_json(Path(out_dir) / INDEX, index)
-    return index
+    def summary(index: dict[str, Any]) -> dict[str, Any]:
+        if source.labelled_by_people:
+            _check_classes(name, classes, counts)
+        shares = counts["test"] / index["splits"]["test"]["samples"]
+        if not shares.any():
+            raise UserError(f"{name}: no image of split test shows any of the {len(classes)} classes")
+        shortcuts = [shortcut.row() for shortcut in source.shortcuts()]
+        return {
+            "task": task,
+            "classes": classes,
+            "chance": float(shares.max() if task == "single" else shares[shares > 0].mean()),
+            "class_counts": {split: of_split.tolist() for split, of_split in counts.items()},
+            **({"shortcuts": shortcuts} if shortcuts else {}),
+        }
+
+    return write_set("probe", name, source, SPLITS, out_dir, record, summary, **sharded)
 
 
 def _check_classes(name: str, classes: list[str], counts: dict[str, np.ndarray]) -> None:

@@ -156,10 +156,9 @@ class Download(Strict):
 class DataRuntime(Strict):
     """How corpora in parts (kinds pairs and webdataset, parquet with ``sharded``) are converted to shards.
 
-    ``jobs``: number of jobs that share the parts of a corpus; ``processes``: of each job. Neither changes a byte of a shard.
+    ``processes`` that share the parts; their number changes no byte of a shard.
     """
 
-    jobs: Positive = 1
     processes: Threads = 1
 
 

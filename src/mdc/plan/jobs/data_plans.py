@@ -1,6 +1,6 @@
-"""Jobs over groups of parts, which share the download of a large dataset and its conversion to shards.
+"""Jobs that share the download of a large dataset, and its conversion to shards among corpora.
 
-``runtime`` in the scale sets the number of jobs, which changes no byte of a shard: job ``i`` of ``n`` has the parts i, i + n,
+``data.download.runtime`` sets the number of download jobs, which changes no image: job ``i`` of ``n`` has the parts i, i + n,
 i + 2n, …
 """
 
@@ -15,30 +15,26 @@ from mdc.plan.jobs.model import CorpusPartsJob, DownloadJob, PlanDownloadJob
 from mdc.plan.records import sha256_json
 
 
-def parts_of(plan: Context, name: str) -> list[Job]:
-    """The jobs that write one corpus's parts; none for a source without parts."""
+def parts_of(plan: Context, name: str) -> list[str]:
+    """The job that writes one corpus's parts; none for a source without parts."""
     source = plan.scale.data.corpora[name].source
     if source.kind not in parts.IN_PARTS and not getattr(source, "sharded", False):
         return []
-    reading, groups = _reading(name, source), plan.scale.data.runtime.jobs
+    reading = _reading(name, source)
     resolved = plan.resolved_source(source)
     if isinstance(source, PairsCorpus):
         resolved = resolved.model_copy(update={"pairs": _most(plan, reading)})
     dataset = getattr(source, "dataset", None)
-    return [
-        plan.make(
-            CorpusPartsJob,
-            f"data/parts/{reading}/{group}-of-{groups}",
-            [f"data/obtained/{dataset}"] if dataset else [],
-            [parts.CORPORA[source.kind]],
-            name=reading,
-            source=resolved,
-            protocol=plan.params.protocol.data,
-            group=group,
-            groups=groups,
-        )
-        for group in range(groups)
-    ]
+    planned = plan.make(
+        CorpusPartsJob,
+        f"data/parts/{reading}",
+        [f"data/obtained/{dataset}"] if dataset else [],
+        [parts.CORPORA[source.kind]],
+        name=reading,
+        source=resolved,
+        protocol=plan.params.protocol.data,
+    )
+    return [planned.job]
 
 
 def _reading(name: str, source: CorpusSource) -> str:

@@ -129,14 +129,12 @@ class _SetJob(Job):
 
 
 class CorpusPartsJob(Job):
-    """Write a source's parts ``group``, ``group`` + ``groups``, … as shards. ``name``: the folder of all groups."""
+    """Write a source's parts as shards, for all corpora that read it in the same way."""
 
     verb: Literal["corpus-parts"]
     name: str
     source: CorpusSource
     protocol: ProtocolData
-    group: NonNegative
-    groups: Positive
 
 
 class CorpusJob(_SetJob):

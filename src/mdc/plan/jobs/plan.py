@@ -154,7 +154,7 @@ class Plan(Context):
         kind, kinds = _SETS[section]
         data = self.scale.data
         source = getattr(data, section)[name].source
-        behind = [job.job for job in parts_of(self, name)] if section == "corpora" else []
+        behind = parts_of(self, name) if section == "corpora" else []
         values = {
             "samples_per_shard": data.samples_per_shard,
             "max_skipped": data.max_skipped,
