@@ -207,7 +207,7 @@ def test_damage_is_told(folder: Path) -> None:
     join(folder, folder, made)
     shard = folder / "parts/d/train-00002.jsonl"
     shard.write_bytes(shard.read_bytes() + b"\0")
-    with pytest.raises(UserError, match=r"train-00002\.jsonl: the shard is not of the size in index"):
+    with pytest.raises(UserError, match=r"train-00002\.jsonl: not of the size in index"):
         read_index(folder / "corpora/c", verify="auto")
     with pytest.raises(UserError, match="lies elsewhere than"):
         other = folder / "elsewhere/d/index.json"

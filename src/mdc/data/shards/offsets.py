@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.records import UserError, atomic_path, sha256_file
+from mdc.plan.records import atomic_path, sha256_file
 
 SUFFIX = ".offsets.npy"
 _HEADER = 128  # bytes; numpy wants a multiple of 64
-_EACH = 8  # bytes of one number
 _PAIR = struct.Struct("<2q")
 
 
@@ -36,26 +35,9 @@ def write_offsets(path: Path, bounds: Sequence[int]) -> dict[str, Any]:
         return {"file": path.name, "bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
 
 
-def read_offsets(path: Path, samples: int) -> np.ndarray:
-    """The whole array, int64 (``samples`` + 1,). UserError if the file is missing, or not of so many samples."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); rebuild the set") from None
-    header = _header(samples + 1)
-    if data[:_HEADER] != header or len(data) != size_of(samples):
-        raise UserError(f"{path}: not the offsets of {samples} samples; rebuild the set")
-    return np.frombuffer(data, dtype="<i8", offset=_HEADER)
-
-
-def size_of(samples: int) -> int:
-    """Bytes of the file of a shard with so many samples."""
-    return _HEADER + _EACH * (samples + 1)
-
-
 def span_of(descriptor: int, sample: int) -> tuple[int, int]:
     """(start, end) in bytes of sample number ``sample`` of the shard whose offsets are open; ValueError if they are truncated."""
-    pair = os.pread(descriptor, _PAIR.size, _HEADER + _EACH * sample)
+    pair = os.pread(descriptor, _PAIR.size, _HEADER + 8 * sample)
     if len(pair) != _PAIR.size:
         raise ValueError("its offsets are truncated")
     start, end = _PAIR.unpack(pair)
