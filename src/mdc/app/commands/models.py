@@ -8,9 +8,9 @@ from mdc.plan.estimators import ESTIMATORS
 
 #: the verb of the pipeline that a person calls too: with --probes, for any model
 PROBE = {
-    "help": "probe any encoder of timm, open_clip, torchvision, a folder or a run, beside chance",
+    "help": "probe any encoder of timm, open_clip, a folder or a run, beside chance",
     "description": "With --probes: probe an encoder by probes of the scale and print the table. JOB is then timm:NAME, "
-    "open_clip:NAME/PRETRAINED or torchvision:NAME (each also with /random, or local-dir:FOLDER for NAME), a folder, a key of "
+    "open_clip:NAME/PRETRAINED (each also with /random, or local-dir:FOLDER for NAME), a folder, a key of "
     "the scale's encoders, or a run's id; see docs/probes.md. Without: do a job of the pipeline.",
 }
 
