@@ -1,6 +1,5 @@
 """``mdc caption`` on the runs of a small project: the jobs' captions, words that are given, and what it refuses."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -12,9 +11,8 @@ import pyarrow.parquet as parquet
 import pytest
 from small_project import ARC, MDC, TUNED
 
+from mdc.app.caption import image_ids
 from mdc.app.cli import main
-from mdc.evaluation.metrics import metrics
-from mdc.evaluation.metrics.files import read_captions
 from mdc.models.text import clip_pieces
 
 
@@ -39,29 +37,26 @@ def test_a_person_gets_the_jobs_captions(r: Path, pictures: list[Path], capsys: 
     assert said[0] == rows[0]["caption"] and [line.split()[1] for line in said[1:]] == [str(n) for n in range(1, 7)]
 
 
-def test_what_is_captioned_as_json_is_what_metrics_read(
-    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_what_is_captioned_as_json_are_cocos_results(
+    r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """… with the files named as COCO names them, and with an image that cannot be read among them."""
-    monkeypatch.setattr(metrics, "_meteor", lambda: contextlib.nullcontext(FileNotFoundError("no such program")))
     folder = pictures[0].parent
     (folder / "0.png").rename(folder / "COCO_val2014_000000000042.png")
     (folder / "2.png").rename(folder / "a dog.png")
     (folder / "9.png").write_bytes(b"no image")
     assert main(["caption", "--run", TUNED, "--scale", r.name, str(folder), "--length", "6", "--json"]) == 2
-    text = capsys.readouterr().out
-    (folder / "captions.json").write_text(text)
-    written = {entry["image_id"]: entry["caption"] for entry in json.loads(text)}
+    written = {entry["image_id"]: entry["caption"] for entry in json.loads(capsys.readouterr().out)}
     assert list(written) == [1, 42, "a dog.png"] and all(written.values())
-    assert read_captions(folder / "captions.json") == {str(image): text for image, text in written.items()}
 
-    annotations = [{"id": n, "image_id": image, "caption": text} for n, (image, text) in enumerate(written.items())]
-    (folder / "references.json").write_text(json.dumps({"annotations": annotations}))
-    assert main(["metrics", str(folder / "captions.json"), str(folder / "references.json"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["captions"], told["without_caption"]) == (3, 0)
-    # held against themselves
-    assert told["metrics"]["BLEU-1"] == pytest.approx(100, abs=0.01) == told["metrics"]["ROUGE-L"]
+
+def test_images_are_known_by_their_numbers_or_names_and_each_by_its_own() -> None:
+    names = ["COCO_8.jpg", "dog.jpg", "1_2.png", "²³.png"]
+    numbers = ["42.png", "000000000007.jpg", "COCO_val2014_000000000008.jpg"]
+    assert image_ids([Path("x") / name for name in [*numbers, *names]]) == [42, 7, 8, *names]
+    # "7.png" and "007.png", and files of one name in two folders
+    paths = ["a/7.png", "a/007.png", "a/dog.png", "b/dog.png", "a/dog.jpg"]
+    assert image_ids([Path(one) for one in paths]) == ["a/7.png", "a/007.png", "a/dog.png", "b/dog.png", "dog.jpg"]
 
 
 def test_a_person_fills_words_in(r: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""``mdc probe MODEL``: encoders of timm, open_clip and torchvision, folders and runs on probes; and as rows of tables."""
+"""``mdc probe MODEL``: encoders of timm and open_clip, folders and runs on probes; and as rows of tables."""
 
 import json
 from collections.abc import Callable
@@ -23,10 +23,6 @@ pytestmark = pytest.mark.usefixtures("own_copy")
 RANDOM = {
     "rand_timm": {"kind": "timm", "model": "vit_tiny_patch16_224", "image_size": 32, "tokens": 4, "width": 192},
     "rand_open_clip": {"kind": "open_clip", "model": "ViT-S-32", "image_size": 224, "tokens": 49, "width": 384},
-    "rand_torchvision": {
-        **{"kind": "torchvision", "model": "resnet18", "layer": "layer4"},
-        **{"image_size": 64, "tokens": 4, "width": 512},
-    },
 }
 
 

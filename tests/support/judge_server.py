@@ -19,7 +19,7 @@ class Dripping:
     pause: float
 
 
-#: status, body (JSON, bytes as they are, or bytes that drip), headers
+#: status (0: the connection is closed instead), body (JSON, bytes as they are, or bytes that drip), headers
 Reply = tuple[int, Any, dict[str, str]]
 
 
@@ -50,6 +50,9 @@ class Server:
                 server.requests.append((asked, dict(self.headers)))
                 reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
                 status, content, headers = reply() if callable(reply) else reply
+                if not status:
+                    self.close_connection = True
+                    return
                 drips = content if isinstance(content, Dripping) else None
                 body = drips.data if drips else content
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -2,7 +2,10 @@
 
 import argparse
 import json
+import re
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +15,6 @@ from mdc.app.answers import Caption, left_out
 from mdc.app.caption_options import Options, template, unknown_in, way_of
 from mdc.app.model import load_from_args
 from mdc.app.user_images import Readable
-from mdc.evaluation.metrics.files import image_ids
 
 _BATCH = 32
 
@@ -44,6 +46,17 @@ def main(args: argparse.Namespace) -> None:
         entries = [{"image_id": ids[path]} | _line(path, caption) | source for path, caption in captions.items()]
         print(json.dumps(entries, indent=1))
     readable.complain()
+
+
+def image_ids(paths: Sequence[Path]) -> list[int | str]:
+    """The ``image_id`` of each image file in a results file, none twice if no path is.
+
+    A name that is a whole number (``42.png``, ``000000000042.jpg``), or one of COCO's own (``COCO_val2014_000000000042.jpg``),
+    has that number as its id; any other has the file's name. Files that would share an id get their paths."""
+    numbers = [re.fullmatch(r"(?:COCO_\w+?_(?=\d{12}$))?(\d+)", path.stem, re.ASCII) for path in paths]
+    ids = [int(number[1]) if number else path.name for number, path in zip(numbers, paths, strict=True)]
+    counts = Counter(ids)
+    return [image_id if counts[image_id] == 1 else str(path) for image_id, path in zip(ids, paths, strict=True)]
 
 
 def _line(path: Path, caption: Caption) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Find the encoder to probe by name: of timm, open_clip or torchvision, a folder, an entry of the scale, or a run.
+"""Find the encoder to probe by name: of timm or open_clip, a folder, an entry of the scale, or a run.
 
 UserError for an unknown one, with what is allowed.
 """
@@ -26,7 +26,7 @@ from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError
 
 #: libraries by whose names a model is named, as ``timm:NAME``
-LIBRARIES = ("timm", "open_clip", "torchvision")
+LIBRARIES = ("timm", "open_clip")
 ENCODER_NAME = "asked"  # its name in the plan
 _LITE0 = "efficientnet_lite0"
 
@@ -51,9 +51,8 @@ def probed(name: str, params: Params, image_size: int | None, attentive: bool, p
         try:
             folder = run_folder(name, params_file, params.scale)
         except UserError as error:
-            raise UserError(
-                f"{error}; other encoders: timm:NAME, open_clip:NAME/PRETRAINED, torchvision:NAME"
-            ) from None
+            others = "timm:NAME (torchvision's nets as timm:resnet50.tv_in1k), open_clip:NAME/PRETRAINED"
+            raise UserError(f"{error}; other encoders: {others}") from None
         return _run(name, folder, image_size)
     entry = _measured(name, entry, params, attentive)
     plan = _with(params, entry)
@@ -100,9 +99,6 @@ def _of_library(kind: str, model: str) -> dict[str, Any]:
     values: dict[str, Any] = {"kind": kind, "model": name}
     if weights:
         values["weights"] = str(Path(weights).resolve()) if Path(weights).is_file() else weights
-    if kind == "torchvision":
-        layer, prefix = load(TOWERS, kind).tokens_layer(name)
-        values = {"weights": "DEFAULT", **values, "layer": layer, "prefix": prefix}
     return values
 
 

@@ -1,7 +1,7 @@
 """The job ``mdc judge-captions``: which of several captions depicts each image best (paper, section 4.2).
 
-Writes ``judged.parquet``, a row per contest and image: the letters of the systems, the chosen letter, and each system's vote;
-and last ``judged.json`` with counts of statuses and of chosen letters.
+Writes ``judged.parquet``, a row per contest and image: the letters of the systems, the chosen letter, the start of the answer for
+an audit, and each system's vote; and last ``judged.json`` with counts of statuses and of chosen letters.
 """
 
 from collections import Counter
@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from mdc.evaluation.captioned import Captioned
-from mdc.evaluation.judges.endpoint import Answer, Endpoint, Question, question, votes
+from mdc.evaluation.judge_endpoint import Answer, Endpoint, Question, question, votes
 from mdc.evaluation.row_files import Columns, Row, write_results
 from mdc.evaluation.system_captions import read_systems
 from mdc.plan.config.judge import ByEndpoint
@@ -24,7 +23,7 @@ from mdc.plan.records import UserError, read_json, sha256_json, write_json
 
 _COLUMNS: Columns = {
     **{"contest": "word", "image": "string", "systems": ["string"], "status": "word", "letter": "string"},
-    **{"waits": "int32", "votes": ["float64"]},
+    **{"answer": "string", "votes": ["float64"]},
 }
 #: statuses of answers that are kept. An answer without a letter is counted, but requested again when the job is rerun, as are
 #: time-outs: endpoints are not deterministic, and the parser of answers may have changed
@@ -49,9 +48,8 @@ def main(call: Call) -> None:
         rows = _by_clip_score(call, job, images, questions)
     for contest in job.contests:
         if not any(row["letter"] for row in rows if row["contest"] == contest):
-            statuses = Counter(row["status"] for row in rows)
-            counts = ", ".join(f"{n} {status}" for status, n in statuses.items())
-            first = next((f"; the first said: {row['said']}" for row in rows if row.get("said")), "")
+            counts = _counts(Counter(row["status"] for row in rows))
+            first = next((f"; the first said: {row['answer']}" for row in rows if row["answer"]), "")
             raise UserError(f"{job.job}: the judge chose no caption in any answer ({counts}){first}")
     contests = {contest: _summary([row for row in rows if row["contest"] == contest]) for contest in job.contests}
     metadata = {"contests": contests, "images": len(images)}
@@ -70,7 +68,7 @@ def _by_clip_score(
         best = [place for place, score in enumerate(values) if score == max(values)]
         best.sort(key=lambda place: job.contests[contest].index(entry.systems[place]))
         shares = [1 / len(best) if place in best else 0.0 for place in range(len(values))]
-        rows.append(_row(contest, images.keys[n], entry, "chosen", entry.letters[best[0]], 0, shares))
+        rows.append(_row(contest, images.keys[n], entry, Answer("chosen", entry.letters[best[0]], ""), shares))
     return rows
 
 
@@ -88,101 +86,66 @@ def _clip_scores(call: Call, job: JudgeJob) -> dict[str, dict[str, float]]:
 def _by_endpoint(
     call: Call, config: ByEndpoint, images: Captioned, questions: Sequence[tuple[str, int, Question]]
 ) -> list[Row]:
-    """Ask about each image and contest, several at a time; answers are kept, so a killed job resumes."""
+    """Ask about each image and contest, several at a time; answers are kept, so a killed job resumes. UserError if more than a
+    share of ``most_lost`` of the questions, or ``_DOWN`` in a row, got no answer."""
     from mdc.plan.progress import progress
 
-    endpoint, losses = Endpoint(config), _Losses(call.job.job)
+    endpoint = Endpoint(config)
 
-    def answered(entry: tuple[str, int, Question]) -> Row:
+    def answered(entry: tuple[str, int, Question]) -> tuple[Row, bool]:
         contest, n, posed = entry
         key, data, _ = images.reader.read(n)
         identity: dict[str, Any] = {"image": sha256(data).hexdigest(), "text": posed.text, "model": config.model}
         identity |= {"instruction": config.instruction, "max_tokens": config.max_tokens, "answer": config.answer}
         name = sha256_json(identity)
         place = call.cache / name[:2] / f"{name}.json"
-        answer = _stored_answer(place)
-        if answer is None:
-            losses.before()
-            reply = endpoint.ask(posed, data)
-            losses.after(reply)
-            answer = vars(reply)
-            if reply.status in _KEPT:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_json(place, answer)
-        letter = answer["letter"]
-        shares = [votes(posed, letter)[system] for system in posed.systems] if letter else None
-        row = _row(contest, key, posed, answer["status"], letter, answer["waits"], shares)
-        return row | {"limits": answer.get("limits", 0), "said": answer["text"]}
+        stored = _stored_answer(place)
+        answer = stored or endpoint.ask(posed, data)
+        if stored is None and answer.status in _KEPT:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_json(place, vars(answer))
+        shares = list(votes(posed, answer.letter).values()) if answer.letter else None
+        return _row(contest, key, posed, answer, shares), stored is None
 
+    rows: list[Row] = []
+    in_a_row, again = 0, "answers so far are kept; rerun to ask for the rest"
     with ThreadPoolExecutor(config.parallel) as pool:
-        futures = [pool.submit(answered, entry) for entry in questions]
         try:
-            rows = [done.result() for done in progress(futures, desc=call.job.job, unit="answer", mininterval=1)]
-            losses.few(rows, config.most_lost)
-            return rows
+            answers = pool.map(answered, questions)
+            for row, asked in progress(answers, total=len(questions), desc=call.job.job, unit="answer", mininterval=1):
+                # rejected questions count only until the endpoint has answered one
+                rejected = row["status"] == "rejected" and not any(row["letter"] for row in rows)
+                if asked:
+                    in_a_row = in_a_row + 1 if rejected or row["status"] in _LOST else 0
+                rows.append(row)
+                if in_a_row >= _DOWN:
+                    last = f"the last one {row['status']}: {row['answer']}"
+                    raise UserError(f"{call.job.job}: {_DOWN} questions in a row got no answer ({last}); {again}")
         finally:
-            for future in futures:  # after an error, cancel the rest
-                future.cancel()
+            pool.shutdown(cancel_futures=True)
+    lost = Counter(row["status"] for row in rows if row["status"] in _LOST)
+    if lost.total() > config.most_lost * len(rows):
+        counts = f"{lost.total()} of {len(rows)} questions got no answer ({_counts(lost)})"
+        raise UserError(f"{call.job.job}: {counts}, and most_lost allows {config.most_lost:.0%}; {again}")
+    return rows
 
 
-class _Losses:
-    """Questions without an answer: the job ``name`` ends when too many in a row, or too many in all, get none."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self._lock, self._in_a_row, self._answers = name, Lock(), 0, False
-        self._down: UserError | None = None
-
-    def before(self) -> None:
-        """Raise the UserError of `after` again, so that other threads stop asking."""
-        with self._lock:
-            if self._down is not None:
-                raise self._down
-
-    def after(self, answer: Answer) -> None:
-        """UserError after ``_DOWN`` losses in a row. Rejected questions count only until the endpoint has answered one."""
-        with self._lock:
-            none = answer.status in _LOST or (answer.status == "rejected" and not self._answers)
-            self._in_a_row = self._in_a_row + 1 if none else 0
-            self._answers |= answer.status == "chosen"
-            if self._in_a_row >= _DOWN:
-                message = f" ({answer.text})" if answer.text else ""
-                self._down = UserError(
-                    f"{self.name}: {_DOWN} questions in a row got no answer, the last one {answer.status}{message}; "
-                    "answers so far are kept; rerun when the endpoint responds"
-                )
-                raise self._down
-
-    def few(self, rows: Sequence[Row], limit: float) -> None:
-        """UserError if more than a share of ``limit`` of all questions got none."""
-        lost = Counter(row["status"] for row in rows if row["status"] in _LOST)
-        if lost.total() > limit * len(rows):
-            counts = ", ".join(f"{count} {status}" for status, count in lost.items())
-            raise UserError(
-                f"{self.name}: {lost.total()} of {len(rows)} questions got no answer ({counts}), and most_lost allows "
-                f"{limit:.0%}; answers so far are kept; rerun to ask for the rest"
-            )
-
-
-def _stored_answer(place: Path) -> dict[str, Any] | None:
+def _stored_answer(place: Path) -> Answer | None:
     try:
-        answer = read_json(place) if place.is_file() else None
-    except UserError:
+        return Answer(**read_json(place)) if place.is_file() else None
+    except (UserError, TypeError):  # damaged, or of another version
         return None
-    return answer if answer is not None and answer.get("status") in _KEPT else None
 
 
-def _row(
-    contest: str, image: str, entry: Question, status: str, letter: str | None, waits: int, shares: list[float] | None
-) -> Row:
-    row = {"contest": contest, "image": image, "systems": list(entry.systems), "status": status, "letter": letter}
-    return row | {"waits": waits, "votes": shares}
+def _counts(statuses: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in statuses.items())
+
+
+def _row(contest: str, image: str, entry: Question, answer: Answer, shares: list[float] | None) -> Row:
+    row = {"contest": contest, "image": image, "systems": list(entry.systems), "status": answer.status}
+    return row | {"letter": answer.letter, "answer": answer.text, "votes": shares}
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    letters = Counter(row["letter"] for row in rows if row["letter"])
-    return {
-        "answers": dict(sorted(Counter(row["status"] for row in rows).items())),
-        "waits": sum(row["waits"] for row in rows),
-        "limits": sum(row.get("limits", 0) for row in rows),
-        "letters": dict(sorted(letters.items())),
-    }
+    answers, letters = Counter(row["status"] for row in rows), Counter(row["letter"] for row in rows if row["letter"])
+    return {"answers": dict(sorted(answers.items())), "letters": dict(sorted(letters.items()))}

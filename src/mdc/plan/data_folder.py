@@ -25,7 +25,7 @@ def weights_path(weights: str | None, data: Path) -> str | None:
 
 
 def weights_files(model: str, weights: str | None, data: Path) -> list[Path]:
-    """The local files of a model of open_clip, timm or torchvision: those of its folder (``local-dir:FOLDER``), or that of its
+    """The local files of a model of open_clip or timm: those of its folder (``local-dir:FOLDER``), or that of its
     ``weights``; empty if the library knows the names."""
     if model.startswith("local-dir:"):
         files = Path(model.removeprefix("local-dir:")).glob("[!.]*")

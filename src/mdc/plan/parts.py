@@ -24,7 +24,7 @@ OBJECTIVES = _in(
 FAMILIES = {"cappa": "autoregressive", "bicaptioning": "autoregressive", "complementary": "masked"}
 
 #: kind of a frozen encoder → its module (tower)
-TOWERS = _in("models.encoders", "open_clip timm torchvision efficientnet_lite0 run codes")
+TOWERS = _in("models.encoders", "open_clip timm efficientnet_lite0 run codes")
 
 #: kind of a corpus's source → its module (open_source)
 CORPORA = _in(

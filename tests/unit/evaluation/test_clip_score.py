@@ -2,15 +2,20 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
+import open_clip
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
+from tiny_clip import write_clip
 from torch import Tensor
 
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
+from mdc.evaluation.predictors.open_clip_score import OpenClipScorer
 from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.text import Vocabulary, clip_pieces, clip_text
 
@@ -45,6 +50,19 @@ class Scorer:
 class DecodedCache(Captioned):
     def image(self, number: int) -> Image.Image:
         return cast(Image.Image, None)
+
+
+class Shown:
+    """Images with references."""
+
+    def __init__(self, images: list[Image.Image], references: list[list[str]]) -> None:
+        self.images, self.references = images, references
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def image(self, number: int) -> Image.Image:
+        return self.images[number]
 
 
 def score(references: list[list[str]]) -> ClipScore:
@@ -91,3 +109,32 @@ def test_the_nearest_reference_counts_and_nothing_counts_below_zero(monkeypatch:
     assert found[0] == pytest.approx(by_hand(clip_pieces(texts[0]), *references[0]))
     assert found[1][0] > 0 == found[1][1], "no reference is like it"
     assert found[2] == (0, 0), "the image is not like it"
+
+
+def test_by_a_model_of_open_clip_it_is_what_open_clip_says_by_hand(tmp_path: Path) -> None:
+    """… by the formulas of Hessel et al. (2021). A caption that is too long loses its end, and a reference goes."""
+    folder, long = write_clip(tmp_path), "red " + "dog " * 100
+    weights = load_file(
+        folder / "open_clip_model.safetensors"
+    )  # untrained, captions are on the other side of the images
+    save_file(weights | {"visual.proj": -weights["visual.proj"]}, folder / "open_clip_model.safetensors")
+    shown = [Image.new("RGB", (40, 32), colour) for colour in ((200, 10, 10), (10, 10, 200))]
+    captions, references = (
+        [long, "two men ride a horse"],
+        [["a brown dog"], ["two men are riding horses", "men on a horse"]],
+    )
+    images = Shown(shown, [[*some, long] for some in references])
+    scorer = OpenClipScorer(f"local-dir:{folder}", None, "fp32", torch.device("cpu"))
+    scored = ClipScore(scorer, cast(Any, images), "A photo depicts ", {})
+    found = scored.of(captions, [None, None])
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+    for place, image in enumerate(shown):
+        texts = tokenizer([f"A photo depicts {one}" for one in (captions[place], *references[place])])
+        with torch.no_grad():
+            seen = model.eval().encode_image(preprocess(image)[None], normalize=True)[0]
+            own, *others = model.encode_text(texts, normalize=True)
+        score, near = 2.5 * float(seen @ own), max(float(own @ other) for other in others)
+        assert score > 0 and near > 0
+        assert found[place] == pytest.approx((100 * score, 100 * 2 * score * near / (score + near)), abs=1e-3)
+    assert (scored.metadata["cut"], scored.metadata["long_references"]) == (1, 2)

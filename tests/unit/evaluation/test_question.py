@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from mdc.evaluation.judges.endpoint import PROMPT, question, votes
+from mdc.evaluation.judge_endpoint import PROMPT, question, votes
 
 SYSTEMS = ("arc", "mdc_10", "mdc_15", "mdc_20")
 CAPTIONS = ("a dog", "a dog runs", "a dog", "a dog runs on the sand")

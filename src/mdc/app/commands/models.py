@@ -8,9 +8,9 @@ from mdc.plan.estimators import ESTIMATORS
 
 #: the verb of the pipeline that a person calls too: with --probes, for any model
 PROBE = {
-    "help": "probe any encoder of timm, open_clip, torchvision, a folder or a run, beside chance",
+    "help": "probe any encoder of timm, open_clip, a folder or a run, beside chance",
     "description": "With --probes: probe an encoder by probes of the scale and print the table. JOB is then timm:NAME, "
-    "open_clip:NAME/PRETRAINED or torchvision:NAME (each also with /random, or local-dir:FOLDER for NAME), a folder, a key of "
+    "open_clip:NAME/PRETRAINED (each also with /random, or local-dir:FOLDER for NAME), a folder, a key of "
     "the scale's encoders, or a run's id; see docs/probes.md. Without: do a job of the pipeline.",
 }
 
@@ -133,30 +133,9 @@ def _caption_verbs(verbs: Any) -> None:
     sub.add_argument(
         "--explain", action="store_true", help="also print when each token was revealed, and its probability"
     )
-    sub.add_argument(
-        "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
-    )
+    sub.add_argument("--json", action="store_true", help="as JSON: COCO results, with more of each")
     params(sub)
     sub.set_defaults(run_verb=main_of("mdc.app.caption"), interrupted="captions printed so far are complete")
-    sub = verbs.add_parser(
-        "metrics",
-        help="compute caption metrics against references",
-        description="BLEU, METEOR, ROUGE-L, CIDEr and SPICE of a COCO results file, as the COCO caption challenge computes them; "
-        "with --images also CLIPScore and RefCLIPScore.",
-    )
-    sub.add_argument("predictions", metavar="PREDICTIONS", help='COCO results: [{"image_id": …, "caption": …}, …]')
-    sub.add_argument(
-        "references",
-        metavar="REFERENCES",
-        help="COCO annotations, a list as above, {image: [caption, …]}, or a table of images and captions (.csv, .tsv, .jsonl, "
-        ".parquet)",
-    )
-    sub.add_argument("--images", metavar="FOLDER", help="the captioned images, by their numbers or names")
-    sub.add_argument("--clip", metavar="MODEL", help="a name of open_clip, or a folder; default: OpenAI's ViT-B/32")
-    sub.add_argument("--clip-weights", metavar="WEIGHTS", help="of a name: that of its weights, or their file")
-    sub.add_argument("--out", metavar="FILE", help="write all numbers, with one line per image, to this file (JSON)")
-    sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run_verb=main_of("mdc.evaluation.caption_files"), interrupted=NOTHING)
 
 
 def _clip_benchmark_verb(verbs: Any) -> None:

@@ -1,4 +1,4 @@
-"""An image encoder of timm."""
+"""An image encoder of timm, which has torchvision's nets too (``resnet50.tv_in1k``)."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = N
     entry = job.entry
     assert isinstance(entry, TimmTower)
     fetches = root is not None and entry.weights is None
-    built = Timm(_model(entry.model, entry.image_size, pretrained=fetches), entry.pooled)
+    built = Timm(model_of(entry.model, entry.image_size, pretrained=fetches), entry.pooled)
     if root is not None and entry.weights is not None:
         weights, expected = weights_of_file(root / entry.weights), set(built.net.state_dict())
         head = getattr(built.net, "pretrained_cfg", {}).get("classifier")
@@ -51,10 +51,11 @@ def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = N
 
 def native_size(model: str) -> int:
     """Pixels a side of the images that ``model`` was made for; UserError if there is no such model."""
-    return int(_model(model, None, pretrained=False).pretrained_cfg["input_size"][-1])
+    return int(model_of(model, None, pretrained=False).pretrained_cfg["input_size"][-1])
 
 
-def _model(model: str, image_size: int | None, pretrained: bool) -> Any:
+def model_of(model: str, image_size: int | None, pretrained: bool) -> Any:
+    """A model of timm without its classifier; UserError if there is none of that name, or its weights cannot be had."""
     import timm
 
     size: dict[str, Any] = {} if image_size is None else {"img_size": image_size}

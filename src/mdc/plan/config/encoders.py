@@ -33,8 +33,8 @@ class OpenClipTower(_Entry, OpenClipModel):
 
 
 class TimmTower(_Entry):
-    """A ``model`` of timm, or ``local-dir:FOLDER``; ``weights``: a file under MDC_DATA, ``random``, or None for those that timm
-    downloads, or of the folder.
+    """A ``model`` of timm, torchvision's among them (``resnet50.tv_in1k``), or ``local-dir:FOLDER``; ``weights``: a file under
+    MDC_DATA, ``random``, or None for those that timm downloads, or of the folder.
 
     ``pooled``: its feature is the mean of the tokens, also where timm's classifier reads a wider vector.
     """
@@ -43,20 +43,6 @@ class TimmTower(_Entry):
     model: str
     weights: DataPath | None = None
     pooled: bool = False
-
-
-class TorchvisionTower(_Entry):
-    """A ``model`` of torchvision, whose ``layer`` gives the tokens; the first ``prefix`` of them are not image positions.
-
-    ``weights``: a name of torchvision's weights, which are downloaded, ``random``, or a file under MDC_DATA that ends in .pt,
-    .pth or .safetensors.
-    """
-
-    kind: Literal["torchvision"]
-    model: str
-    weights: DataPath
-    layer: str
-    prefix: NonNegative = 0
 
 
 class EfficientNetLite0Tower(_Entry):
@@ -87,7 +73,7 @@ class CodesTower(_Entry):
 
 
 EncoderEntry = Annotated[
-    OpenClipTower | TimmTower | TorchvisionTower | EfficientNetLite0Tower | RunTower | CodesTower,
+    OpenClipTower | TimmTower | EfficientNetLite0Tower | RunTower | CodesTower,
     Field(discriminator="kind"),
 ]
 

@@ -28,11 +28,10 @@ class ByEndpoint(Strict):
     """Any endpoint with OpenAI's protocol, such as vLLM serving the paper's Qwen2.5-VL-72B.
 
     ``key_variable``: the environment variable that holds the key, unset for an endpoint without one; the key is never written.
-    ``timeout``: in seconds. ``retries``: of a request that timed out or was refused temporarily. ``longest_wait``: the maximal
-    retry delay in seconds that the endpoint may request. ``parallel``: concurrent requests. ``instruction``: text added to the
-    paper's prompt. ``answer``: json requests an object with one letter (`response_format` with a JSON schema, which OpenAI, vLLM,
-    SGLang and llama.cpp's server accept); text is for an endpoint that rejects it. ``most_lost``: the share of questions that may
-    stay unanswered after failures; above it the job fails, keeps its answers, and asks only the others when it is rerun.
+    ``timeout``: in seconds. ``retries``: of a request that timed out, failed or was refused temporarily. ``parallel``: concurrent
+    requests. ``instruction``: text added to the paper's prompt. ``answer``: json requests an object with one letter
+    (`response_format` with a JSON schema); text is for an endpoint that rejects it. ``most_lost``: the share of questions that
+    may stay unanswered after failures; above it the job fails, keeps its answers, and asks only the others when it is rerun.
     """
 
     kind: Literal["endpoint"]
@@ -44,7 +43,6 @@ class ByEndpoint(Strict):
     answer: Literal["json", "text"] = "json"
     timeout: Annotated[float, Field(gt=0)] = 60.0
     retries: NonNegative = 5
-    longest_wait: Annotated[float, Field(gt=0)] = 120.0
     parallel: Annotated[int, Field(gt=0, le=256)] = 4
     most_lost: Annotated[float, Field(ge=0, lt=1)] = 0.02
 

@@ -72,7 +72,7 @@ def files_of_user(job: Job, data: Path) -> list[Path]:
 
 
 def _weights(job: Job, data: Path) -> list[Path]:
-    """Files of models of open_clip, timm or torchvision that are the user's own."""
+    """Files of models of open_clip or timm that are the user's own."""
     models = [(getattr(part, "model", None), getattr(part, "weights", None)) for part in vars(job).values()]
     return [file for model, weights in models if isinstance(model, str) for file in weights_files(model, weights, data)]
 

@@ -1,1 +1,0 @@
-"""Contests between captions: the question, the parsing of answers, and the endpoint."""
