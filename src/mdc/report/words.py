@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mdc.plan.artefacts import declared
-from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
+from mdc.plan.jobs.shown import ArtefactJob, Statistics, System, SystemsJob
 from mdc.report.csv_file import signed
 from mdc.report.frame import POOLINGS, Contrast
 from mdc.report.statistics.claims import Decision
@@ -77,6 +77,12 @@ def intervals(estimates: Iterable[Estimate], numbers: Sequence[int], where: str 
         count = f"{draws[0]:,}" if len(draws) == 1 else f"{draws[0]:,} to {draws[-1]:,}"
         resampled = f" The bootstrap used {count} resamples."
     return f"{where} {percent(known[0].level)} interval, {kinds} ({_seeds(numbers)}).{resampled}"
+
+
+def bars(job: SystemsJob) -> str:
+    """The line below a figure of a job's levels: what its bars are, and where its differences are."""
+    level, seeds, name = percent(job.statistics.level), _seeds(job.seeds), job.artefact
+    return f"Bars: {level} intervals ({seeds}); their kind: {name}.csv. Differences and verdicts: {name}_contrasts.csv."
 
 
 def p_value(p: float | None) -> str:

@@ -81,7 +81,7 @@ def probing(plan: Context, name: str, table: ProbeTable) -> Values:
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
-    # the held-out losses of runs are in their own records
+    # the logs of runs say which of many passes overfitted
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
     single = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
