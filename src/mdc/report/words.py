@@ -50,12 +50,10 @@ def _seeds(numbers: Sequence[int]) -> str:
 def _interval_label(estimate: Estimate) -> tuple[str, str]:
     """The method of an interval, and what it is over, in words."""
     of = "this checkpoint only" if estimate.seeds == 1 else f"mean of {estimate.seeds} seeds"
-    runs = "this run only" if estimate.seeds == 1 else "these 2 runs only"
     return {
         "exact": ("exact (Clopper-Pearson)", f"over test items; {of}"),
         "bootstrap": ("bootstrap", f"over test items; {of}"),
         "seeds": ("t", f"over {estimate.seeds} seeds"),
-        "steps": ("moving-block bootstrap", f"over logged steps; {runs}"),
         "splits": ("corrected resampled t", f"over {estimate.n} splits"),
         "seeds and items": ("t", f"over {estimate.seeds} seeds and test items"),
     }[estimate.kind]

@@ -13,8 +13,7 @@ from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, dataset, estimate_cells, job_cells, write_contrasts, write_runs
 from mdc.report.manifests import Manifests
 from mdc.report.positions import CONTEXTS, Positions
-from mdc.report.statistics.estimate import Estimate
-from mdc.report.statistics.steadiness import factors
+from mdc.report.statistics.estimate import Estimate, factors
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
