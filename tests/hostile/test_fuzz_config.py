@@ -145,7 +145,7 @@ CONFIGS: dict[str, list[Callable[[], dict[str, Any]]]] = {
     "pretrain": [_pretrain],
     "probe": [_probe],
     # a table and a figure of probes, and one of every other plan
-    "make": [_job(name) for name in ("table1", "figure4", "figure_loss", "figure_schedules", "figure3")],
+    "make": [_job(name) for name in ("table1", "figure4", "figure_loss", "figure3")],
     "make without inputs": [_job(name) for name in ("table6", "table9")],
 }
 EXAMPLES = {"corpus": 30, "probe-set": 24, "vocabulary": 15, "pretrain": 12, "probe": 12}

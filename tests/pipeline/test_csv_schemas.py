@@ -25,7 +25,7 @@ NUMBERS = {
 }
 #: floats have six significant digits
 FLOAT = re.compile(r"-?(\d+(\.\d+)?|\d\.\d+)(e[+-]\d+)?")
-KINDS = {"exact", "bootstrap", "seeds_and_items", "seeds", "steps", "splits"}
+KINDS = {"exact", "bootstrap", "seeds_and_items", "seeds", "splits"}
 KEY = re.compile(r"[A-Za-z0-9_./+-]*")
 
 
@@ -58,7 +58,7 @@ def test_levels_and_differences_have_one_schema_each(r: Path) -> None:
             assert columns[: len(LEVELS)] == LEVELS, path
             levels.append(path.parent.name)
     assert {"table1", "table2", "table3", "figure4", "figure5", "table_retrieval", "mcd_figure3"} <= set(levels)
-    compared = {"table1", "table_splits", "figure5", "figure_position", "figure_schedules", "figure_robustness"}
+    compared = {"table1", "table_splits", "figure5", "figure_position", "figure_robustness"}
     assert compared <= set(claims)
 
 

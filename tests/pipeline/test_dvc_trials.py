@@ -39,7 +39,7 @@ STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 #: artefacts by what they are made from
 PLANS = {name: artefact.plan.rpartition(".")[2] for name, artefact in ARTEFACTS.items()}
 TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
-LOGS = [name for name, plan in PLANS.items() if plan in ("losses", "schedules")]
+LOGS = [name for name, plan in PLANS.items() if plan == "losses"]
 CHOICES = [name for name, plan in PLANS.items() if plan == "choices"]
 WRITTEN = [name for name, plan in PLANS.items() if plan == "captions"]
 METRICS = "results/toy/table1/table1_metrics.json"

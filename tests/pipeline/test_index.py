@@ -178,7 +178,7 @@ def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> 
         }
         assert all(part in re.findall("<summary>.*?</summary>", folded)[0] for part in counted.values()), name
         every += [{key: row[key] for key in CLAIMS} | {"stale": "False"} for row in rows]
-    assert {"slope", "ratio", "fall", "splits", "difference"} <= {row["kind"] for row in every}
+    assert {"slope", "fall", "splits", "difference"} <= {row["kind"] for row in every}
     assert f"{len(every)} claims" in text
     kept = read_rows(r / "claims.csv")
     assert tuple(kept[0]) == (*CLAIMS, "stale") and sorted(map(str, kept)) == sorted(map(str, every))

@@ -215,7 +215,7 @@ REPEATED = {"once": (800, 1, 0.4), "four": (800, 4, 0.55), "fresh": (3200, 1, 0.
 
 
 class RepeatedWorld(ProbingWorld):
-    """Passes over few pairs, or fresh ones, with a record of each run, whose held-out loss ``losses`` tells."""
+    """Passes over few pairs, or fresh ones."""
 
     def __init__(self, seeds: tuple[int, ...] = (0,), pairs: Any = None, epochs: Any = None) -> None:
         def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
@@ -228,17 +228,6 @@ class RepeatedWorld(ProbingWorld):
             corpora, skill, pairs, ("shape", "count"), seeds,
             epochs=epochs, cls=("clip",), contrasts=[("arc", "mdc")], artefact="figure_repetition",
         )  # fmt: skip
-        runs = [run for system in self.systems if system["corpus"] for run in system["runs"]]
-        self.losses = {run: 1.0 + 0.25 * place for place, run in enumerate(runs)}
-        names = [*self.records, *(f"runs/{run}" for run in runs)]
-        self.fields = {"inputs": names, "expected": {name: sha256_text(name) for name in names}}
-
-    def write(self, folder: Path) -> dict[str, Path]:
-        given = super().write(folder)
-        for run, loss in self.losses.items():
-            config = {"method": {"objective": "contrastive" if "/clip/" in run else "masked"}}
-            given[f"runs/{run}"] = write_manifest(folder, f"runs/{run}", config=config, validation_loss=loss)
-        return given
 
 
 #: how good a method is after a share of its steps

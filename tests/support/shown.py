@@ -110,8 +110,6 @@ def shown_run(corpus: str, method: str, seed: int, /, **more: Any) -> dict[str, 
         "objective": OBJECTIVES.get(method, "masked"),
         "seed": seed,
         "t_range": None if method in OBJECTIVES else [ratio or 0.5, ratio or 1.0],
-        "warmup_steps": 5,
-        "clip_norm": None,
     }
     return found | more
 

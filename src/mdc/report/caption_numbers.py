@@ -1,6 +1,6 @@
 """The numbers of Table 3: captioners by metrics, estimated from per-image results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -81,9 +81,10 @@ class Captioned(Results):
             return None
         return caption_margin(self.whole(pair[1], measure), self.whole(control, measure), self.job.statistics.level)
 
-    def item_words(self, systems: Sequence[System], columns: Sequence[str]) -> str:
-        """The number of images of each dataset that ``systems`` caption."""
-        images = {system.corpus.label: self.count(system, columns[0]) for system in systems if system.corpus}
+    def item_words(self) -> str:
+        """The number of images of each dataset."""
+        key = next(iter(self.columns), None)
+        images = {s.corpus.label: self.count(s, key) for s in self.job.systems if s.corpus and key}
         return f"Images: {', '.join(f'{label} {count}' for label, count in images.items())}."
 
     def entries(self, system: System) -> list[dict[str, Any]]:

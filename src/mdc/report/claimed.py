@@ -1,13 +1,12 @@
 """The claims of a table or figure, read from its csv files."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mdc.report import words
 from mdc.report.csv_file import signed
-from mdc.report.frame import LOG_RATIO, comparison_name
+from mdc.report.frame import comparison_name
 
 #: how the numbers of a list of claims are to be read
 TOGETHER = (
@@ -47,20 +46,17 @@ class Claimed:
 def claimed(row: Mapping[str, Any]) -> Claimed:
     """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`), or the cells of one."""
     numbers = [float(row[key]) for key in ("value", "low", "high") if row[key] not in ("", None)]
-    ratio = row["unit"] == LOG_RATIO  # read as a ratio
-    unit = "" if ratio or not numbers else row["unit"]
+    unit = row["unit"] if numbers else ""
     least = float(row["detectable"]) if row["detectable"] not in ("", None) else None
     if not numbers:  # one side has no such number
         shown = ["–"]
-    elif ratio:
-        shown = [f"{math.exp(number):.2f}×" for number in numbers]
     else:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
         shown = [signed(number, decimals) for number in numbers]
     difference = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
     parts = comparison_name(row), row["condition"], row["label"], "predicted lower" * (row["predicted"] == "lower")
     comparison = ", ".join(filter(None, parts))
-    detectable = "" if least is None else f"{math.exp(least):.2f}×" if ratio else f"{least:#.2g}".rstrip(".")
+    detectable = "" if least is None else f"{least:#.2g}".rstrip(".")
     cells = (
         row["direction"],
         row["scope"] or "",

@@ -23,15 +23,13 @@ POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}
 
 Cells = dict[str, Any]
 #: what is compared: two systems (``gain``: a system and its own control); a least-squares ``slope`` and 0; two curves at equal x;
-#: the share of quality ``kept``; the last third of a caption and the first; a log ``ratio`` and 0; two systems over splits
-Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio", "splits"]
+#: the share of quality ``kept``; the last third of a caption and the first; two systems over splits
+Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "splits"]
 
 #: kinds whose sides are systems; in others a side is a curve, a trend, or a system on several datasets
 OF_SYSTEMS = ("difference", "gain", "fall")
 #: suffixes of the files of differences
 CLAIM_FILES = ("_contrasts.csv", "_over.csv")
-#: the unit of a ratio, which is 0 where both sides are alike
-LOG_RATIO = "log of a ratio"
 ESTIMATE = names("value low high interval scope se se_seeds se_items df n groups seeds draws")
 LEVELS = (
     *names("scale artefact system dataset backbone method pooling estimator column label metric unit"),

@@ -128,8 +128,10 @@ def run_log(job: ArtefactJob, manifests: Manifests, name: str) -> tuple[Path, li
     log = path_of(job, manifests, name).with_name("log.jsonl")
     lines = read_json_lines(log)
     for line in lines:
-        if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
-            raise UserError(f"{log}: a step or a loss is no number; retrain the run")
+        if not all(
+            isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss", "grad_norm")
+        ):
+            raise UserError(f"{log}: a step, a loss or a gradient norm is no number; retrain the run")
     kept = [line for line in lines if "step" in line]
     if not any("loss" in line for line in kept):
         raise UserError(f"{log}: it holds no loss; retrain the run")

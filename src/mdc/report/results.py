@@ -1,6 +1,6 @@
 """A table's or figure's systems by columns: items → replicates → estimates → claims."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Annotated, Any, Literal
@@ -331,53 +331,37 @@ class Results:
 
     @property
     def level_words(self) -> str:
-        """A description of the levels' intervals."""
-        return self.interval_words(self.levels.values(), self.job.systems, self.measures)
+        """What the intervals are, and the number of test items."""
+        return f"{words.intervals(self.job.statistics, self.job.seeds)} {self.item_words()}"
 
-    def interval_words(self, estimates: Iterable[Estimate], systems: Sequence[System], measures: Sequence[str]) -> str:
-        """A description of the intervals of ``estimates``, which are of ``systems`` on ``measures``, and their test items."""
-        columns = list(dict.fromkeys(column for measure in measures for column in self.parts(measure)))
-        shifted = any(self.items[system.key, column][0].biased for system in systems for column in columns)
-        bias = " Its replicates of mAP are shifted by their bias." * shifted
-        return f"{words.intervals(estimates, self.job.seeds)}{bias} {self.item_words(systems, columns)}"
-
-    def item_words(self, systems: Sequence[System], columns: Sequence[str]) -> str:
-        """The number of test items of each of ``columns``, on which all ``systems`` are tested."""
-        return f"Test items: {', '.join(f'{self.name(key)} {self.count(systems[0], key)}' for key in columns)}."
+    def item_words(self) -> str:
+        """The number of test items of each column, on which all systems are tested."""
+        first = self.job.systems[0]
+        return f"Test items: {', '.join(f'{label} {self.count(first, key)}' for key, label in self.columns.items())}."
 
     def notes(self, systems: Sequence[System] | None = None) -> list[str]:
-        """The notes below a table of levels of ``systems``, by default all. Reference rows are not listed."""
+        """The notes below a table of levels of ``systems``, by default all: theirs, the columns', and those of every table."""
         shown = self.job.systems if systems is None else systems
-        keys = {system.key for system in shown}
-        grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
-        notes = []
-        if self.shortcut_by:
-            columns: dict[str, list[str]] = {}
-            for column, what in self.shortcut_by.items():
-                columns.setdefault(what, []).append(self.name(column))
-            text = "; ".join(f"{', '.join(names)}: {what}" for what, names in columns.items())
-            notes.append(
-                "Best shortcut: what is right without the image, or by these parts of it alone. A score below it may rest on the "
-                f"shortcut alone; where none is shown, none was searched. {text}."
-            )
-        notes += [f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []
-        notes += dict.fromkeys(system.note for system in shown if system.note)
-        notes += [*self.job.notes, "Chance: what guessing would score."]
-        if AVERAGE in self.measures:
-            separate = ", ".join(self.columns[key] for key in self.job.reported_separately)
-            apart = f" without {separate}" if separate else ""
-            notes.append(
-                f"{AVERAGE}: the plain mean of the columns{apart}; for its interval, items are drawn within each column."
-            )
-        pairs = {
-            n.dataset: n.pairs for n in self.numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
-        }
-        if pairs:
-            text = "; ".join(f"{label} {count:,}" for label, count in pairs.items())
-            notes.append(f"Image–caption pairs trained on: {text}.")
-        if any(n.published for n in self.numbers):
-            notes.append("Paper: the value printed in the paper.")
-        return notes
+        shortcuts = [f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items()]
+        pairs = {n.dataset: n.pairs for n in self.numbers if n.pairs is not None and n.system in shown}
+        return [
+            *dict.fromkeys(system.note for system in shown if system.note),
+            *self.job.notes,
+            *([f"Best shortcut: {'; '.join(shortcuts)}. {_SHORTCUT}"] if shortcuts else []),
+            *([f"Image–caption pairs: {', '.join(f'{k} {n:,}' for k, n in pairs.items())}."] if pairs else []),
+            *_NOTES,
+        ]
+
+
+_SHORTCUT = (
+    "That is what is right without the image, or by these parts of it alone: a score below it may rest on the shortcut. Where "
+    "none is shown, none was searched."
+)
+_NOTES = (
+    "† (grey): shown but not ranked. Chance: what guessing would score.",
+    f"{AVERAGE}: the plain mean of the columns under its heading; for its interval, items are drawn within each column.",
+    "Paper: the value printed in the paper, shown at its own scale only.",
+)
 
 
 def best_shortcut(result: Mapping[str, Any], score: str | None = None) -> tuple[float, str] | None:

@@ -1,11 +1,11 @@
 """The sentences that tables and figures share: scales, intervals, p-values, verdicts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mdc.plan.artefacts import declared
-from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
+from mdc.plan.jobs.shown import ArtefactJob, PositionsFigureJob, Statistics, System, SystemsJob
 from mdc.report.csv_file import signed
-from mdc.report.frame import POOLINGS, Contrast
+from mdc.report.frame import POOLINGS
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 
@@ -47,36 +47,18 @@ def _seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {' '.join(map(str, numbers))}"
 
 
-def _interval_label(estimate: Estimate) -> tuple[str, str]:
-    """The method of an interval, and what it is over, in words."""
-    of = "this checkpoint only" if estimate.seeds == 1 else f"mean of {estimate.seeds} seeds"
-    runs = "this run only" if estimate.seeds == 1 else "these 2 runs only"
-    return {
-        "exact": ("exact (Clopper-Pearson)", f"over test items; {of}"),
-        "bootstrap": ("bootstrap", f"over test items; {of}"),
-        "seeds": ("t", f"over {estimate.seeds} seeds"),
-        "steps": ("moving-block bootstrap", f"over logged steps; {runs}"),
-        "splits": ("corrected resampled t", f"over {estimate.n} splits"),
-        "seeds and items": ("t", f"over {estimate.seeds} seeds and test items"),
-    }[estimate.kind]
+def intervals(statistics: Statistics, seeds: Sequence[int]) -> str:
+    """What the intervals of a table are, by the rules of docs/statistics.md; each row of its csv files says which applied."""
+    return (
+        f"In brackets the {percent(statistics.level)} interval ({_seeds(seeds)}): of three seeds or more Student's t over seeds "
+        f"and test items, about the methods; of fewer a bootstrap of {statistics.bootstrap:,} resamples of test items, or exact, "
+        "about these checkpoints only. Without an interval: equal on every resample, or too few items."
+    )
 
 
-def intervals(estimates: Iterable[Estimate], numbers: Sequence[int], where: str = "In brackets the") -> str:
-    """The methods of a table's intervals, and the number of resamples, in words."""
-    all_estimates = list(estimates)
-    known = [estimate for estimate in all_estimates if estimate.low is not None]
-    if not known:
-        return f"No interval is known ({_seeds(numbers)})."
-    by_scope: dict[str, dict[str, None]] = {}
-    for kind, over in map(_interval_label, known):
-        by_scope.setdefault(over, {})[kind] = None
-    kinds = ", or ".join(f"{' or '.join(kinds_of_scope)} {over}" for over, kinds_of_scope in by_scope.items())
-    draws = sorted({estimate.draws for estimate in known if estimate.draws is not None})
-    resampled = ""
-    if draws:
-        count = f"{draws[0]:,}" if len(draws) == 1 else f"{draws[0]:,} to {draws[-1]:,}"
-        resampled = f" The bootstrap used {count} resamples."
-    return f"{where} {percent(known[0].level)} interval, {kinds} ({_seeds(numbers)}).{resampled}"
+def bars(job: SystemsJob | PositionsFigureJob) -> str:
+    """The line below a figure of a job's levels: what its bars are, and where its differences are decided."""
+    return f"Bars: {percent(job.statistics.level)} intervals ({_seeds(job.seeds)}). Verdicts: {job.artefact}_contrasts.csv."
 
 
 def p_value(p: float | None) -> str:
@@ -127,60 +109,16 @@ def detectable(decision: Decision, decimals: int = 1) -> str:
     return "" if decision.detectable is None else f"{decision.detectable:.{decimals}f}"
 
 
-def verdict(decision: Decision, estimate: Estimate, decimals: int = 1) -> str:
-    """Direction, size and minimum detectable effect, as in a figure's note."""
-    parts = [direction(decision, estimate)]
-    if decision.size not in ("", "undecided", "not tested"):
-        parts.append(size(decision, decimals))
-    if decision.detectable is not None:
-        parts.append(f"minimum detectable {detectable(decision, decimals)}")
-    return ", ".join(parts)
-
-
-def claims(statistics: Statistics, contrasts: Sequence[Contrast]) -> tuple[str, ...]:
-    """The meaning of the verdicts of a table's ``contrasts``, a sentence each."""
-    least = f"{1 - statistics.level:.2g}"
+def claims(statistics: Statistics) -> tuple[str, ...]:
+    """The meaning of the verdicts of a table, a sentence each."""
     return (
         "Claims that the scale names. Predicted: whether the first side is higher or lower.",
-        f"Direction: supported (as predicted) or reversed where p is below {least}, else inconclusive, with the minimum "
-        f"detectable effect at {percent(statistics.power)} power.{_scopes(contrasts)}",
+        f"Direction: supported (as predicted) or reversed where p is below {1 - statistics.level:.2g}, else inconclusive, with "
+        f"the minimum detectable effect at {percent(statistics.power)} power. In brackets what it is about: these checkpoints, "
+        "the methods (three seeds or more), or other random splits of the same images.",
         "Size: larger or equivalent where the absolute difference is significantly above or below the margin, else undecided.",
-        correction(statistics, contrasts),
+        "p is corrected with Holm's method for the claims of a table, an interval is not."
+        if statistics.order == "holm"
+        else "Claims are tested in this order, without correction, until the first that is not supported; a size is decided only "
+        "if all earlier sizes are.",
     )
-
-
-_SCOPES = {
-    "checkpoints": "these checkpoints",
-    "methods": "the methods (three seeds or more)",
-    "splits": "other random splits of the same images",
-}
-
-
-def _scopes(contrasts: Sequence[Contrast]) -> str:
-    """What verdicts are about, as far as it occurs among ``contrasts``."""
-    known = {line.estimate.scope for line in contrasts if line.estimate is not NOT_COMPARED}
-    about = ", or ".join(text for scope, text in _SCOPES.items() if scope in known)
-    return f" In brackets what it is about: {about}." if about else ""
-
-
-def correction(statistics: Statistics, contrasts: Sequence[Contrast]) -> str:
-    """The correction for the claims among ``contrasts``, in words."""
-    count = sum(line.decision is not None and line.decision.p is not None for line in contrasts)
-    if statistics.order != "holm":
-        return (
-            "Claims are tested in this order, without correction, until the first that is not supported; a size is decided only "
-            "if all earlier sizes are."
-        )
-    if count == 0:
-        return "No claim has a p."
-    return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}, an interval is not."
-
-
-def claim_sentences(contrasts: Iterable[Contrast], decimals: int = 1) -> list[str]:
-    """The claims among ``contrasts`` with their verdicts, as in a figure's note, which ends with :func:`correction`."""
-    return [
-        f"{contrast.name}{' (predicted lower)' * (contrast.predicted == 'lower')}: {shown(contrast.estimate, decimals)}, "
-        f"{verdict(contrast.decision, contrast.estimate, decimals)}"
-        for contrast in contrasts
-        if contrast.decision is not None
-    ]

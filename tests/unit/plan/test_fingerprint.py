@@ -79,7 +79,7 @@ def test_an_edited_template_makes_the_tables_anew_and_trains_nothing(
     shutil.copytree(fp.ROOT, tmp_path / "mdc", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fp, "ROOT", tmp_path / "mdc")
     tables = [f"mdc.report.tables.{table}" for table in ("table1", "method_table", "table9", "recipes")]
-    modules = [*tables, "mdc.report.figures.figure4", "mdc.training.run"]
+    modules = [*tables, "mdc.report.figures.accuracy_panels", "mdc.training.run"]
     before = {module: _print(module) for module in modules}
     for file in fp.data_files("mdc.report.tables.render"):
         text = (tmp_path / "mdc" / file).read_text()

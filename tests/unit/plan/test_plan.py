@@ -157,7 +157,7 @@ def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> N
 
 def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) -> None:
     """… beside those whose jobs at scale paper support/edits.yaml lists."""
-    probing_names, logs = set(mini.scale.tables.probing()), {"figure_loss", "figure_schedules"}
+    probing_names, logs = set(mini.scale.tables.probing()), {"figure_loss"}
     scored_names = set(mini.scale.tables.scoring())
 
     def with_(*path: Step, to: Any) -> set[str]:
@@ -182,7 +182,6 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     # how a verdict is made: the tables; which probe is the main one: those without an average
     assert with_("protocol", "statistics", "margins", to={"top-1": 3.0}) == {
         *probing_names,
-        "figure_schedules",
         *scored_names,
         "table3",
         *(set(mini.scale.tables.of_captions()) - {"mcd_examples"}),
@@ -373,36 +372,19 @@ def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
 def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:
     table = ("tables", "table5")
     methods = ["parallel", "mdc_30_80", "mdc"]
-    claims = (("tables", "figure_schedules"), {})
-    plan = changed_plan(((*table, "methods"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []), claims)
+    plan = changed_plan(((*table, "methods"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []))
     shown = {s.method.key: s.method.label for s in plan.jobs["table5"].systems if s.corpus is not None}
     assert shown == {"parallel": "Parallel decoding", "mdc_30_80": "[0.3, 0.8]", "mdc": "[0.5, 1.0]"}
 
 
 def test_the_figures_are_told_what_they_are_drawn_over() -> None:
-    # the same method warms up for longer on another corpus
-    override = {"when": {"corpus": ["alt"], "method": ["mdc"]}, "set": {"warmup_steps": 50, "clip_norm": None}}
-    plan = changed_plan(
-        (("tables", "figure4", "methods"), [*VALUES["tables"]["figure4"]["methods"], "arc"]),
-        (
-            ("tables", "table5"),
-            {"corpora": {"brief": VALUES["tables"]["table5"]["methods"], "alt": ["mdc_0_100", "mdc"]}},
-        ),
-        (("pretrain", "overrides"), [*VALUES["pretrain"]["overrides"], override]),
-    )
+    plan = changed_plan((("tables", "figure4", "methods"), [*VALUES["tables"]["figure4"]["methods"], "arc"]))
     found = {s.method.key: s.t_range for s in plan.jobs["figure4"].systems if s.corpus is not None}
     ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
     assert found == {"arc": None, "mdc": (0.5, 1.0), **ratios, "parallel": (1.0, 1.0)}
-    job: Any = plan.jobs["figure_schedules"]
-    assert job.reference == "mdc" and len(job.primary) == 3
-    assert [run.job for run in job.runs] == [
-        *(f"runs/brief/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc_30_80", "mdc_40_90", "mdc")),
-        *(f"runs/alt/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc")),
-    ]
-    told = {run.job: (run.t_range, run.warmup_steps, run.clip_norm) for run in job.runs}
-    assert told.pop("runs/alt/ViT-T-12/mdc/s0") == ((0.5, 1.0), 50, None)
-    assert {(warmup, clip) for _, warmup, clip in told.values()} == {(30, 1.0)}
-    assert told["runs/brief/ViT-T-12/mdc_30_80/s0"][0] == (0.3, 0.8)
+    job: Any = plan.jobs["figure_loss"]
+    told = {run.job: run.t_range for run in job.runs}
+    assert told["runs/brief/ViT-T-12/mdc_30_80/s0"] == (0.3, 0.8) and told["runs/dense/ViT-T-12/arc/s0"] is None
 
 
 # --- all jobs of all scales -------------------------------------------------------------------------------------------

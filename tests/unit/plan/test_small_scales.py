@@ -119,7 +119,6 @@ def test_each_artefact_of_mini_can_stay_away(name: str, monkeypatch: pytest.Monk
     rests_on = {
         "table1": ("table6", "table7", "table8"),
         "table3": ("figure6", "table_cost"),
-        "table5": ("figure_schedules",),
         "table_zero_shot": ("table_neighbours",),
     }
     gone = {name, *rests_on.get(name, ())}

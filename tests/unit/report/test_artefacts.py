@@ -4,7 +4,6 @@ import html
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 from data_samples import write_texts
 from positions_world import positions_world
 from probing_world import ConvergingWorld, ProbingWorld, RepeatedWorld
-from shown import make, planned, read_rows, shown_job, write_made
-from test_schedules import Project
+from shown import LoggedRuns, make, planned, read_rows, shown_job, shown_run, write_made
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import UserError
@@ -40,9 +38,11 @@ def _probing(artefact: str) -> Callable[[Path], World]:
     return world
 
 
-def _logs(folder: Path, artefact: str) -> World:
-    made = Project(folder, (0,))
-    return made.job if artefact == "figure_schedules" else made.asked(artefact), made.given
+def _logs(folder: Path) -> World:
+    made = LoggedRuns(folder)
+    for method in ("mdc", "mdc_0_100"):
+        made.add(shown_run("short", method, 0), [{"step": step, "loss": 3.0, "grad_norm": 2.0} for step in (1, 2, 3)])
+    return made.asked("figure_loss"), made.given
 
 
 def _lengths(folder: Path) -> World:
@@ -65,7 +65,7 @@ def _planned(artefact: str) -> Callable[[Path], World]:
 WORLDS = {name: _probing(name) for name in ("table1", "table4", "figure4", "figure5")} | {
     "figure_repetition": lambda folder: _written(RepeatedWorld(), folder),
     "figure_convergence": lambda folder: _written(ConvergingWorld(), folder),
-    **{name: partial(_logs, artefact=name) for name in ("figure_loss", "figure_schedules")},
+    "figure_loss": _logs,
     "figure_position": positions_world,
     "figure3": _lengths,
     **{name: _planned(name) for name in ("table6", "table7", "table8", "table9")},

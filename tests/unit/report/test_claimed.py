@@ -11,12 +11,10 @@ import pytest
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.shown import Statistics
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
-from mdc.report import words
 from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.index_page import as_markdown, write_index
-from mdc.report.statistics.estimate import Estimate
 from mdc.report.tables.comparisons import columns
 
 CLAIM = dict.fromkeys(CLAIMS, "") | {
@@ -97,13 +95,8 @@ def test_a_stale_claim_is_marked(results: Path) -> None:
             *("MDC, A, prefix, Shape", "+2.0 points", "too few groups (methods)"),
         ),
         (
-            {"value": "", "low": "", "high": "", "unit": "log of a ratio", "scope": "", "direction": "not compared"},
+            {"value": "", "low": "", "high": "", "scope": "", "direction": "not compared"},
             *("MDC − ARC, A, Shape", "–", "not compared"),
-        ),
-        (
-            {"value": "0", "low": "-0.1", "high": "0.693147", "unit": "log of a ratio", "detectable": "0.693147"}
-            | {"direction": "inconclusive"},
-            *("MDC − ARC, A, Shape", "1.00× [0.90×, 2.00×]", "inconclusive (methods), minimum detectable 2.00×"),
         ),
         (
             {"direction": "inconclusive", "size": "equivalent", "detectable": "2.3053"},
@@ -139,14 +132,6 @@ def test_a_table_of_another_version_is_stale_and_breaks_no_page(results: Path) -
     with pytest.raises(UserError, match=r"table1.* written by another version"):
         folder = results / "own/table1"
         read_claims(folder, read_json(folder / "table1.json")["outputs"])
-
-
-@pytest.mark.parametrize(("kind", "seeds"), [("splits", 1), ("bootstrap", 1), ("seeds and items", 3)])
-def test_the_scopes_that_occur_are_explained_and_no_others(kind: Any, seeds: int) -> None:
-    line = SimpleNamespace(estimate=Estimate(1, 0, 2, 60, seeds, kind), decision=None)
-    said = " ".join(words.claims(STATISTICS, [line]))  # type: ignore[list-item]
-    explained = {"splits": "random splits", "checkpoints": "these checkpoints", "methods": "the methods"}
-    assert [scope for scope, text in explained.items() if text in said] == [line.estimate.scope]
 
 
 def test_a_column_s_metric_is_not_told_twice() -> None:

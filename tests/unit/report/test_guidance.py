@@ -41,7 +41,6 @@ def test_parallel_curves_are_apart_by_their_heights(tmp_path: Path, seeds: int) 
     assert float(line["value"]) == pytest.approx(4, abs=0.15) and line["kind"] == "curves"
     assert (line["first"], line["second"], line["direction"]) == ("mcs", "cfg", "supported")
     assert [float(line["cider_from"]), float(line["cider_to"])] == pytest.approx([25, 35], abs=1e-4)
-    assert "Holm" in (out / "mcd_figure3.svg").read_text(), "the verdict is corrected, the interval is not"
     levels = read_rows(out / "mcd_figure3.csv")
     assert {(row["curve"], row["guidance"]) for row in levels} == {(c, g) for c in ("mcs", "cfg") for g in "123"}
 

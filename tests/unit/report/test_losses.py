@@ -1,13 +1,16 @@
-"""The figure of the losses of many runs."""
+"""The figure of the losses of many runs, and how much a loss varies by arithmetic."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from shown import LoggedRuns, make, shown_run
 
+from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.jobs.shown import ShownRun
 from mdc.plan.records import UserError
 from mdc.report.figures import losses
@@ -104,8 +107,9 @@ def test_no_validation_loss_is_cut_off(
     assert low < min(held_out.values()) and max(held_out.values()) < high < 12
 
 
-LINES: list[dict[str, Any]] = [{"step": 10, "loss": 2.0}, {"step": 10, "validation_loss": 2.5}, {"note": "no step"}]
-LINES += [{"step": 20, "loss": 1e-5}]
+LINES: list[dict[str, Any]] = [{"step": 10, "loss": 2.0, "grad_norm": 3.0}, {"step": 10, "validation_loss": 2.5}]
+LINES += [{"note": "no step"}, {"step": 20, "loss": 1e-5}]
+LEAST = 1e-3
 
 
 @pytest.fixture
@@ -119,11 +123,11 @@ def project(tmp_path: Path) -> LoggedRuns:
 
 def test_the_csv_has_every_loss_with_the_scale_and_the_run(project: LoggedRuns) -> None:
     make(project.asked("figure_loss"), project.given, project.out)
-    expected = ["scale,artefact,system,dataset,backbone,method,seed,split,step,loss,record"]
+    expected = ["scale,artefact,system,dataset,backbone,method,seed,split,step,loss,grad_norm,record"]
     for method in ("mdc", "clip"):
         head = f"mini,figure_loss,a/B/{method},Corpus a,ViT-B,Method {method} by its name,3"
         expected += [
-            f"{head},{rest},runs/a/B/{method}/s3" for rest in ("train,10,2", "train,20,1e-05", "validation,10,2.5")
+            f"{head},{rest},runs/a/B/{method}/s3" for rest in ("train,10,2,3", "train,20,1e-05,", "validation,10,2.5,")
         ]
     assert (project.out / "figure_loss.csv").read_text(encoding="utf-8").splitlines() == expected
 
@@ -133,7 +137,8 @@ def test_the_csv_has_every_loss_with_the_scale_and_the_run(project: LoggedRuns) 
     [
         ([], "log.jsonl: it holds no loss"),
         ([{"step": 10, "validation_loss": 1.0}], "it holds no loss"),
-        ([{"step": 10, "loss": "low"}], "a step or a loss is no number"),
+        ([{"step": 10, "loss": "low"}], "a step, a loss or a gradient norm is no number"),
+        ([{"step": 10, "loss": 1.0, "grad_norm": None}], "a gradient norm is no number"),
     ],
 )
 def test_a_log_that_does_not_serve_is_refused(project: LoggedRuns, lines: list[dict[str, Any]], words: str) -> None:
@@ -141,3 +146,72 @@ def test_a_log_that_does_not_serve_is_refused(project: LoggedRuns, lines: list[d
     with pytest.raises(UserError, match=words):
         make(project.asked("figure_loss"), project.given, project.out)
     assert not project.out.exists()
+
+
+def test_gradient_norms_and_the_arithmetic_stand_beside_the_losses_of_ranges_of_t(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **_: drawn.append(self) or path.touch())
+    made = LoggedRuns(tmp_path)
+    config = {"protocol": {"pretrain": {"least_t": LEAST}}}
+    lines = [{"step": s, "loss": 3.0, "grad_norm": 2.0 + s % 3, "tokens": 200 + s % 2} for s in range(1, 40)]
+    for method, low, weight in (("mdc_0_100", 0.0, "inverse_t"), ("mdc_wo_t", 0.5, "none"), ("mdc", 0.5, "inverse_t")):
+        run = shown_run("a", method, 0, t_range=[low, 1.0])
+        made.add(run, lines, method={"weight": weight, "normaliser": "valid_tokens"}, **config)
+    make(made.asked("figure_loss"), made.given, made.out)
+    losses_of, norms = drawn[0].axes
+    assert [panel.get_ylabel() for panel in (losses_of, norms)] == ["nats per token", "gradient norm before clipping"]
+    assert 2 in norms.get_lines()[0].get_ydata() and len(norms.get_lines()) == 2 * 3
+    note = " ".join(drawn[0].legends[0].get_title().get_text().split())
+    each = [f"{100 * losses.loss_variation(low, 1.0, 201.0, LEAST):.1f} %" for low in (0.0, 0.5)]
+    named = [f"Method {method} by its name" for method in ("mdc_0_100", "mdc")]
+    text = ", ".join(f"{name} {value}" for name, value in zip(named, each, strict=True))
+    assert note.endswith(f"By weights and masks alone a loss varies by: {text}.")
+
+
+# --- how much a loss varies by arithmetic ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.3, 0.8), (0.5, 1.0), (0.15, 0.15), (0.0, 0.0005)])
+def test_the_mean_of_one_over_t_is_the_schedules_own(low: float, high: float) -> None:
+    schedule = MaskSchedule(low, high, least_t=LEAST)
+    count = 400_000
+    place = torch.arange(count)
+    t = schedule.draw(torch.full((count,), 0.5, dtype=torch.float64), place, count)
+    assert losses.mean_inverse_t(low, high, LEAST) == pytest.approx(schedule.weight(t).double().mean().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.5, 1.0), (0.3, 0.3)])
+@pytest.mark.parametrize("tokens", [1, 2, 5])
+def test_the_loss_varies_as_every_outcome_of_its_masks_says(low: float, high: float, tokens: int) -> None:
+    """One caption: all 2^L masks at each of many t, weighted by their probability."""
+    strata = 200_000
+    t = np.maximum(low + (high - low) * (np.arange(strata) + 0.5) / strata, LEAST)
+    first, second = np.zeros(strata), np.zeros(strata)
+    for masks in itertools.product((0, 1), repeat=tokens):
+        k = sum(masks)
+        probability = t**k * (1 - t) ** (tokens - k)
+        loss = k / t / tokens
+        first += probability * loss
+        second += probability * loss**2
+    assert first.mean() == pytest.approx(1)  # unbiased whatever the range of t
+    exact = second.mean() - first.mean() ** 2
+    assert losses.loss_variation(low, high, tokens, LEAST) ** 2 == pytest.approx(exact, rel=1e-4)
+
+
+def test_a_batch_varies_as_its_tokens_together_say_stratified_or_not() -> None:
+    rng = np.random.default_rng(3)
+    lengths = np.array([1, 2, 3, 4, 6, 8, 8, 20])
+    draws, batch = 40_000, len(lengths)
+    for jitter in ((np.arange(batch) + rng.random((draws, batch))) / batch, rng.random((draws, batch))):
+        t = 0.3 + 0.5 * rng.permuted(jitter, axis=1)
+        loss = (rng.binomial(lengths, t) / t).sum(1) / lengths.sum()
+        expected = losses.loss_variation(0.3, 0.8, float(lengths.sum()), LEAST) ** 2
+        assert loss.var() == pytest.approx(expected, rel=0.04)
+
+
+def test_where_all_is_masked_nothing_varies() -> None:
+    assert losses.loss_variation(1.0, 1.0, 5, LEAST) == 0

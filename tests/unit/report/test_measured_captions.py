@@ -25,17 +25,14 @@ def test_a_result_that_is_no_number_is_refused_and_one_that_is_not_there_is_not(
         measured_of({**table, column: [cell]})
 
 
-def test_images_are_counted_by_dataset_and_of_what_is_shown() -> None:
-    """Differences of two datasets of unlike size; the other dataset and the columns that are not shown are not named."""
+def test_images_are_counted_by_dataset() -> None:
     results: Any = object.__new__(Captioned)
-    systems = [
-        SimpleNamespace(key=f"{k}/mdc", corpus=SimpleNamespace(label=k.title())) for k in ("large", "small", "no")
-    ]
-    results.job, results.columns, results.averaged = SimpleNamespace(seeds=[0]), {"a": "A", "b": "B"}, []
+    systems = [SimpleNamespace(key=f"{k}/mdc", corpus=SimpleNamespace(label=k.title())) for k in ("large", "small")]
+    results.job, results.columns, results.averaged = SimpleNamespace(systems=systems), {"a": "A", "b": "B"}, []
     results.items = {
-        (system.key, key): [SimpleNamespace(n=n, biased=False)]
-        for system, n in zip(systems, (5000, 1000, 3), strict=True)
+        (system.key, key): [SimpleNamespace(n=n)]
+        for system, n in zip(systems, (5000, 1000), strict=True)
         for key in "ab"
     }
-    assert results.interval_words([], systems[:2], ["a"]).endswith(" Images: Large 5000, Small 1000.")
-    assert Results.item_words(results, systems, ["b"]) == "Test items: B 5000."
+    assert results.item_words() == "Images: Large 5000, Small 1000."
+    assert Results.item_words(results) == "Test items: A 5000, B 5000."

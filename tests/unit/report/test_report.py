@@ -136,7 +136,7 @@ def test_a_probe_reported_separately_is_no_part_of_the_average(tmp_path: Path) -
     mdc = next(row for row in rows if row["method"] == "MDC")
     assert headline["dense/B/mdc"]["average"] == pytest.approx(float(mdc["Average"]), abs=0.06)
     text = (out / "table1.md").read_text()
-    assert "VOC: another metric." in text and "the plain mean of the columns without VOC" in text
+    assert "VOC: another metric." in text and "the plain mean of the columns under its heading" in text
     alone = world(
         **{**apart, "primary_metric": "imagenet1k"}, probes=("imagenet1k", "voc"), multi=("voc",), backbones=ONE
     )
@@ -324,7 +324,7 @@ def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tup
     for name in ARTEFACTS["table1"].files[:6]:
         text = html.unescape((out / name).read_text(encoding="utf-8"))
         if not name.endswith(".csv"):  # these have a column for the scale's name
-            assert "not a reproduction of the paper's numbers" in text and "this checkpoint only" in text, name
+            assert "not a reproduction of the paper's numbers" in text and "these checkpoints only" in text, name
         elif name not in ("table1.csv", "table1_runs.csv"):
             assert {line["scope"] for line in read_rows(out / name)} == {"checkpoints"}
     assert {line["published"] for line in read_rows(out / "table1_long.csv")} == {""}

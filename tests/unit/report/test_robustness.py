@@ -59,7 +59,7 @@ def test_a_captioner_that_ignores_its_image_is_not_compared(tmp_path: Path, seed
     assert deaf == [("d/deaf", "d/steady"), ("d/steep", "d/deaf")]
     assert [(line["first"], line["second"]) for line in lines] == [("d/steady", "d/steep"), ("d/steady", "d/lost")]
     drawn = (out / "figure_robustness.svg").read_text()
-    assert "Not compared:" in drawn and "Holm" in drawn
+    assert "Not compared:" in drawn
     scope = "methods" if seeds == 3 else "checkpoints"
     for line, expected in zip(lines, (75 - 100 / 6, 75.0), strict=True):
         assert float(line["value"]) == pytest.approx(expected, abs=0.01)

@@ -12,7 +12,7 @@ from mdc.plan.config.probe_tables import HeadTable, ProbeTable, RatioFigure, Sch
 from mdc.plan.config.scale import Attentive, Neighbours, Scale
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, ZeroShotTable
-from mdc.plan.config.tables import CostTable, LossFigure, RecipeTable, ScheduleFigure, ScoreTable, Tables
+from mdc.plan.config.tables import CostTable, LossFigure, RecipeTable, ScoreTable
 from mdc.plan.config.types import check_reference, check_unique_labels
 from mdc.plan.parts import family_of
 
@@ -134,7 +134,6 @@ def check_tables(params: Params) -> None:
             _schedules(params.methods, table, place)
         if isinstance(table, RatioFigure):
             _ratios(params.methods, table, place)
-    _compared_schedules(params.tables)
 
 
 def _check_tables_needed(scale: Scale) -> None:
@@ -155,19 +154,6 @@ def _check_tables_needed(scale: Scale) -> None:
             raise ValueError("tables.figure6 shows captions of table3, and there is none")
         for system in figure6.omit:
             check_reference("tables.figure6.omit", system, [*table3.systems, *table3.coca], "system of table3")
-    if tables.the(ScheduleFigure) is not None and tables.the(ScheduleTable) is None:
-        raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
-
-
-def _compared_schedules(tables: Tables) -> None:
-    table5, schedules = tables.the(ScheduleTable), tables.the(ScheduleFigure)
-    if table5 is None or schedules is None:
-        return
-    sides = [f"{corpus}/{method}" for corpus, methods in table5.corpora.items() for method in methods[:-1]]
-    for side in schedules.primary:
-        if side not in sides:
-            allowed = ", ".join(sides) or "nothing"
-            raise ValueError(f"tables.figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}")
 
 
 def _covered(scale: Scale, where: str, corpus: str) -> None:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic import Field, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
@@ -28,7 +28,7 @@ from mdc.plan.config.references import (
     TrainedOn,
 )
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
-from mdc.plan.config.types import Name, Side, Strict, Unique, WithClaims, each_once
+from mdc.plan.config.types import Name, Strict, Unique
 from mdc.plan.records import did_you_mean
 
 
@@ -71,16 +71,6 @@ class LossFigure(Strict):
         if bool(self.corpora) != bool(self.backbones):
             raise ValueError("corpora and backbones go together: name both, or neither")
         return self
-
-
-class ScheduleFigure(WithClaims):
-    """The training stability of Table 5's schedules.
-
-    ``primary``: at most three of them, as corpus/method, with the claim that their loss and gradient norm vary more than those of
-    the table's last method; only these six comparisons get a verdict.
-    """
-
-    primary: Annotated[list[Side], Field(max_length=3), AfterValidator(each_once)] = Field(default_factory=list)
 
 
 OneTable = TypeVar("OneTable", bound=Strict)

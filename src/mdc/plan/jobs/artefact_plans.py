@@ -18,7 +18,7 @@ from mdc.plan.config.probe_tables import (
 )
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
-from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable, ScheduleFigure
+from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import overlaps, score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
@@ -81,7 +81,7 @@ def probing(plan: Context, name: str, table: ProbeTable) -> Values:
     contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
-    # the held-out losses of runs are in their own records
+    # the logs of runs say which of many passes overfitted
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
     single = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
@@ -279,8 +279,6 @@ def _logs(plan: Context, runs: list[Run]) -> Values:
             objective=job.method.objective,
             seed=run.seed,
             t_range=job.method.t_range,
-            warmup_steps=job.recipe.warmup_steps,
-            clip_norm=job.recipe.clip_norm,
         )
         for run, job in jobs.items()
     ]
@@ -290,13 +288,6 @@ def _logs(plan: Context, runs: list[Run]) -> Values:
 def losses(plan: Context, name: str, table: Strict) -> Values:
     # a finetuning's loss is on another corpus than its run's
     return _logs(plan, [run for run in plan.runs if not run.finetune])
-
-
-def schedules(plan: Context, name: str, figure: ScheduleFigure) -> Values:
-    """The runs of Table 5, whose stability is compared."""
-    table = plan.scale.tables.one(ScheduleTable)
-    claims = {"reference": table.reference, "primary": figure.primary}
-    return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": plan.statistics(figure)}
 
 
 def lengths(plan: Context, name: str, figure: Figure3) -> Values:

@@ -230,30 +230,12 @@ class ShownRun(Strict):
     objective: str
     seed: NonNegative
     t_range: tuple[Share, Share] | None
-    warmup_steps: NonNegative
-    clip_norm: float | None
 
 
 class LossesJob(ArtefactJob):
     """The logs of all runs."""
 
     runs: Annotated[list[ShownRun], Field(min_length=1)]
-
-
-class SchedulesJob(ArtefactJob):
-    """The logs of the runs of one table, in its order. ``reference``: the method that the others are compared with. ``primary``:
-    as corpus/method, the schedules with the preregistered claim that they vary more."""
-
-    runs: Annotated[list[ShownRun], Field(min_length=1)]
-    reference: str
-    primary: Annotated[list[str], Field(max_length=3)]
-    statistics: Statistics
-
-    @model_validator(mode="after")
-    def _reference(self) -> Self:
-        if self.reference not in {run.method.key for run in self.runs}:
-            raise ValueError(f"reference: no run is of {self.reference}")
-        return self
 
 
 class CaptionSet(Labelled):

@@ -110,12 +110,7 @@ def _draw(
             panel.set_xlabel(results.columns[key])
         panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        drawn = [results.levels[key, _Y] for curve in job.curves for key in curve.systems if _Y in results.columns]
-        bars = words.intervals(drawn, job.seeds, f"Bars, of {_Y}:")
-        note = f"{bars} Numbers: the least and the greatest scale of guidance."
-        if sentences := words.claim_sentences(claims):
-            note += f" Difference in {_Y}, in points, at equal {_EQUAL}: {'; '.join(sentences)}."
-            note += f" {words.correction(job.statistics, claims)}"
+        note = f"{words.bars(job)} Numbers: the least and the greatest scale of guidance."
         if any(claim.estimate is NOT_COMPARED for claim in claims):
             lost = [results.all_columns[key] for key in (_Y, _EQUAL) if key in results.missing]
             why = f"{lost[0]} is not available" if lost else f"no {_EQUAL} is reached by the curves of all seeds"

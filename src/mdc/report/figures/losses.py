@@ -1,28 +1,43 @@
-"""The losses of every run of a scale.
+"""The losses of every run of a scale, and the gradient norms where methods differ in their weights and ranges of t.
 
 Methods of one family share a panel: CLIP's losses, the captioning methods of the main table, other weights and ranges of t, fixed
 mask ratios; MDC is in each of the last three. Seeds become a mean and a band.
 
+The paper leaves out small t because "loss is very unstable when pretrained on CC3M". How much of this the weights 1/t and the
+masks make by themselves is arithmetic (:func:`loss_variation`), and stands below the figure.
+
 A log contains times, so no record can name it by hash; ``figure_loss.csv`` has every loss.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import LossesJob, ShownRun
-from mdc.report.figures.drawing import MARKER, Axes, bottom_legend, drawing, headline, line_handle, smooth, write_logs
+from mdc.report.figures.drawing import (
+    MARKER,
+    Axes,
+    bottom_legend,
+    drawing,
+    headline,
+    line_handle,
+    plain_logarithm,
+    smooth,
+    write_logs,
+)
 from mdc.report.figures.styles import method_styles
-from mdc.report.manifests import Manifests, run_log, run_place
+from mdc.report.manifests import Manifests, record_of, run_log, run_place
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},
     "files": ".png .svg .csv",
-    "caption": "Training and held-out loss of every run at scale {scale}, in nats. Levels of different methods do not compare, "
-    "since they are losses of different things.",
+    "caption": "Training and held-out loss of every run at scale {scale}, in nats, and gradient norms of the methods with other "
+    "weights and ranges of t. Levels of different methods do not compare, since they are losses of different things.",
     "config": "tables.LossFigure",
     "plan": "artefact_plans.losses",
     "job": "shown.LossesJob",
@@ -45,11 +60,14 @@ _POINTS = 9  # validation losses drawn of one line; the csv has all
 
 @dataclass(frozen=True)
 class Curve:
-    """A run's losses in nats by step: of ``train`` and of ``validation``, which may have none."""
+    """A run's losses in nats by step, of ``train`` and of ``validation``, which may have none, and its gradient's ``norm`` before
+    clipping. ``expected``: the loss's coefficient of variation by weights and masks alone, None where no formula gives it."""
 
     run: ShownRun
     train: Mapping[int, float]
     validation: Mapping[int, float]
+    norm: Mapping[int, float] = field(default_factory=dict)
+    expected: float | None = None
 
     @property
     def method(self) -> str:
@@ -73,12 +91,21 @@ def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
     for run in job.runs:
         _, lines = run_log(job, manifests, run.job)
         # of a step that was logged twice the last counts
-        series = [{line["step"]: line[key] for line in lines if key in line} for key in ("loss", "validation_loss")]
-        curves.append(Curve(run, *series))
+        keys = "loss", "validation_loss", "grad_norm"
+        series = [{line["step"]: line[key] for line in lines if key in line} for key in keys]
+        curves.append(Curve(run, *series, _expected(run, record_of(job, manifests, run.job)["config"], lines)))
     logs = (
-        (curve.run, {"split": split, "step": list(losses), "loss": list(losses.values())})
+        (
+            curve.run,
+            {
+                "split": split,
+                "step": list(losses),
+                "loss": list(losses.values()),
+                "grad_norm": [norms.get(s, math.nan) for s in losses],
+            },
+        )
         for curve in curves
-        for split, losses in (("train", curve.train), ("validation", curve.validation))
+        for split, losses, norms in (("train", curve.train, curve.norm), ("validation", curve.validation, {}))
         if losses
     )
     write_logs(out / "figure_loss.csv", job, logs)
@@ -92,9 +119,11 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     With one seed the raw loss is drawn faintly; with several, the line is the mean and the band reaches from the least to the
     largest running mean. Each family has a panel for each corpus, of its first backbone there.
     """
-    panels = [(family, here) for family in _FAMILIES for here in _panels(curves, family)]
+    panels = [
+        (family, here, drawn) for family in _FAMILIES for here in _panels(curves, family) for drawn in _drawn(here)
+    ]
     columns = max(2, min(_COLUMNS, len(panels)))
-    labels = {curve.method: curve.run.method.label for _, here in panels for curve in here}
+    labels = {curve.method: curve.run.method.label for _, here, _ in panels for curve in here}
     styles = method_styles(labels)
     seeds = len({curve.run.seed for curve in curves})
     rows = -(-len(panels) // columns)
@@ -102,14 +131,18 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
         axes = figure.subplots(rows, columns, squeeze=False).flatten()
         for panel in axes[len(panels) :]:
             panel.set_axis_off()
-        for place, (panel, (family, here)) in enumerate(zip(axes, panels, strict=False)):
-            _draw(panel, here, styles)
+        for place, (panel, (family, here, drawn)) in enumerate(zip(axes, panels, strict=False)):
+            _draw(panel, here, styles, drawn)
             unit = "nats per pair" if family in ("contrastive", "superclass") else "nats per token"
             run = here[0].run
             panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
-            panel.set_ylabel(unit)
+            panel.set_ylabel("gradient norm before clipping" if drawn == "norm" else unit)
             panel.set_xlabel("step" if place + columns >= len(panels) else "")
-            _limit_y(panel, here)
+            if drawn == "train":
+                _limit_y(panel, here)
+            else:
+                panel.set_yscale("log")
+                plain_logarithm(panel.yaxis)
         apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
@@ -118,10 +151,49 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
         )
         handles = [line_handle(styles[method], labels[method]) for method in styles]
         bottom_legend(
-            figure,
-            handles,
-            f"Lines: {lines}. Points: validation. Of each corpus its first backbone; figure_loss.csv has all.",
+            figure, handles, f"Lines: {lines}. Points: validation. All runs: figure_loss.csv.{_arithmetic(curves)}"
         )
+
+
+def _drawn(curves: Sequence[Curve]) -> list[Literal["train", "norm"]]:
+    """What panels of the same curves show: their losses, and of other weights and ranges of t also the gradient norms."""
+    return ["train", "norm"] if curves[0].family == "schedules" and any(c.norm for c in curves) else ["train"]
+
+
+def _arithmetic(curves: Sequence[Curve]) -> str:
+    """How much the losses of ranges of t vary by arithmetic; "" where none is drawn beside MDC."""
+    shown = [curve for here in _panels(curves, "schedules")[:1] for curve in here if curve.expected is not None]
+    each = {curve.run.method.label: f"{curve.run.method.label} {100 * (curve.expected or 0):.1f} %" for curve in shown}
+    return f" By weights and masks alone a loss varies by: {', '.join(each.values())}." if each else ""
+
+
+def _expected(run: ShownRun, config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> float | None:
+    """From the supervised tokens of the median batch, where the loss is equation 5 over all of them."""
+    method, tokens = config.get("method", {}), [line["tokens"] for line in lines if line.get("tokens")]
+    if (method.get("weight"), method.get("normaliser")) != ("inverse_t", "valid_tokens") or not (
+        run.t_range and tokens
+    ):
+        return None
+    return loss_variation(*run.t_range, float(np.median(tokens)), float(config["protocol"]["pretrain"]["least_t"]))
+
+
+def mean_inverse_t(low: float, high: float, least_t: float) -> float:
+    """E[1/t] for t ~ U[low, high], 0 <= low <= high <= 1, where a t below ``least_t`` > 0 counts as ``least_t``."""
+    start, end = max(low, least_t), max(high, least_t)
+    if high == low:
+        return 1 / start
+    return (max(0.0, min(high, least_t) - low) / least_t + math.log(end / start)) / (high - low)
+
+
+def loss_variation(low: float, high: float, tokens: float, least_t: float) -> float:
+    """The coefficient of variation of the loss by the draw of t and masks alone, whatever a token costs, if all cost the same.
+
+    The loss is Σ_b (1/t_b) K_b / ``tokens``, K_b ~ Bin(L_b, t_b) of the caption's L_b tokens and ``tokens`` their sum
+    over the batch. Given t, its mean is 1 whatever t, and its variance Σ L_b (1 - t_b)/t_b / tokens²; so the variance is
+    (E[1/t] - 1) / tokens, stratified t or not. It grows without bound as t nears 0, and as captions get shorter.
+    """
+    # E[1/t] is at least 1, but for a rounding
+    return math.sqrt(max(0.0, mean_inverse_t(low, high, least_t) - 1) / tokens)
 
 
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
@@ -140,22 +212,22 @@ def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     return panels
 
 
-def _draw(panel: Axes, curves: Sequence[Curve], styles: Mapping[str, tuple[str, str]]) -> None:
+def _draw(
+    panel: Axes, curves: Sequence[Curve], styles: Mapping[str, tuple[str, str]], drawn: Literal["train", "norm"]
+) -> None:
     for method in dict.fromkeys(curve.method for curve in curves):
         colour, marker = styles[method]
-        group = [curve for curve in curves if curve.method == method]
-        smoothed = [
-            dict(zip(curve.train, smooth(list(curve.train.values()), len(curve.train) // 15), strict=True))
-            for curve in group
-        ]
+        group = [curve for curve in curves if curve.method == method and getattr(curve, drawn)]
+        series: list[Mapping[int, float]] = [getattr(curve, drawn) for curve in group]
+        smoothed = [dict(zip(one, smooth(list(one.values()), len(one) // 15), strict=True)) for one in series]
         steps, low, mean, high = _over_seeds(smoothed)
         if len(group) == 1:
-            raw = group[0].train
+            raw = series[0]
             panel.plot(list(raw), list(raw.values()), color=colour, linewidth=0.8, alpha=0.35)
         else:
             panel.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
         panel.plot(steps, mean, color=colour, linewidth=1.6)
-        if validation := [curve.validation for curve in group if curve.validation]:
+        if validation := [curve.validation for curve in group if curve.validation and drawn == "train"]:
             at, _, loss, _ = _over_seeds(validation)
             # the last point is always drawn
             kept = slice((len(at) - 1) % -(-len(at) // _POINTS), None, -(-len(at) // _POINTS))

@@ -10,11 +10,10 @@ from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, Contrast, dataset, estimate_cells, job_cells, write_contrasts, write_runs
+from mdc.report.frame import ESTIMATE, dataset, estimate_cells, job_cells, write_contrasts, write_runs
 from mdc.report.manifests import Manifests
 from mdc.report.positions import CONTEXTS, Positions
-from mdc.report.statistics.estimate import Estimate
-from mdc.report.statistics.steadiness import factors
+from mdc.report.statistics.estimate import Estimate, factors
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
@@ -36,9 +35,8 @@ _KINDS = (*names("scale artefact system dataset method step words unit"), *ESTIM
 
 
 _MISMATCHED = (
-    "What the image adds: log p with the token's own image less log p with other images. In own contexts the latter is the "
-    "mean of log p over those images, in matched contexts the log of their mean probability. Hollow: more than half of the "
-    "tokens have contexts with fewer or more masks than the method was trained with."
+    "What the image adds: log p with the token's own image less log p with other images. Hollow: most tokens have contexts of "
+    "more or fewer masks than in training."
 )
 #: heading and vertical label of each panel of a row
 _PANELS = (
@@ -49,11 +47,6 @@ _PANELS = (
 )
 #: a further panel where the kinds of words are known
 _OF_KINDS = ("gradient by kind of word, trained", "norm / mean of all words")
-#: kind of claim → its introduction in the note
-_CLAIMED = {
-    "fall": "Fall from the first third to the last in matched contexts, less than the reference's, in nats",
-    "difference": "Gradient of function words, over the mean of all words",
-}
 
 
 def make(job: PositionsFigureJob, manifests: Manifests, out: Path) -> None:
@@ -65,7 +58,7 @@ def make(job: PositionsFigureJob, manifests: Manifests, out: Path) -> None:
     write_runs(out / "figure_position_runs.csv", job)
     write_csv(out / "figure_position_gradients.csv", _gradient_lines(positions), _GRADIENTS)
     write_csv(out / "figure_position_kinds.csv", _kind_lines(positions), _KINDS)
-    _draw(positions, claims, [out / "figure_position.png", out / "figure_position.svg"])
+    _draw(positions, [out / "figure_position.png", out / "figure_position.svg"])
 
 
 # --- lines --------------------------------------------------------------------------------------------------------------
@@ -119,7 +112,7 @@ def _place(positions: Positions, number: int) -> float:
 # --- the picture --------------------------------------------------------------------------------------------------------
 
 
-def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
+def _draw(positions: Positions, paths: Sequence[Path]) -> None:
     corpora = list(dict.fromkeys(dataset(system) for system in positions.job.systems))
     styles = method_styles(system.method.key for system in positions.job.systems)
     labels = {
@@ -155,14 +148,8 @@ def _draw(positions: Positions, claims: Sequence[Contrast], paths: Sequence[Path
             )
         scale = f"{positions.job.systems[0].backbone.label}, scale {positions.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
-        sentences = [
-            f"{introduction}: {'; '.join(words.claim_sentences([claim for claim in claims if claim.kind == kind], 2))}."
-            for kind, introduction in _CLAIMED.items()
-            if any(claim.kind == kind for claim in claims)
-        ]
-        sentences += [words.correction(positions.job.statistics, claims)] if sentences else []
         handles = [line_handle(styles[key], labels[key]) for key in styles]
-        bottom_legend(figure, handles, " ".join([_MISMATCHED, *sentences]))
+        bottom_legend(figure, handles, f"{_MISMATCHED} {words.bars(positions.job)}")
 
 
 def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tuple[str, str]) -> None:

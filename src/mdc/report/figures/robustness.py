@@ -142,11 +142,7 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
         for panel in panels[-1]:
             panel.set_xlabel("strength")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        note = words.intervals(results.levels.values(), job.seeds, "Bars:")
-        sentences = [f"{kinds[claim.condition]}: {text}" for claim in claims for text in words.claim_sentences([claim])]
-        if sentences:
-            what = "Share of the quality above mismatched images that is kept at the strongest distortion, difference in points"
-            note += f" {what}: {'; '.join(sentences)}. {words.correction(job.statistics, claims)}"
+        note = words.bars(job)
         if any(claim.estimate is NOT_COMPARED for claim in claims):
             lost = results.claimed_metric in results.missing
             why = "is not available" if lost else "of one side is not significantly above its mismatched-image control"

@@ -42,8 +42,8 @@ from mdc.plan.records import UserError
 from mdc.report.statistics.replicates import Replicates
 
 #: the method of an interval: exact, or a bootstrap over test items; Student's t over seeds and items, over seeds alone or over
-#: splits; blocks of logged steps
-Kind = Literal["exact", "bootstrap", "seeds and items", "seeds", "steps", "splits"]
+#: splits
+Kind = Literal["exact", "bootstrap", "seeds and items", "seeds", "splits"]
 Scope = Literal["checkpoints", "methods", "splits"]
 
 #: defaults; tables and figures use protocol.statistics of params.yaml
@@ -64,7 +64,7 @@ class Component:
 class Estimate:
     """``value`` with its two-sided interval ``low`` to ``high`` at ``level``, None without an interval.
 
-    ``n``: test items (of steadiness: logged steps or seeds), in ``groups`` that are drawn together. ``seeds``: trainings.
+    ``n``: test items, in ``groups`` that are drawn together. ``seeds``: trainings.
     ``p``: two-sided, of a difference being 0; None if there is none. ``draws``: resamples on which it is defined, None without
     resampling. ``of_seeds``, ``of_items``: the parts of its variance, None if it has no such part."""
 
@@ -252,6 +252,12 @@ def _root(excludes: Callable[[float], bool], least: float) -> float:
         middle = math.sqrt(least * most)
         least, most = (least, middle) if excludes(middle) else (middle, most)
     return most
+
+
+def factors(log: Estimate) -> Estimate:
+    """The exponential of a logarithm, without standard error and ``p``."""
+    low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
+    return replace(log, value=math.exp(log.value), low=low, high=high, p=None, of_seeds=None, of_items=None)
 
 
 def effective_df(components: Sequence[Component]) -> float:

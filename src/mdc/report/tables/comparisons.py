@@ -1,7 +1,6 @@
 """What tables of systems share: rows of levels, differences (primary comparisons with verdicts, the others with intervals only),
 and output files."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,7 +101,7 @@ def gains(probing: Results) -> list[Table]:
 def _primary(probing: Results) -> Table:
     """The primary comparisons with their verdicts."""
     name, contrasts = probing.name(probing.primary_measure), probing.claims()
-    intervals = words.intervals([contrast.estimate for contrast in contrasts], probing.job.seeds)
+    intervals = words.intervals(probing.job.statistics, probing.job.seeds)
     return claims(
         f"Primary comparisons on {name}, {probing.scale_text}",
         f"Differences in points on {name}, paired. {intervals}",
@@ -132,7 +131,7 @@ def claims(
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
-        caption=(description, *words.claims(statistics, [contrast for _, contrast in contrasts])),
+        caption=(description, *words.claims(statistics)),
         labels=(*heads, "Predicted", "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(body),
@@ -156,11 +155,9 @@ def _differences(
         labels = names(probing.systems[pair[0]]) if gain else _minus(probing, pair)
         body.append(Row(labels, tuple(map(estimate_cell, line)), "/".join(labels[:2])))
     subject, *more = caption
-    first = [probing.systems[pair[0]] for pair in pairs]
-    how = probing.interval_words(itertools.chain(*estimates), first, shown)
     return Table(
         title=f"{title}, {probing.scale_text}",
-        caption=(f"{subject}, paired. {how}", *more),
+        caption=(f"{subject}, paired. {probing.level_words}", *more),
         labels=("Dataset", "Backbone", "Method" if gain else "Comparison"),
         columns=columns(probing, group, shown),
         rows=tuple(body),

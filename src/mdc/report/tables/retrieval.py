@@ -21,6 +21,8 @@ def make(job: RetrievalTableJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     # no average: claims are about R@1 of captions
     results = Retrieval(job.model_copy(update={"primary_metric": "text_1"}), manifests, averages=False)
+    names = {s.key: s.corpus.label if s.corpus else s.method.label for s in job.systems}
+    too_long = {names[s.key]: f"{names[s.key]} {results.first(s)['too_long']}" for s in job.systems}
     body = [*comparisons.rows(results, job.systems, ""), *comparisons.levels(results)]
     main = comparisons.level_table(
         results,
@@ -37,17 +39,8 @@ def make(job: RetrievalTableJob, manifests: Manifests, out: Path) -> None:
             "own − α mismatched: the score of an image and a caption less α times the log of the caption's mean probability "
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
             f"{score_rows.alpha_notes(results)}.",
-            *_too_long(results),
+            f"Pairs passed over, since they are longer than the context: {', '.join(too_long.values())}.",
             *results.notes(),
         ),
     )
     score_rows.write(results, [main, *comparisons.tables(results)], out)
-
-
-def _too_long(results: Retrieval) -> list[str]:
-    """The numbers of held-out pairs left out because their captions are longer than the context, by corpus or model."""
-    counts = {
-        system.corpus.label if system.corpus else system.method.label: results.first(system)["too_long"]
-        for system in results.job.systems
-    }
-    return [f"{label}: {count} pairs passed over, longer than the context." for label, count in counts.items() if count]

@@ -170,67 +170,26 @@ def _left(results: Choices, system: System, column: ShownColumn, kept: str) -> t
     return samples // (2 if column.score else 1), min(map(len, images)) > 1
 
 
-def _too_long(results: Choices, name: str) -> list[str]:
-    """The numbers of items of a set that are longer than the context, with their rows."""
-    rows: dict[int, list[str]] = {}
-    for system in results.job.systems:
-        record = results.first(system)["sets"].get(name)
-        label = f"{system.corpus.label}, {system.method.label}" if system.corpus else system.method.label
-        if record is not None and label not in rows.setdefault(record["too_long"], []):
-            rows[record["too_long"]].append(label)
-    return [
-        f"{count} items left out{'' if len(rows) == 1 else f' of {_and(labels)}'}, longer than the context"
-        for count, labels in rows.items()
-        if count
-    ]
-
-
-def _and(labels: list[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
-
-
 _PAIRS = (
-    "of two images and two captions of the same words. Text: each image's own caption scores higher than the other; image: each "
-    "caption scores higher with its own image; group: both. Strictly, as published (chance 25, 25 and 16.7); a captioner that "
-    "ignores its image gets text 0 by construction, and so does any row without the images."
+    "Text, image and group: of two images and two captions of the same words. Text: each image's own caption scores higher than "
+    "the other; image: each caption scores higher with its own image; group: both. Strictly, as published (chance 25, 25 and "
+    "16.7); a captioner that ignores its image gets text 0 by construction, and so does any row without the images."
 )
+_MEANS = "A column of several sets, or of a set's groups, is the plain mean of theirs."
 
 
 def _set_notes(results: Choices) -> list[str]:
-    """Notes on the sets: how they were made, and which items were left out."""
-    job, record = results.job, results.first(results.job.systems[0])
-    labels = {one_set.key: one_set.label for one_set in job.sets}
-    notes = []
-    for name, entry in record["sets"].items():
-        parts = []
-        if "tagger" in entry:
-            parts.append("parts of speech by " + " ".join(str(value) for value in entry["tagger"].values()))
-        if "perturbed" in entry:
-            parts.append(
-                "perturbed captions: " + ", ".join(f"{count} {what}" for what, count in entry["perturbed"].items())
-            )
-        same = entry["same_as_answer"].get("any", 0)
-        if same:
-            share = 100 * same / entry["items"]
-            parts.append(
-                f"{same} items ({share:.1f} %) have a wrong option equal to the right one, a tie by definition"
-            )
-        parts += _too_long(results, name)
-        skipped = sum(entry["skipped"].values())
-        if skipped:
-            parts.append(f"{skipped} items left out when the set was made")
-        if parts:
-            notes.append(f"{labels[name]}: {'; '.join(parts)}.")
-    if paired := [column.label for column in job.columns if column.score is not None]:
-        notes.append(f"{_and(paired)}: {_PAIRS}")
-    means = [
-        f"{column.label} over its groups with {column.min_items} items or more"
-        if column.parts == "groups"
-        else f"{column.label} over {', '.join(labels[one_set] for one_set in column.sets)}"
-        for column in job.columns
-        if column.parts == "groups" or len(column.sets) > 1
-    ]
-    return [*notes, f"Plain means: {'; '.join(means)}."] if means else notes
+    """Of each set its items, those that are a tie, and those that were left out; then notes on kinds of columns."""
+    notes, records = [], [results.first(system)["sets"] for system in results.job.systems]
+    for one_set in results.job.sets:
+        entries = [record[one_set.key] for record in records if one_set.key in record]
+        same, skipped = entries[0]["same_as_answer"].get("any", 0), sum(entries[0]["skipped"].values())
+        too_long = " or ".join(str(count) for count in sorted({entry["too_long"] for entry in entries}))
+        notes.append(
+            f"{one_set.label}: {entries[0]['items']} items, of {same} a wrong option equals the right one, a tie by definition. "
+            f"Left out: {skipped} when the set was made, {too_long} that are longer than a row's context."
+        )
+    return [*notes, _PAIRS, _MEANS]
 
 
 # --- standard errors ----------------------------------------------------------------------------------------------------

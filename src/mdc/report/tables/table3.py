@@ -107,7 +107,7 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     known = results.columns
     available = {part: {k: label for k, label in own.items() if k in known} for part, own in parts.items()}
     others = _OTHERS.get(job.artefact, ())
-    main = _table(results, every, heading, parts["paper"] | contests, _main_notes(results, choices), others)
+    main = _table(results, every, heading, parts["paper"] | contests, _main_notes(results), others)
     numbers, truth = results.numbers, available["truth"]
     by_kind = {key: label for key, label in truth.items() if key.startswith(("precision_", "recall_"))}
     of_all = {key: label for key, label in truth.items() if key not in by_kind}
@@ -185,20 +185,16 @@ def _table(
         for dataset in results.corpora.values()
         for key, label in columns.items()
     ]
-    measured = [key for key in columns if key in results.columns]
-    shown = [results.levels[s.key, key] for s in results.job.systems for key in measured]
-    images = results.item_words(results.job.systems, list(results.columns))
     return Table(
         title=f"{heading}, {results.scale_text}",
-        caption=(f"{words.intervals(shown, results.job.seeds)} {images}",),
+        caption=(results.level_words,),
         labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows) if marked else rows),
-        footnotes=(*notes, *([_STEADY] if any(level.low is None for level in shown) else [])),
+        footnotes=tuple(notes),
     )
 
 
-_STEADY = "A number without an interval is the same on every resample of these images, so resampling cannot say how sure it is."
 _CHAIR = {"CHAIRi": "CHAIRi", "CHAIRs": "CHAIRs", "objects": "objects named"}
 _CHAIR_NOTE = (
     "CHAIRi: of the objects that captions name, the per cent that their images do not have; CHAIRs: per cent of captions "
@@ -271,28 +267,25 @@ def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
     )
 
 
-def _main_notes(results: Captioned, choices: Sequence[Judged]) -> list[str]:
-    records = [results.records[system.records[0]] for system in results.job.systems]
-    references = dict.fromkeys(f"{record['references']:.3g}" for record in records)
-    controls = dict.fromkeys(system.note for system in results.job.systems if system.note)
-    paper = results.parts_of["paper"]
-    missing = [f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper]
-    lost_over = results.job.over is not None and results.claimed_metric in results.missing
-    timed = any(system.length not in ("–", "free") for system in results.job.systems)
-    grey = dict.fromkeys(label_of(s) for s in results.job.systems if not s.ranked and not s.reference)
+def _main_notes(results: Captioned) -> list[str]:
+    job, paper = results.job, results.parts_of["paper"]
+    references = {f"{results.records[system.records[0]]['references']:.3g}" for system in job.systems}
+    lost_over = job.over is not None and results.claimed_metric in results.missing
     return [
-        "Best in bold, second best underlined (after rounding).",
-        *([f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []),
-        f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} "
-        f"reference{'s' * (list(references) != ['1'])} per image; B@4, "
+        "Best in bold, second best underlined (after rounding). † (grey): shown but not ranked.",
+        f"All × 100, as the COCO caption challenge computes them. References per image: {' or '.join(sorted(references))}. B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
-        _DIFFUSED if results.job.artefact.startswith("mcd_") else _SEARCHED,
-        *([_LENGTH] if results.job.artefact == "table3" and timed else []),
-        *([_OTHERS_NOTE] if results.job.artefact in _OTHERS else []),
+        _DIFFUSED if job.artefact.startswith("mcd_") else _SEARCHED,
+        *([_LENGTH] if job.artefact == "table3" else []),
+        *([_OTHERS_NOTE] if job.artefact in _OTHERS else []),
         *_choice_notes(results),
-        *_contest_notes(results, choices),
-        *controls,
-        *missing,
+        *dict.fromkeys(
+            f"{contest.label}: per cent of images whose caption the judge ({job.judge}) chooses among those of the systems that "
+            "have a number; identical captions share the vote."
+            for contest in job.contests
+        ),
+        *dict.fromkeys(system.note for system in job.systems if system.note),
+        *(f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper),
         *(["No claim is decided, since its metric is not available."] if results.claims_lost or lost_over else []),
     ]
 
@@ -318,22 +311,6 @@ def _choice_notes(results: Captioned) -> list[str]:
     named = ", ".join(f"{labels.get(name, name)} ({means[name]:.1f})" for name in best.values())
     each = " of each training" if len(best) > 1 else ""
     return [f"The best{each} on {choose.label} by {results.columns[column]}: {named}."]
-
-
-def _contest_notes(results: Captioned, choices: Sequence[Judged]) -> Iterator[str]:
-    """One line for each contest, or for each set of systems where they differ between datasets."""
-    names = {system.method.key: system.method.label for system in results.job.systems}
-    among: dict[str, dict[str, list[str]]] = {}
-    for contest in (choice.contest for choice in choices):
-        systems = ", ".join(names[system] for system in contest.systems)
-        among.setdefault(contest.label, {}).setdefault(systems, []).append(results.corpora[contest.dataset])
-    for label, by_systems in among.items():
-        for systems, datasets in by_systems.items():
-            where = f" ({', '.join(datasets)})"
-            yield (
-                f"{label}{where * (len(by_systems) > 1)}: per cent of images whose caption the judge "
-                f"({results.job.judge}) chooses among {systems}; identical captions share the vote."
-            )
 
 
 def _more_notes(results: Captioned) -> list[str]:
