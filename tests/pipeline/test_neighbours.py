@@ -15,7 +15,7 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json
 
 AS_ARC = ["cappa", "bicaptioning", "arc_half"]
-AS_MDC = ["mdc_complementary", "mdc_dropped", "mdc_timed", "mdc_suffix", "mdc_next"]
+AS_MDC = ["mdc_complementary", "mdc_dropped", "mdc_timed"]
 METHODS = ["superclass", *AS_ARC, "mdc_complementary_half", *AS_MDC]
 
 
@@ -39,7 +39,7 @@ def _values() -> dict[str, Any]:
             "weights": "last",
             "decode": write["beam" if name in AS_ARC else "unmask"],
         }
-        for name in ("cappa", "bicaptioning", "mdc_complementary", "mdc_timed", "mdc_dropped", "mdc_next")
+        for name in ("cappa", "bicaptioning", "mdc_complementary", "mdc_timed", "mdc_dropped")
     }
     found["tables"] = {
         "table1": {

@@ -67,8 +67,6 @@ NEIGHBOURS = {
     "complementary": METHODS["mdc"].model_copy(update={"objective": "complementary", "t_range": (0.0, 1.0)}),
     "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.5}),
     "timed": METHODS["mdc"].model_copy(update={"timed": True}),
-    "suffix": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "suffix"}),
-    "next": METHODS["mdc"].model_copy(update={"t_range": (0.0, 1.0), "masking": "next"}),
 }
 
 #: a caption of a toy batch has 15 places after SOT, which this one fills up

@@ -19,11 +19,3 @@ def maskable(tokens: Tensor, lengths: Tensor) -> Tensor:
     """Which of tokens (B, T) can be masked, (B, T) bool: pieces and EOT."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     return (positions > 0) & (positions < lengths[:, None])
-
-
-def suffix_starts(t: Tensor, lengths: Tensor) -> Tensor:
-    """The first masked place (B,) int64 in 1…L of a caption whose every token from there on is masked; uniform on the L tokens if
-    t (B,) is uniform on [0, 1]. ``lengths`` (B,) count SOT to EOT, so L is one less."""
-    tokens = lengths - 1
-    hidden = (t.double() * tokens).long().clamp(max=tokens - 1) + 1
-    return tokens - hidden + 1

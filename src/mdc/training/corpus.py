@@ -9,7 +9,7 @@ import torch
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.batches import CaptionBatches, validation_batches
-from mdc.data.loader.draws import FewMasks, MoreDraws
+from mdc.data.loader.draws import MoreDraws
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import read_index
 from mdc.models.text import Vocabulary
@@ -86,9 +86,7 @@ class Corpus:
         return max(canvas or 0, self.length or 0) + 1 if canvas or self.length else 0
 
     @property
-    def _more(self) -> MoreDraws | FewMasks | None:
-        if (masks := self.job.method.masks) is not None:
-            return FewMasks(self.job.protocol.data.context_length, masks)
+    def _more(self) -> MoreDraws | None:
         backbone, kept = self.job.backbone, self.job.method.patches_kept is not None
         vectors = count_of_tokens(backbone) if kept or isinstance(backbone, FrozenEncoderBackbone) else 0
         return MoreDraws(self.job.protocol.data.context_length, vectors) if kept or self.length is not None else None

@@ -15,7 +15,7 @@ from mdc.data.loader import batches as loader
 from mdc.data.loader import decoded_cache
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.batches import CaptionBatches, validation_batches
-from mdc.data.loader.draws import FewMasks, MoreDraws, sample_rng
+from mdc.data.loader.draws import MoreDraws, sample_rng
 from mdc.data.shards import index as shards
 from mdc.models.text import Vocabulary
 from mdc.plan.records import UserError
@@ -90,21 +90,6 @@ def test_replacement_and_condition_have_streams_of_their_own(folder: Path, vocab
         there = list(batches(folder, vocabulary, more=more, **changes))
         for ours, theirs in zip(found[len(found) - len(there) :], there, strict=True):
             assert_equal(ours, theirs)
-
-
-def test_few_masks_come_in_turns_and_nothing_else_changes(folder: Path, vocabulary: Vocabulary) -> None:
-    found = list(batches(folder, vocabulary, more=FewMasks(context_length=77, masks=2), steps=12))
-    plain = list(batches(folder, vocabulary, steps=12))
-    by_sample: dict[tuple[int, int], Any] = {}
-    for step, (without, batch) in enumerate(zip(plain, found, strict=True)):
-        assert_equal(without, replace(batch, uniforms=without.uniforms))
-        for row, index in _rows(step):
-            wanted = _stream(index, step // 3 % 2, 8).random(77, dtype=np.float32)
-            np.testing.assert_array_equal(batch.uniforms[row], wanted[: batch.tokens.shape[1]])
-            by_sample[index, step // 3] = wanted
-    twice = [index for index, epoch in by_sample if epoch == 0 and (index, 2) in by_sample]
-    assert twice and all((by_sample[index, 0] == by_sample[index, 2]).all() for index in twice)
-    assert all((by_sample[i, 0] != by_sample[i, 1]).all() for i in twice if (i, 1) in by_sample)
 
 
 def _rows(step: int) -> list[tuple[int, int]]:

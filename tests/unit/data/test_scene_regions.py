@@ -42,7 +42,7 @@ def test_every_object_is_brighter_than_any_ground() -> None:
     assert GREYS[1] + TINT + CONTRAST < BRIGHT < darkest
 
 
-@pytest.mark.parametrize("task", ["caption", "count", "corners"])
+@pytest.mark.parametrize("task", ["caption", "count", "relation"])
 def test_the_boxes_found_are_the_true_ones(task: str) -> None:
     scenes = [draw_scene(task, "train", 7, index) for index in range(1000)]
     pictures = np.stack([render(scene, SIDE) for scene in scenes]).transpose(0, 3, 1, 2)

@@ -8,8 +8,9 @@ import pytest
 import yaml
 from changed import put
 from scale_files import common_values, scale_values
+from scale_plans import changed_plan, plan_of
 
-from mdc.plan.config.read import load, validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs import context
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
@@ -135,7 +136,7 @@ def test_what_cannot_do_without(name: str, scale: dict[str, Any]) -> None:
 
 
 def test_a_table_of_probes_may_claim_of_one_alone() -> None:
-    """… or of their mean; the built-in world's table of relations claims of the probe in which one object tells nothing."""
-    plan = Plan(load("params.yaml", "scenes"))
-    assert plan.jobs["table_relations"].primary_metric == "cyclic"  # type: ignore[union-attr]
-    assert plan.jobs["figure_repetition"].primary_metric == "average"  # type: ignore[union-attr]
+    """… or of their mean."""
+    plan = changed_plan((("tables", "figure_repetition", "primary_metric"), "relation"), scale="scenes")
+    assert plan.jobs["figure_repetition"].primary_metric == "relation"  # type: ignore[union-attr]
+    assert plan_of("scenes").jobs["figure_repetition"].primary_metric == "average"  # type: ignore[union-attr]

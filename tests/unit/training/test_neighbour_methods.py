@@ -4,7 +4,6 @@ each promises."""
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,21 +194,6 @@ def _timed(model: Any, batch: CaptionBatch) -> Tensor:
     return _mdc(model, batch, time=found)
 
 
-def _behind(batch: CaptionBatch) -> list[int]:
-    """How many tokens are hidden: ⌊t L⌋ + 1 of L."""
-    return [math.floor(t * int(n - 1)) + 1 for t, n in zip(_times(batch, 0.0), batch.lengths, strict=True)]
-
-
-def _suffix(model: Any, batch: CaptionBatch, first_alone: bool = False) -> Tensor:
-    pairs = list(zip((batch.lengths - 1).tolist(), _behind(batch), strict=True))
-    hidden = [[i >= n - count for i in range(n)] for n, count in pairs]
-    if first_alone:
-        weights = [[float(n) * (i == n - count) for i in range(n)] for n, count in pairs]
-    else:
-        weights = [[n / count * (i >= n - count) for i in range(n)] for n, count in pairs]
-    return _masks(model, batch, weights, hidden) / sum(n for n, _ in pairs)
-
-
 ORACLES: dict[str, Callable[[Any, CaptionBatch], Tensor]] = {
     "half": _arc,
     "cappa": _cappa,
@@ -218,8 +202,6 @@ ORACLES: dict[str, Callable[[Any, CaptionBatch], Tensor]] = {
     "complementary": _complementary,
     "dropped": _dropped,
     "timed": _timed,
-    "suffix": _suffix,
-    "next": partial(_suffix, first_alone=True),
 }
 
 
@@ -271,35 +253,6 @@ def test_complementary_masks_cover_each_token_exactly_once(jitter: float) -> Non
     assert torch.equal(found.weights > 0, torch.cat([first, second]))
     assert float(found.weights.max()) <= 1 / toy.PROTOCOL.least_t * (1 + 1e-4)
     assert int(found.normaliser) == 2 * int((batch.lengths - 1).sum())
-
-
-@pytest.mark.parametrize("name", ["suffix", "next"])
-def test_suffix_masks_hide_exactly_what_is_behind_a_uniform_place(name: str) -> None:
-    tokens, lengths = toy.batch(1).tokens.expand(6000, -1), torch.full((6000,), 7)
-    plain = toy.batch(1)
-    batch = replace(
-        plain,
-        tokens=tokens,
-        lengths=lengths,
-        place=torch.arange(6000),
-        jitter=torch.full((6000,), 0.5),
-        keys=["x"] * 6000,
-    )
-    found = masked.supervise(METHODS[name], toy.PROTOCOL, toy.MASK, batch, 6000)
-    hidden = found.inputs[:, :7] == toy.MASK
-    first = hidden.int().argmax(dim=1)
-    assert torch.equal(hidden, torch.arange(7) >= first[:, None])
-    assert torch.equal(found.inputs[:, :7][~hidden], tokens[:, :7][~hidden])
-    # of six tokens each is as often the first one that is hidden
-    assert torch.equal(first.bincount(minlength=7), torch.tensor([0, *[1000] * 6]))
-    learnt = found.weights[:, :7] > 0
-    if name == "next":  # what ARC has at that place: the tokens before it
-        assert torch.equal(learnt, torch.arange(7) == first[:, None])
-        assert torch.equal(found.weights.sum(dim=1), torch.full((6000,), 6.0))
-    else:
-        assert torch.equal(learnt, hidden)
-        assert torch.allclose(found.weights.sum(dim=1), torch.full((6000,), 6.0))
-    assert not found.weights[:, 7:].any()
 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.35, 1), (0.6, 2), (0.01, 1), (0.9, 4)])

@@ -18,7 +18,7 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.blocks import BlockOrder
 from mdc.data.loader.center_crops import center_crops
 from mdc.data.loader.decoded_cache import KEPT, DecodedCache
-from mdc.data.loader.draws import VALIDATION, FewMasks, MoreDraws, sample_rng
+from mdc.data.loader.draws import VALIDATION, MoreDraws, sample_rng
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.loader.shuffle import shuffled
 from mdc.data.loader.workers import ahead, room_for
@@ -66,7 +66,7 @@ class CaptionBatches:
         workers: int = 0,
         least_tokens: int = 0,
         tokens: PrecomputedTokens | None = None,
-        more: MoreDraws | FewMasks | None = None,
+        more: MoreDraws | None = None,
         buffer: int | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
@@ -149,7 +149,7 @@ def validation_batches(
     world: int = 1,
     least_tokens: int = 0,
     tokens: PrecomputedTokens | None = None,
-    more: MoreDraws | FewMasks | None = None,
+    more: MoreDraws | None = None,
     workers: int = 0,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
@@ -170,7 +170,7 @@ def _held_out(
     texts: "_Texts",
     image_size: int,
     tokens: PrecomputedTokens | None,
-    more: MoreDraws | FewMasks | None,
+    more: MoreDraws | None,
     indices: range,
 ) -> CaptionBatch:
     if tokens is None:

@@ -9,7 +9,7 @@ import torch
 from mdc.data.loader.batch import CaptionBatch
 
 # The last word of a Philox counter is the purpose of the draws, so that no two purposes share random numbers.
-SAMPLE, ORDER, VALIDATION, _REPLACEMENT, _CONDITION, _VALIDATION_REPLACEMENT, BLOCKS, WINDOW, _MASKS = range(9)
+SAMPLE, ORDER, VALIDATION, _REPLACEMENT, _CONDITION, _VALIDATION_REPLACEMENT, BLOCKS, WINDOW = range(8)
 
 
 def sample_rng(seed: int, epoch: int, index: int, stream: int = SAMPLE) -> np.random.Generator:
@@ -42,27 +42,6 @@ class MoreDraws:
     def _replacement(self, batch: CaptionBatch, names: Sequence[tuple[int, int, int, int]]) -> torch.Tensor:
         # of the whole context, so that a token's number does not depend on the batch's width
         return _drawn([sample_rng(*name) for name in names], self.context_length)[:, : batch.tokens.shape[1]].clone()
-
-
-@dataclass(frozen=True)
-class FewMasks:
-    """The tokens' numbers of ``masks`` epochs, repeated: a caption has only so many masks.
-
-    Other draws do not depend on them, so a run differs from one with new masks in every epoch in nothing else.
-    """
-
-    context_length: int
-    masks: int
-
-    def of_training(self, batch: CaptionBatch, seed: int, epoch: int, indices: Sequence[int]) -> CaptionBatch:
-        """The batch of the samples ``indices`` with these draws."""
-        uniforms = _drawn([sample_rng(seed, epoch % self.masks, i, _MASKS) for i in indices], self.context_length)
-        # of the whole context, so that a token's number does not depend on the batch's width
-        return replace(batch, uniforms=uniforms[:, : batch.tokens.shape[1]].clone())
-
-    def of_validation(self, batch: CaptionBatch, indices: Sequence[int]) -> CaptionBatch:
-        """The unchanged batch: held-out samples always have the same numbers."""
-        return batch
 
 
 def _drawn(streams: Sequence[np.random.Generator], count: int) -> torch.Tensor:

@@ -5,7 +5,6 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mdc.data.scenes.shapes import half_extent
 from mdc.data.scenes.streams import Draws, draws_for
@@ -26,8 +25,6 @@ from mdc.data.scenes.world import (
 # reaches 18 % accuracy with free positions on mid-grey, 43 % on a dark background, and 77 to 91 % near nine places.
 PLACES = (48, 96, 144)
 JITTER = 6  # maximal distance from the place along each axis
-# of the probe `cyclic`: three places in a row, whose distance lets objects of these sizes be in adjacent ones
-ROW, ROW_SIZES, ROW_JITTER = (32, 96, 160), (44, 50), 4
 MARGIN = 1  # least distance of a bounding box from the image's edge
 TILT = 6  # maximal rotation in degrees; more would turn a square into a diamond, or make neighbours touch
 GREYS = (60, 100)  # of a background; darker than nearly every colour, so that objects are easy to see and learn
@@ -45,19 +42,16 @@ OWNED: dict[str, dict[str, tuple[int, ...]]] = {
 }
 
 
-def _near(draws: Draws, x: int, y: int, half: int, jitter: int) -> tuple[int, int]:
+def _near(draws: Draws, x: int, y: int, half: int) -> tuple[int, int]:
     """A place with jitter, moved inwards if the box (of side 2 · ``half``) would leave the image."""
     low, high = MARGIN + half, UNITS - MARGIN - half
-    jittered = (x + draws.between(-jitter, jitter), y + draws.between(-jitter, jitter))
+    jittered = (x + draws.between(-JITTER, JITTER), y + draws.between(-JITTER, JITTER))
     return min(max(jittered[0], low), high), min(max(jittered[1], low), high)
 
 
-def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False) -> list[tuple[int, int]]:
-    """Different places for one to four objects; of two, the first has the relation ``name`` to the second.
-
-    ``in_corners``: both are in corners. Each corner then occurs equally often with two relations, for either object; otherwise
-    the place of one object nearly determines the relation.
-    """
+def _places(draws: Draws, count: int, name: str | None) -> list[tuple[int, int]]:
+    """Different places for one to four objects; of two, the first has the relation ``name`` to the second. The place of one of
+    them nearly determines the relation."""
     near, middle, far = PLACES
     if count == 1:
         return [(draws.pick(PLACES), draws.pick(PLACES))]
@@ -65,8 +59,7 @@ def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False
         axis, way = DIRECTIONS[name or draws.pick(RELATIONS)]
         along = (near, far) if way < 0 else (far, near)
         # not at opposite ends of the other axis too: on a diagonal no relation is clear
-        free = [(a, b) for a in PLACES for b in PLACES if abs(a - b) < far - near]
-        across = draws.pick([(near, near), (far, far)] if in_corners else free)
+        across = draws.pick([(a, b) for a in PLACES for b in PLACES if abs(a - b) < far - near])
         return list(zip(across, along, strict=True) if axis else zip(along, across, strict=True))
     corners = draws.sample([(near, near), (near, far), (far, near), (far, far)], count)
     if count == 3 and draws.chance(0.5):  # two on one side, one in the middle of the other
@@ -85,14 +78,10 @@ def _size(draws: Draws, word: str | None = None, alone: bool = False) -> int:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Shape, colour and size of each object; a pair's relation if it is prescribed, and whether the pair is in corners; or all
-    places."""
+    """Shape, colour and size of each object; a pair's relation if it is prescribed."""
 
     objects: list[tuple[str, str, int]]
     relation: str | None = None
-    corners: bool = False
-    places: list[tuple[int, int]] | None = None
-    jitter: int = JITTER
 
 
 def _single(draws: Draws, shape: str | None = None, colour: str | None = None) -> _Plan:
@@ -100,28 +89,8 @@ def _single(draws: Draws, shape: str | None = None, colour: str | None = None) -
     return _Plan([(shape or draws.pick(SHAPES), colour or draws.pick(COLOURS), size)])
 
 
-def _pair(draws: Draws, relation: str | None, colours: Sequence[str] = ("red", "blue"), **places: Any) -> _Plan:
-    return _Plan([(draws.pick(SHAPES), colour, _size(draws)) for colour in colours], relation, **places)
-
-
-def _in_corners(draws: Draws, vertical: bool, red: tuple[int, int]) -> _Plan:
-    """Red in this corner, and blue in the adjacent one, vertically or horizontally."""
-    (x, y), (near, _, far) = red, PLACES
-    return _pair(draws, None, places=[red, (x, near + far - y) if vertical else (near + far - x, y)])
-
-
-def _cyclic(draws: Draws, steps: int) -> _Plan:
-    """Red so many places to the right of blue, modulo the row; the row's height is random."""
-    blue, y = draws.between(0, 2), draws.pick(PLACES)
-    objects = [(draws.pick(SHAPES), colour, draws.between(*ROW_SIZES)) for colour in ("red", "blue")]
-    return _Plan(objects, places=[(ROW[(blue + steps) % 3], y), (ROW[blue], y)], jitter=ROW_JITTER)
-
-
-def _reds_match(draws: Draws, same: bool) -> _Plan:
-    """Two red objects and a blue one of two shapes; either shape is equally often the repeated one in both classes."""
-    a, b = draws.sample(SHAPES, 2)
-    shapes = (a, a, b) if same else draws.pick([(a, b, a), (a, b, b)])
-    return _Plan([(shape, colour, _size(draws)) for shape, colour in zip(shapes, ("red", "red", "blue"), strict=True)])
+def _pair(draws: Draws, relation: str, colours: Sequence[str] = ("red", "blue")) -> _Plan:
+    return _Plan([(draws.pick(SHAPES), colour, _size(draws)) for colour in colours], relation)
 
 
 def _count(draws: Draws, count: int) -> _Plan:
@@ -159,17 +128,11 @@ def _any(draws: Draws) -> _Plan:
     return _group(draws) if u < 0.86 else _many(draws)
 
 
-_CORNERS = [(x, y) for y in PLACES[::2] for x in PLACES[::2]]
 #: the objects of each probe's scenes by label; other tasks use `_any`
 _PLANS: dict[str, Callable[[Draws, int], _Plan]] = {
     "shape": lambda draws, label: _single(draws, shape=SHAPES[label]),
     "colour": lambda draws, label: _single(draws, colour=COLOURS[label]),
     "relation": lambda draws, label: _pair(draws, RELATIONS[label]),
-    "corners": lambda draws, label: _pair(draws, RELATIONS[label], corners=True),
-    "axis": lambda draws, label: _in_corners(draws, bool(label), draws.pick(_CORNERS)),
-    "place_of_red": lambda draws, label: _in_corners(draws, draws.chance(0.5), _CORNERS[label]),
-    "cyclic": lambda draws, label: _cyclic(draws, label + 1),
-    "reds_match": lambda draws, label: _reds_match(draws, bool(label)),
     "count": lambda draws, label: _count(draws, label + 1),
 }
 
@@ -185,8 +148,8 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
     halves = [
         math.ceil(size * half_extent(shape, turn)) for (shape, _, size), turn in zip(plan.objects, turns, strict=True)
     ]
-    places = plan.places or _places(draws, len(halves), plan.relation, plan.corners)
-    centres = [_near(draws, x, y, half, plan.jitter) for (x, y), half in zip(places, halves, strict=True)]
+    places = _places(draws, len(halves), plan.relation)
+    centres = [_near(draws, x, y, half) for (x, y), half in zip(places, halves, strict=True)]
     objects = tuple(
         SceneObject(shape, colour, size, x, y, turn, draws.between(-SHADES, SHADES))
         for (shape, colour, size), turn, (x, y) in zip(plan.objects, turns, centres, strict=True)

@@ -118,10 +118,8 @@ def class_phrases(task: str) -> list[str] | None:
             return [f"{article(name)} {name} shape" for name in classes]
         case "count":
             return [f"{name} {'shape' if name == 'one' else plural('shape')}" for name in classes]
-        case "relation" | "corners":
+        case "relation":
             return [f"a red shape {name} a blue shape" for name in classes]
-        case "axis":
-            return [f"two shapes {name}" for name in classes]
     return None
 
 

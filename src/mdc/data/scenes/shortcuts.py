@@ -7,11 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from mdc.data.formats.samples import Shortcut
 from mdc.data.scenes.drawing import draw_scene
-from mdc.data.scenes.world import Scene, SceneObject, label_of, third
-
-#: the highest accuracy of scores that add one number per object, a function of its colour, shape and place (the tests enumerate
-#: both); unknown for other probes
-ADDED_UP = {"cyclic": 5 / 6, "reds_match": 0.75}
+from mdc.data.scenes.world import UNITS, Scene, SceneObject, label_of
 
 View = Callable[[Scene], Hashable]
 Labelled = Sequence[tuple[Scene, int]]
@@ -29,8 +25,7 @@ def probe_shortcuts(task: str, seed: int, train: int, test: int) -> list[Shortcu
     for (kind, what), view in _views(task).items():
         held_out = _accuracy(view, *halves) + _accuracy(view, *reversed(halves))
         shortcuts.append((held_out, Shortcut(kind, what, _accuracy(view, training, testing))))
-    added = [Shortcut("added up", "one number for each object", ADDED_UP[task])] if task in ADDED_UP else []
-    return [*best_of_each_kind(shortcuts), *added]
+    return best_of_each_kind(shortcuts)
 
 
 def best_of_each_kind(scored: Iterable[tuple[float, Shortcut]]) -> list[Shortcut]:
@@ -50,13 +45,18 @@ def _accuracy(view: View, training: Labelled, testing: Labelled) -> float:
     return sum(most.get(view(scene), 0) == label for scene, label in testing) / max(len(testing), 1)
 
 
+def _third(thing: SceneObject) -> tuple[int, int]:
+    """The third of the image that has an object's centre: column and row, 0 to 2."""
+    return 3 * thing.x // UNITS, 3 * thing.y // UNITS
+
+
 def _views(task: str) -> dict[tuple[str, str], View]:
     """The views by kind and name. "One object" is the first or the last: red or blue, if there are both."""
     parts: dict[str, Callable[[SceneObject], Hashable]] = {
         "colour": lambda thing: thing.colour,
         "shape": lambda thing: thing.shape,
         "size": lambda thing: thing.size // 6,
-        "place": third,
+        "place": _third,
     }
     parts.pop(task, None)  # the question itself is no shortcut
     views: dict[tuple[str, str], View] = {("nothing", "the most frequent label"): lambda scene: None}
@@ -67,7 +67,7 @@ def _views(task: str) -> dict[tuple[str, str], View]:
             )
     if task in ("shape", "colour", "count"):  # places and words are the same as one object, or the label
         return views
-    views["places", "which are filled"] = lambda scene: tuple(sorted(map(third, scene.objects)))
+    views["places", "which are filled"] = lambda scene: tuple(sorted(map(_third, scene.objects)))
     views["words", "how often each colour and shape is there"] = lambda scene: (
         *sorted(thing.colour for thing in scene.objects),
         *sorted(thing.shape for thing in scene.objects),

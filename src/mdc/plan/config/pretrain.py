@@ -57,11 +57,10 @@ _TAKES = {
     "direction": ("autoregressive",),
     "layers": ("autoregressive",),
     "guidance": ("mask_and_replace",),
-    "masking": ("masked",),
     "timed": ("masked",),
     "patches_kept": ("masked", "autoregressive"),
 }
-_ANY = {"label", "objective", "pooling", "masks", "steps", "batch_factor", "ranked"}
+_ANY = {"label", "objective", "pooling", "steps", "batch_factor", "ranked"}
 
 
 class Method(Strict):
@@ -69,12 +68,9 @@ class Method(Strict):
 
     ``direction: right_to_left``: an autoregressive method that predicts a caption's tokens from the last to the first.
 
-    For a masked method with one mask ratio: the number of ``masks`` of each caption, used in turn; without it every epoch draws
-    new ones. For mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that are replaced by another
-    class at T (the others are [MASK]), and ``guidance``. For an LSTM with soft attention: the weight λ of the
-    ``doubly_stochastic`` term.
+    For mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that are replaced by another class at
+    T (the others are [MASK]), and ``guidance``. For an LSTM with soft attention: the weight λ of the ``doubly_stochastic`` term.
 
-    ``masking``: ``suffix`` masks every token from a random position on; ``next`` computes the loss of the first masked one alone.
     ``timed``: a masked method's decoder is conditioned on t. ``patches_kept``: the share of patch tokens that a decoder reads in
     training. ``layers``: ``half`` is an autoregressive decoder of half the layers. ``steps``: ``half`` is half the epochs.
     """
@@ -85,13 +81,11 @@ class Method(Strict):
     t_range: Range[Share] | None = None
     weight: Literal["inverse_t", "none"] | None = None
     normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
-    masks: Positive | None = None
     direction: Literal["right_to_left"] | None = None
     diffusion_steps: Annotated[int, Field(ge=2)] | None = None
     replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
     guidance: Guidance | None = None
     doubly_stochastic: Annotated[float, Field(ge=0)] | None = None
-    masking: Literal["suffix", "next"] | None = None
     timed: bool = False
     patches_kept: Annotated[float, Field(gt=0, lt=1)] | None = None
     layers: Literal["half"] | None = None
@@ -111,22 +105,17 @@ class Method(Strict):
         for key in type(self).model_fields:
             if key not in elsewhere and getattr(self, key) and self.objective not in _TAKES.get(key, ()):
                 raise ValueError(f"objective {self.objective} does not take {key}")
-        if self.masking is not None or self.objective == "complementary":
-            setting = f"masking {self.masking}" if self.masking is not None else "objective complementary"
-            if (self.t_range, self.weight, self.normaliser) != ((0.0, 1.0), "inverse_t", "valid_tokens"):
-                raise ValueError(f"{setting} needs t_range [0.0, 1.0], weight inverse_t and normaliser valid_tokens")
-        if self.masking is not None and self.timed:
-            raise ValueError("timed: masks of a suffix have no t to be conditioned on")
-        if self.masks is not None and self.patches_kept is not None:
-            raise ValueError("masks: a method with the same few masks in every pass does not take patches_kept")
+        values = self.t_range, self.weight, self.normaliser
+        if self.objective == "complementary" and values != ((0.0, 1.0), "inverse_t", "valid_tokens"):
+            raise ValueError(
+                "objective complementary needs t_range [0.0, 1.0], weight inverse_t and normaliser valid_tokens"
+            )
         if self.t_range is not None:
             low, high = self.t_range
             if low > high:
                 raise ValueError(f"t_range [{low}, {high}] is reversed; write [low, high] with 0 <= low <= high <= 1")
             if high == 0:
                 raise ValueError("t_range [0, 0] masks nothing; its upper end must be above 0")
-        if self.masks is not None and self.fixed_ratio is None:
-            raise ValueError(f"masks: {self.masks}: only a masked method with one mask ratio (t_range [r, r]) takes it")
         return self
 
     @property

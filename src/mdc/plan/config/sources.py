@@ -162,9 +162,7 @@ class ScenesProbe(Strict):
     """A classification task of the built-in world with one right answer per image."""
 
     kind: Literal["scenes"]
-    task: Literal[
-        "shape", "colour", "relation", "corners", "axis", "place_of_red", "cyclic", "reds_match", "count", "background"
-    ]
+    task: Literal["shape", "colour", "relation", "count", "background"]
     train: Positive
     test: Positive
     seed: NonNegative

@@ -4,6 +4,7 @@ A file that was edited, truncated or written by another version gives a UserErro
 """
 
 import json
+import warnings
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,9 @@ from mdc.plan.artefacts import declared
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import UserError, read_json
+
+#: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
+GONE: dict[str, tuple[str, ...]] = {"pretrain": ("method.masks", "method.masking")}
 
 
 @cache
@@ -45,11 +49,29 @@ def read_job(path: str | Path, verb: str) -> Any:
     config = read_json(path)
     if config.get("verb") != verb:
         raise UserError(f"{path}: not a configuration of `mdc {verb}`; `mdc config JOB` prints one")
-    return as_job(config, verb, str(path))
+    return _typed(config, verb, str(path))
 
 
 def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
-    """``config`` as the typed job of ``verb``; UserError that begins with ``where`` if it is none."""
+    """``config`` of a record as the typed job of ``verb``, with a warning for each of its keys that are ``GONE``; UserError that
+    begins with ``where`` if it is none."""
+    for path in GONE.get(verb, ()):
+        config = _without(config, path, f"{where}: {path}")
+    return _typed(config, verb, where)
+
+
+def _without(values: Any, path: str, where: str) -> Any:
+    """``values`` without the key at the end of the dotted ``path``."""
+    key, _, rest = path.partition(".")
+    if not isinstance(values, dict) or key not in values:
+        return values
+    if rest:
+        return {**values, key: _without(values[key], rest, where)}
+    warnings.warn(f"{where} = {short(values[key])}: ignored, for this version has no such key", stacklevel=2)
+    return {name: value for name, value in values.items() if name != key}
+
+
+def _typed(config: dict[str, Any], verb: str, where: str) -> Any:
     try:
         # as JSON, where a list is accepted for a tuple, which a strict class otherwise refuses
         return _class(config, verb, where).model_validate_json(json.dumps(config))

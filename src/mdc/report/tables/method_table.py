@@ -16,7 +16,6 @@ SHOWN = {
         "table4": {"title": "Table 4: ablation on t"},
         "table5": {"kind": "", "title": "Table 5: noise schedules", "config": "probe_tables.ScheduleTable"},
         "table_cnn": {"title": "Probes of a convolutional encoder"},
-        "table_relations": {"title": "Who learns relations"},
         "table_shapes": {"title": "Who learns shapes"},
     },
     "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",

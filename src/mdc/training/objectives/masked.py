@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.diffusion.corruption import mask_tokens, maskable, suffix_starts
+from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
@@ -43,21 +43,6 @@ def masked(
     weights = where.to(torch.float32) * schedule.weight(t)[:, None]
     count = (lengths - 1).sum() if normaliser == "valid_tokens" else where.sum()
     return Supervision(inputs, tokens, weights, count)
-
-
-def behind_a_place(batch: CaptionBatch, t: Tensor, mask_id: int, first_alone: bool) -> Supervision:
-    """Every token from a random place on is masked: contexts as ARC's, except that the number of masks reveals the length
-    (docs/findings/relations.md).
-
-    ``t`` (B,), uniform on [0, 1], gives the place in a caption of L tokens. Each of l masked tokens has the weight L/l, or, with
-    ``first_alone``, the first of them L and the others 0. Divided by all valid tokens.
-    """
-    tokens, lengths = batch.tokens, batch.lengths
-    positions, start = torch.arange(tokens.shape[1], device=tokens.device), suffix_starts(t, lengths)[:, None]
-    where = (positions >= start) & maskable(tokens, lengths)
-    learnt = positions == start if first_alone else where
-    weights = learnt * ((lengths - 1) / learnt.sum(dim=1))[:, None]
-    return Supervision(tokens.masked_fill(where, mask_id), tokens, weights.to(torch.float32), (lengths - 1).sum())
 
 
 def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
@@ -95,10 +80,7 @@ def supervise(
     schedule = schedule_of(method, protocol)
     t = schedule.draw(batch.jitter, batch.place, global_batch)
     assert method.normaliser is not None
-    if method.masking is not None:
-        supervision = behind_a_place(batch, t, mask_id, method.masking == "next")
-    else:
-        supervision = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
+    supervision = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
     times = {"times": t} if method.timed else {}
     return supervision._replace(extra_inputs={**times, **kept_patches(batch.condition, method.patches_kept)})
 
