@@ -342,8 +342,7 @@ def test_published_values_stand_only_at_scale_paper(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "kind", "said"),
-    [(2, "bootstrap", "mean of 2 seeds"), (3, "seeds_and_items", "t over 3 seeds and test items")],
+    ("seeds", "kind", "said"), [(2, "bootstrap", "(seeds 0 1)"), (3, "seeds_and_items", "(seeds 0 1 2)")]
 )
 def test_more_seeds_change_the_interval(tmp_path: Path, seeds: int, kind: str, said: str) -> None:
     out = world(seeds=range(seeds), backbones=ONE).make(tmp_path)

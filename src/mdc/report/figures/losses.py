@@ -91,9 +91,12 @@ def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
     for run in job.runs:
         _, lines = run_log(job, manifests, run.job)
         # of a step that was logged twice the last counts
-        keys = "loss", "validation_loss", "grad_norm"
-        series = [{line["step"]: line[key] for line in lines if key in line} for key in keys]
-        curves.append(Curve(run, *series, _expected(run, record_of(job, manifests, run.job)["config"], lines)))
+        train, validation, norm = (
+            {line["step"]: line[key] for line in lines if key in line}
+            for key in ("loss", "validation_loss", "grad_norm")
+        )
+        expected = _expected(run, record_of(job, manifests, run.job)["config"], lines)
+        curves.append(Curve(run, train, validation, norm, expected))
     logs = (
         (
             curve.run,
