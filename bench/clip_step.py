@@ -32,7 +32,7 @@ from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load
 from mdc.training.objectives.contrastive import build_objective
 from mdc.training.objectives.objective import Setup
-from mdc.training.optimizer import build_optimizer
+from mdc.training.trainer import build_optimizer
 
 CONTEXT = training_batches.CONTEXT
 

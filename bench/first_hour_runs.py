@@ -25,11 +25,10 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.training.memory import Captions, operations
 from mdc.training.metrics import DeferredMetrics
-from mdc.training.optimizer import build_optimizer
 from mdc.training.peaks import peak_here
 from mdc.training.prefetch import DeviceBatch, prefetch_to_device
 from mdc.training.run import prepare
-from mdc.training.trainer import optimizer_step
+from mdc.training.trainer import build_optimizer, optimizer_step
 
 ROOT = Path(__file__).resolve().parents[1]
 Found = dict[str, Any]

@@ -36,7 +36,6 @@ from turns import rates
 from mdc.data.formats import images
 from mdc.data.formats.pixels import crop_box
 from mdc.data.loader import batches as loader
-from mdc.data.loader import decoded_cache
 from mdc.data.loader.batches import CaptionBatches
 from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import open_corpus
@@ -187,7 +186,7 @@ def whole_ways(corpus: Path) -> dict[str, Part]:
         return sum(len(next(steps)) for _ in range(batches.steps_per_epoch))
 
     def with_vision() -> int:
-        with patch.object(decoded_cache, "decode_pixels", vision_checked):
+        with patch.object(loader, "decode_pixels", vision_checked):
             return run()
 
     def all_pillow() -> int:

@@ -25,7 +25,7 @@ import mdc.training.corpus as corpus
 import mdc.training.results as results
 import mdc.training.run as run
 import mdc.training.state as saver
-from mdc.app.work import do
+from mdc.app.cli import do
 from mdc.plan.config.read import load
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder

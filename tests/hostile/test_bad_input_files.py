@@ -27,8 +27,8 @@ from mdc.models.weights import load_weights, save_weights
 from mdc.plan.config.read import read_yaml
 from mdc.plan.config.sources import ProbeSource
 from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
-from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position, copied
+from mdc.training.trainer import build_optimizer
 
 # --- parquet ----------------------------------------------------------------------------------------------------------
 

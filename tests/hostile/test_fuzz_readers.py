@@ -34,8 +34,8 @@ from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file,
 from mdc.report.figures import losses
 from mdc.report.manifests import run_log
 from mdc.report.results import Results
-from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position, copied
+from mdc.training.trainer import build_optimizer
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ from typing import Any
 
 from scale_files import common_values, write_params
 
-from mdc.app.cli import main
-from mdc.app.work import do
+from mdc.app.cli import do, main
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.layers import spread
 from mdc.plan.config.read import read_yaml, validate

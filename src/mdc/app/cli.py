@@ -6,11 +6,14 @@ one line; 3 a link in the chain behind a number does not hold (``verify``, ``why
 """
 
 import argparse
+import importlib
 import io
 import json
 import select
 import sys
+import time
 from collections.abc import Sequence
+from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,13 +21,14 @@ from typing import Any
 from mdc.app.commands import models, project
 from mdc.app.commands.parameters import NOTHING, main_of, plan_of
 from mdc.app.commands.parameters import params as _params
-from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.fingerprint import check_sources
+from mdc.plan.host import command_line, processor_seconds, write_host
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.folder import HOST, ScaleFolder
 from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.interrupts import Interrupted, LostPeer
+from mdc.plan.progress import EVERY
 from mdc.plan.records import UserError, did_you_mean
 from mdc.plan.verbs import OPTIONS, VERBS
 from mdc.training import launch
@@ -79,6 +83,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         launch.say(args.verb, f"interrupted; {state() if callable(state) else state}")
         return 130
     return 0
+
+
+def do(verb: str, call: Call) -> None:
+    """Run the job of ``call``, then write its command line and duration beside its record.
+
+    Raises UserError for what a user can put right; see :mod:`mdc.training.launch` for what else can end it.
+    """
+    began, busy = time.perf_counter(), processor_seconds()
+    if launch.enter(verb, call):
+        return  # its workers have done it, and written that
+    facts = importlib.import_module(VERBS[verb].module).main(call) or {}
+    if "taken_over" in facts:
+        return  # so has the process that was waited for
+    seconds = time.perf_counter() - began
+    if seconds >= EVERY:  # on the screen of whoever runs the workflow; a job's log has its stderr
+        print(f"{call.job.job}: done in {timedelta(seconds=round(seconds))}", flush=True)
+    manifest = call.out / VERBS[verb].manifest.format(job=call.job.job)
+    write_host(call.out / HOST, manifest, command_line(call.arguments), seconds, facts, processor_seconds() - busy)
 
 
 def _stdout_is_closed() -> bool:

@@ -1,7 +1,7 @@
 """Captioner: encoder, decoder with cross-attention, and an output layer that cannot predict [MASK].
 
 One class serves every captioning method with one transformer: autoregressive (causal) and masked (bidirectional). The encoder is
-trained with it, or frozen (:class:`mdc.models.token_encoder.TokenEncoder`).
+trained with it, or frozen (:class:`mdc.models.image_text.TokenEncoder`).
 """
 
 from torch import Tensor

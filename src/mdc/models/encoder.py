@@ -1,11 +1,13 @@
-"""Vision encoder: OpenCLIP's vision transformer, as a sequence of visual tokens (paper, section 3.2)."""
+"""Vision encoders: OpenCLIP's vision transformer, as a sequence of visual tokens (paper, section 3.2), or a residual network."""
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from mdc.models.initial import seeded
 from mdc.models.open_clip_parts import load
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.plan.config.backbones import Backbone, ResNet
+
+_GROUPS = 32  # Wu and He's, which divides every width
 
 
 class Encoder(PixelEncoder):
@@ -37,6 +39,37 @@ class Encoder(PixelEncoder):
         return cls, patches
 
 
+class ResidualEncoder(PixelEncoder):
+    """torchvision's residual network (He et al., 2016): images to the mean of the last stage's grid, in the place of [CLS], and
+    to its places, row by row.
+
+    It has group norm (Wu and He, 2018) instead of batch norm: an image's features do not depend on its batch, and neither
+    accumulation nor the number of processes changes a loss. B images, S×S pixels, M = (S / stride)² places, D channels.
+    """
+
+    def __init__(self, backbone: ResNet, seed: int) -> None:
+        from torchvision.models import resnet  # half a second, for which runs with another tower need not wait
+
+        super().__init__()
+        self.width = backbone.width
+        stages = len(backbone.blocks)
+        block = resnet.BasicBlock if backbone.block == "basic" else resnet.Bottleneck
+        with seeded(seed, "encoder"):
+            # torchvision builds four stages; unused ones are dropped
+            tower = resnet.ResNet(
+                block,
+                [*backbone.blocks, *[1] * (4 - stages)],
+                norm_layer=lambda channels: nn.GroupNorm(_GROUPS, channels),
+            )
+        stem = nn.Sequential(tower.conv1, tower.bn1, tower.relu, tower.maxpool)
+        self.tower = nn.Sequential(stem, *(getattr(tower, f"layer{stage + 1}") for stage in range(stages)))
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """images (B, 3, S, S) normalised → their mean place (B, D), places (B, M, D)."""
+        places = self.tower(images).flatten(2).transpose(1, 2)
+        return places.mean(dim=1), places
+
+
 def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
     """The feature (B, D) that is probed: the mean of patch tokens for captioners, [CLS] for CLIP (paper, section 4.2)."""
     if pooling == "patch_mean":
@@ -49,8 +82,5 @@ def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
 def build_encoder(backbone: Backbone, seed: int) -> PixelEncoder:
     """The encoder with the initial weights of ``seed``. Every method starts from it, and it is the untrained control."""
     if isinstance(backbone, ResNet):
-        # torchvision's models take half a second to import, which runs with another tower need not wait for
-        from mdc.models.residual_encoder import ResidualEncoder
-
         return ResidualEncoder(backbone, seed)
     return Encoder(backbone, seed)

@@ -3,6 +3,7 @@
 B images, M = s² patch tokens row by row, D the tower's width.
 """
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, VisualContext
 
 OBJECTS = 4  #: of a scene at most
+BRIGHT = 138  # of 255: between the brightest channel of any ground of a scene and the least bright object
 
 
 def count_of_tokens(backbone: Backbone | FrozenEncoderBackbone) -> int:
@@ -37,9 +39,6 @@ def read(visual_context: VisualContext, cls: Tensor, patches: Tensor, pixels: Te
             return F.adaptive_avg_pool2d(image, int(visual_context[-1])).flatten(2).transpose(1, 2)
         case "objects":
             assert pixels is not None
-            # importing SciPy's connected components takes a tenth of a second
-            from mdc.models.regions import object_boxes
-
             boxes = torch.from_numpy(object_boxes(pixels.cpu().numpy(), OBJECTS)).to(patches.device)
             return torch.cat([patches.mean(dim=1, keepdim=True), boxed(patches, boxes / pixels.shape[-1])], dim=1)
 
@@ -53,3 +52,31 @@ def boxed(patches: Tensor, boxes: Tensor) -> Tensor:
     along = (high.minimum(first + 1) - low.maximum(first)).clamp(min=0).to(patches.dtype)
     weights = (along[:, :, 1, :, None] * along[:, :, 0, None, :]).flatten(2)
     return weights / weights.sum(dim=-1, keepdim=True) @ patches
+
+
+def object_boxes(images: np.ndarray, max_objects: int) -> np.ndarray:
+    """Pictures of scenes, uint8 (B, 3, S, S) → left, top, right, bottom (these two exclusive) of each object, in pixels,
+    int64 (B, ``max_objects``, 4), the largest first; missing objects get the whole picture.
+
+    An object is a connected bright region; no two objects of a scene touch. So the detector makes no errors, and results of
+    region captioners do not depend on one.
+    """
+    from scipy import ndimage  # takes a tenth of a second to import
+
+    count, size = images.shape[0], images.shape[-1]
+    boxes = np.tile(np.array([0, 0, size, size]), (count, max_objects, 1))
+    eight = np.zeros((3, 3, 3), dtype=bool)  # a pixel's eight neighbours, and none in another image
+    eight[1] = True
+    labels, _ = ndimage.label(images.max(axis=1) > BRIGHT, structure=eight)
+    boxes_by_image: list[list[tuple[int, int, int, int]]] = [[] for _ in range(count)]
+    for image, rows, columns in ndimage.find_objects(labels):
+        boxes_by_image[image.start].append((columns.start, rows.start, columns.stop, rows.stop))
+    for image, found_boxes in enumerate(boxes_by_image):
+        for place, box in enumerate(sorted(found_boxes, key=_area, reverse=True)[:max_objects]):
+            boxes[image, place] = box
+    return boxes
+
+
+def _area(box: tuple[int, int, int, int]) -> int:
+    left, top, right, bottom = box
+    return (right - left) * (bottom - top)

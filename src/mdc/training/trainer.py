@@ -1,5 +1,6 @@
 """The training loop of every method and scale, in fp32 or bf16, resumable at any step."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from mdc.models.image_text import ImageText
-from mdc.plan.config.pretrain import Runtime
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Recipe, Runtime
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import NOTHING, SINGLE_PROCESS, Group, translate_peer_failure
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
@@ -21,7 +23,6 @@ from mdc.training.kept import KeptWeights, best_step, out_of_patience, snapshot_
 from mdc.training.log import RunLog
 from mdc.training.metrics import DeferredMetrics, Measured
 from mdc.training.objectives.objective import Objective
-from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.prefetch import DeviceBatch, prefetch_to_device
 from mdc.training.profile import StepProfile
 from mdc.training.state import Position, Saver, States, setting
@@ -155,3 +156,28 @@ def total_norm(parameters: list[nn.Parameter], limit: float | None) -> Tensor:
     if limit is not None:
         return nn.utils.clip_grad_norm_(parameters, limit)
     return nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+
+
+def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain) -> AdamW:
+    """AdamW (paper, tables 6-8; OpenCLIP where it is silent): matrices decay; what has fewer than 2 dimensions (gains, biases, the
+    logit scale) does not."""
+    learnt = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in learnt if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in learnt if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return AdamW(groups, recipe.lr, (recipe.beta1, recipe.beta2), protocol.adam_eps, fused=True)
+
+
+def learning_rate(step: int, steps: int, base: float, warmup: int, final: float, constant: bool = False) -> float:
+    """Linear warm-up to ``base`` over ``warmup`` steps, then a cosine to ``final`` at ``steps`` (OpenCLIP's form), or
+    ``constant``.
+
+    ``step`` counts from 0; the first step already moves (base / warmup).
+    """
+    if step < warmup:
+        return base * (step + 1) / warmup
+    if constant:
+        return base
+    progress = (step - warmup) / max(1, steps - warmup)
+    return final + 0.5 * (1 + math.cos(math.pi * progress)) * (base - final)

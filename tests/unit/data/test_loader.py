@@ -12,7 +12,6 @@ from data_samples import scenes, use_scenes, write_corpus
 
 from mdc.data.formats import images, pixels
 from mdc.data.loader import batches as loader
-from mdc.data.loader import decoded_cache
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.loader.batches import CaptionBatches, validation_batches
 from mdc.data.loader.draws import MoreDraws, sample_rng
@@ -163,7 +162,7 @@ def test_samples_that_are_kept_are_decoded_once_and_change_no_byte(
     """… and neither does it how many are read at once."""
     plain = list(batches(folder, vocabulary, steps=12, workers=1))
     decoded: list[bytes] = []
-    monkeypatch.setattr(decoded_cache, "decode_pixels", lambda data: decoded.append(data) or pixels.decode_pixels(data))
+    monkeypatch.setattr(loader, "decode_pixels", lambda data: decoded.append(data) or pixels.decode_pixels(data))
     monkeypatch.setattr(loader, "KEPT", budget)
     monkeypatch.setattr(loader, "_AT_ONCE", 4 if budget else 1)
     for ours, theirs in zip(batches(folder, vocabulary, steps=12), plain, strict=True):
@@ -275,6 +274,6 @@ def test_validation_is_the_same_whatever_the_batch(folder: Path, vocabulary: Voc
 
 
 def test_a_damaged_image_is_named(folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoded_cache, "decode_pixels", Mock(side_effect=images.ImageError("cannot be decoded")))
+    monkeypatch.setattr(loader, "decode_pixels", Mock(side_effect=images.ImageError("cannot be decoded")))
     with pytest.raises(UserError, match="alt, split train: image of train-0000"):
         next(iter(batches(folder, vocabulary)))

@@ -12,8 +12,7 @@ import toy
 from data_samples import scenes, use_scenes, write_corpus
 from scipy import stats
 
-from mdc.data.loader.batches import CaptionBatches
-from mdc.data.loader.blocks import BlockOrder
+from mdc.data.loader.batches import BlockOrder, CaptionBatches
 from mdc.data.loader.draws import BLOCKS, WINDOW, sample_rng
 from mdc.data.loader.shuffle import permuted, shuffled
 from mdc.data.shards.index import read_index

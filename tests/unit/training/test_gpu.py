@@ -21,9 +21,8 @@ from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.plan.records import read_json_lines
 from mdc.training.metrics import MAX_LAG, DeferredMetrics
 from mdc.training.objectives.objective import Objective
-from mdc.training.optimizer import build_optimizer
 from mdc.training.prefetch import prefetch_to_device
-from mdc.training.trainer import total_norm
+from mdc.training.trainer import build_optimizer, total_norm
 
 pytestmark = [
     pytest.mark.gpu,

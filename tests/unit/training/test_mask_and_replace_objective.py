@@ -41,8 +41,8 @@ from mdc.plan.records import UserError, read_json
 from mdc.training.memory import NothingDrawn
 from mdc.training.objectives.mask_and_replace import MaskAndReplace, build_objective
 from mdc.training.objectives.objective import Setup
-from mdc.training.optimizer import build_optimizer
 from mdc.training.precompute import import_words
+from mdc.training.trainer import build_optimizer
 
 VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
 

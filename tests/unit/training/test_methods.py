@@ -13,7 +13,7 @@ from mdc.models.normalise import normalise
 from mdc.plan.config.read import load
 from mdc.training.objectives.captioning import Supervision
 from mdc.training.objectives.masked import supervise
-from mdc.training.optimizer import build_optimizer
+from mdc.training.trainer import build_optimizer
 
 ROOT = Path(__file__).resolve().parents[3]
 METHODS = load(ROOT / "params.yaml").methods

@@ -24,7 +24,7 @@ from mdc.plan.records import UserError, write_json
 from mdc.training.objectives import cappa, left_to_right, masked
 from mdc.training.objectives.complementary import supervise as twice
 from mdc.training.objectives.superclass import read_idf, targets
-from mdc.training.optimizer import build_optimizer
+from mdc.training.trainer import build_optimizer
 
 CONTEXT = 77
 IDF = torch.linspace(0.0, 2.0, toy.V - 2)

@@ -21,8 +21,8 @@ from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file,
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
 from mdc.training.objectives.masked import on_canvas
-from mdc.training.optimizer import learning_rate
 from mdc.training.run import main
+from mdc.training.trainer import learning_rate
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from mdc.plan.records import UserError, write_json
 from mdc.training import memory
 from mdc.training.average import AveragedWeights
 from mdc.training.memory import Captions, Live, held, operations
-from mdc.training.optimizer import build_optimizer
+from mdc.training.trainer import build_optimizer
 
 ROOT = Path(__file__).resolve().parents[3]
 METHODS = toy.ALL_METHODS

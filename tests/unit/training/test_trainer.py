@@ -23,8 +23,8 @@ from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, read_json_lines
 from mdc.training.average import AveragedWeights
 from mdc.training.kept import KeptWeights
-from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.state import LATEST, PREVIOUS, Position, Saver, States, decisive
+from mdc.training.trainer import build_optimizer, learning_rate
 
 CPU = torch.device("cpu")
 

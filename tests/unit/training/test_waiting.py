@@ -17,8 +17,7 @@ from mdc.plan.records import UserError
 from mdc.training import metrics
 from mdc.training.average import AveragedWeights
 from mdc.training.metrics import DeferredMetrics
-from mdc.training.optimizer import build_optimizer
-from mdc.training.trainer import total_norm
+from mdc.training.trainer import build_optimizer, total_norm
 
 #: a value, or how many values there are, has to be known on the host
 LOOKS = {

@@ -1,32 +1,31 @@
 """Batches as a pure function of (seed, step): the same bytes with any number of workers, on any rank, after any resume.
 
-An epoch is a permutation of the samples (of all samples, or shard by shard: see blocks.py). Step s of an epoch takes its s-th run
-of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-th on. All random numbers of a sample come from one
-Philox stream, keyed by (seed, epoch, sample).
+An epoch is a permutation of the samples (of all samples, or shard by shard: see `BlockOrder`). Step s of an epoch takes its s-th
+run of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-th on. All random numbers of a sample come from
+one Philox stream, keyed by (seed, epoch, sample).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from mdc.data.formats.pixels import CROP_DRAWS, random_resized_crop
+from mdc.data.formats.pixels import CROP_DRAWS, decode_pixels, random_resized_crop
 from mdc.data.loader.batch import CaptionBatch
-from mdc.data.loader.blocks import BlockOrder
-from mdc.data.loader.center_crops import center_crops
-from mdc.data.loader.decoded_cache import KEPT, DecodedCache
-from mdc.data.loader.draws import VALIDATION, MoreDraws, sample_rng
+from mdc.data.loader.center_crops import center_crops, decoded
+from mdc.data.loader.draws import BLOCKS, VALIDATION, WINDOW, MoreDraws, sample_rng
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
-from mdc.data.loader.shuffle import shuffled
+from mdc.data.loader.shuffle import permuted, shuffled
 from mdc.data.loader.workers import ahead, room_for
 from mdc.data.shards.index import ShardReader, token_hash
 from mdc.models.text import Vocabulary
 from mdc.plan.records import UserError
 
 _Read = tuple[str, dict[str, Any]]  # a sample's key and record
+KEPT = 1 << 28  # bytes of decoded pixels that one process caches: 256 MiB
 _AT_ONCE = 32  # samples that are read before the first of them is decoded
 _TEXT_CACHE = 1 << 16  # captions whose ids are cached: tokenising takes as long as decoding a small image
 
@@ -232,3 +231,89 @@ class _Texts:
             place=place,
             caption_hash=torch.tensor([hashed for _, hashed in encoded], dtype=torch.int64),
         )
+
+
+class BlockOrder:
+    """The order of an epoch by blocks, as in webdataset: the shards in random order, and a shuffle within a buffer.
+
+    At any time only a few shards are read, each read ahead as a whole, which suits slow, remote or shared disks. The price:
+    samples of a shard stay close in an epoch, so batches are correlated if shards are. Unlike a sliding buffer, which depends on
+    all samples before, a window of ``buffer`` places depends only on the seed, the epoch and its number, so that the order is
+    computed place by place, on any rank and after any resume. ``sizes``: how many samples each shard has.
+    """
+
+    def __init__(self, sizes: Sequence[int], buffer: int) -> None:
+        self.buffer = buffer
+        self._sizes = np.asarray(sizes, dtype=np.int64)
+        self._firsts = np.cumsum(self._sizes) - self._sizes
+        self._count = int(self._sizes.sum())
+        self._layout: tuple[tuple[int, int], np.ndarray, np.ndarray] | None = None
+
+    def at(self, places: np.ndarray, seed: int, epoch: int) -> np.ndarray:
+        """The samples at ``places`` (any shape, int64, in [0, count)) of an epoch; int64 of the same shape.
+
+        A bijection of range(count) for each (seed, epoch), and a function of nothing else.
+        """
+        windows, within = np.divmod(places, self.buffer)
+        order = np.empty_like(within)
+        for window in np.unique(windows).tolist():
+            first = window * self.buffer
+            here = windows == window
+            rng = sample_rng(seed, epoch, window, WINDOW)
+            order[here] = first + permuted(within[here], min(self.buffer, self._count - first), rng)
+        return self._in_block_order(order, seed, epoch)
+
+    def shards_at_once(self) -> int:
+        """The maximal number of shards in two consecutive windows, which a run keeps open."""
+        small = max(int(self._sizes[self._sizes > 0].min(initial=self._count)), 1)
+        return min(2 * (max(self.buffer - 2, 0) // small + 2), len(self._sizes))
+
+    def _in_block_order(self, places: np.ndarray, seed: int, epoch: int) -> np.ndarray:
+        """The samples at ``places`` of an order of shuffled blocks without a shuffle within them."""
+        if self._layout is None or self._layout[0] != (seed, epoch):  # once per epoch, not per batch
+            number = len(self._sizes)
+            order = permuted(np.arange(number), number, sample_rng(seed, epoch, 0, BLOCKS))
+            self._layout = (seed, epoch), order, np.cumsum(self._sizes[order])
+        _, order, ends = self._layout
+        block = np.searchsorted(ends, places, side="right")
+        return self._firsts[order[block]] + places - (ends - self._sizes[order])[block]
+
+
+class Sample(NamedTuple):
+    """``pixels`` (H, W, 3) uint8 must not be changed."""
+
+    key: str
+    pixels: torch.Tensor
+    record: dict[str, Any]
+
+
+class DecodedCache:
+    """The decoded training samples of a split; as many as fit into a budget of memory are cached. Every sample occurs once per
+    epoch, so any choice is equally good: the first ones are kept.
+
+    ``budget``: bytes of pixels that are kept; 0 if no sample recurs in this process.
+    """
+
+    def __init__(self, reader: ShardReader, budget: int) -> None:
+        self.reader, self.room = reader, budget
+        self._kept: dict[int, Sample] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}}  # a worker keeps its own
+
+    def read(self, numbers: list[int]) -> list[Sample]:
+        """The samples of these ``numbers``; UserError names one whose image cannot be decoded.
+
+        All are read before the first is decoded.
+        """
+        missing = {number: self.reader.read(number) for number in numbers if number not in self._kept}
+        decoded_now = {
+            number: Sample(key, decoded(data, key, self.reader, decode_pixels), record)
+            for number, (key, data, record) in missing.items()
+        }
+        for number, sample in decoded_now.items():
+            size = sample.pixels.numel()
+            if size <= self.room:
+                self.room -= size
+                self._kept[number] = sample
+        return [decoded_now[number] if number in decoded_now else self._kept[number] for number in numbers]
