@@ -43,12 +43,6 @@ endif
 	$(UV) pip install --python .venv --quiet --no-deps --no-build-isolation --editable .
 	echo "$$(pwd -P)" > $@
 
-# open_clip's CoCa, a reference row of Table 3, writes captions under transformers 4 only, so it has an environment of its own
-.coca/.ready: workflow/envs/coca.lock | $(UV)
-	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .coca
-	$(UV) pip sync --python .coca --quiet --require-hashes --compile-bytecode workflow/envs/coca.lock
-	touch $@
-
 # Snakemake, not make, decides what is up to date
 results: setup FORCE
 	$(BIN)/snakemake all --cores $(CORES)
@@ -75,9 +69,8 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# QUICK=1: the smallest sensible sizes. Without CoCa's environment its rows say that it is missing.
+# QUICK=1: the smallest sensible sizes
 bench: setup
-	-$(MAKE) .coca/.ready
 	$(BIN)/python bench/every.py $(if $(QUICK),--quick)
 
 findings: setup
@@ -86,10 +79,8 @@ findings: setup
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --no-emit-index-url --group dev --upgrade pyproject.toml --output-file requirements.lock
-	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --no-emit-index-url --upgrade workflow/envs/coca.in --output-file workflow/envs/coca.lock
 
 clean:
-	rm -rf .venv .tools .coca
+	rm -rf .venv .tools
 
 FORCE:

@@ -28,7 +28,7 @@ STAGE = {
 def test_every_stage_depends_on_all_parameters_and_all_code() -> None:
     for name, stage in DVC["stages"].items():
         assert {"params.yaml", "scales/${scale}.yaml", "src/mdc"} <= set(stage["deps"]), name
-        # of what makes no table the rules say what else is read (CoCa's environment)
+        # of what makes no table the rules say what else is read
         assert name in ("artefact", "index") or {"workflow", "Snakefile"} <= set(stage["deps"]), name
     # for `dvc params diff` and `dvc exp show`
     assert DVC["params"] == ["params.yaml", "scales/${scale}.yaml"]

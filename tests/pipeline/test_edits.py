@@ -32,10 +32,6 @@ class World:
         self.project = Project(folder / "project", bin, MDC_DATA=str(folder / "data"))
         params = self.project.folder / "params.yaml"
         params.write_text(dump_yaml({**read_yaml(ROOT / "params.yaml"), "scale": SCALE}))
-        # CoCa's environment: what the rule would make is of no concern here
-        ready = folder / "project/.coca/.ready"
-        ready.parent.mkdir()
-        ready.touch()
         self.project.make("all", "data", "--cores", "256")  # a run takes 64 of them
         self.jobs = set(Plan(load(params)).jobs)
         self.box = Sandbox(self.project.folder, lambda code: good(self.project.run(bin / "python", "-c", code)))

@@ -32,12 +32,6 @@ def others_files(job):
     return ancient(list(map(str, files_of_inputs(job, FOLDER))))
 
 
-def environment(job):
-    """CoCa's environment, for a job that needs it, unless MDC_COCA names another one."""
-    needed = getattr(job, "coca", None) is not None and not os.environ.get("MDC_COCA")
-    return ancient([".coca/.ready"]) if needed else []
-
-
 def runtime(job):
     """The file of the job's runtime values, which decide no result."""
     return ancient([file for block, file in RUNTIMES.items() if block == VERBS[job.verb].options.get("runtime")])
@@ -75,7 +69,6 @@ for verb, row in VERBS.items():
             manifests=of_job(row.layer, input_manifests),
             files=of_job(row.layer, others_files),
             own=of_job(row.layer, own_files),
-            environment=of_job(row.layer, environment),
             runtime=of_job(row.layer, runtime),
         output:
             [f"{R}/{row.layer}/{{name}}/{file}" for file in dict.fromkeys((row.manifest, row.record, *row.outputs))],
@@ -93,14 +86,3 @@ for verb, row in VERBS.items():
         shell:
             # exec: a signal to all must not end a shell while the job below it still saves its state
             "exec mdc {params.verb} {input.config}{params.options} {params.to} {log}"
-
-
-# open_clip's CoCa does not decode under our version of transformers; its environment is locked too
-rule coca_environment:
-    localrule: True
-    input:
-        lambda wildcards: timely([Path("workflow/envs/coca.lock")]),
-    output:
-        ".coca/.ready",
-    shell:
-        "make --silent {output} >&2"

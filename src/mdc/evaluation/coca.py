@@ -1,88 +1,77 @@
-"""Captions by open_clip's CoCa, which runs in an environment of its own (:mod:`mdc.evaluation.others.coca`)."""
+"""Captions by open_clip's CoCa, by our beam search: open_clip 3.3's ``generate`` needs a transformers below 4.57."""
 
-import json
-import os
-import subprocess
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.images import as_shown
+import torch
+from torch import Tensor
+
+from mdc.diffusion.beam import beam_search
 from mdc.evaluation.captioned import Captioned
-from mdc.evaluation.others import coca as script
-from mdc.plan.data_folder import data_folder, weights_files, weights_path
+from mdc.evaluation.job_models import open_clip_scorer
+from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import CaptionsJob, CocaModel
-from mdc.plan.records import UserError, sha256_file, sha256_json
-from mdc.training.device import choose_device
+from mdc.plan.processes.group import process_group
+from mdc.plan.records import UserError
 
-#: the environment's folder, unless MDC_COCA names another
-FOLDER = ".coca"
 #: columns that captions by other models lack
 NOTHING: Mapping[str, Any] = {
     **{"clip_ids": None, "pieces": [], "step": [], "confidence": []},
     **{"log_prob": None, "calls": None},
 }
+#: start and end of open_clip's vocabulary; it allows an end after five tokens, the start included
+_SOT, _EOT, _BEFORE_END = 49406, 49407, 5
+_PART = 32  # images of a part
 
 
-def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, Any]]:
-    """A caption of each image; finished ones are kept in ``call.cache``, so a killed job resumes.
+def of_coca(call: Call, asked: CocaModel, images: Captioned) -> list[dict[str, Any]]:
+    """A caption of each image; finished parts are kept, so a killed job resumes. UserError if the model cannot be loaded, or is
+    no CoCa."""
+    import open_clip
 
-    UserError if the environment is missing, if the model cannot be loaded in it, or if captions are missing.
-    """
     job: CaptionsJob = call.job
-    python = Path(os.environ.get("MDC_COCA", FOLDER)) / "bin/python"
-    if not python.is_file():
-        raise UserError(
-            f"{python}: no such Python; `make .coca/.ready` makes the environment in which CoCa writes captions"
-        )
-    device = choose_device(job.captioning.device)
-    files = weights_files(model.model, model.weights, data_folder())
-    identity = {"model": model.model_dump(mode="json"), "shards": images.shards, "code": job.fingerprint}
-    identity |= {"files": {file.name: sha256_file(file) for file in files}} if files else {}
-    call.cache.mkdir(parents=True, exist_ok=True)
-    out = call.cache / f"coca-{sha256_json(identity)}.jsonl"
-    with tempfile.TemporaryDirectory(prefix="mdc-coca-") as folder:
-        listed = Path(folder) / "images.json"
-        listed.write_text(json.dumps(_files(images, Path(folder))))
-        weights = weights_path(model.weights, data_folder())
-        words = ["--model", model.model, *(["--weights", weights] if weights is not None else [])]
-        words += [
-            "--beams",
-            str(model.num_beams),
-            "--seq-len",
-            str(model.max_tokens),
-            "--threads",
-            str(job.captioning.threads),
-        ]
-        command = [str(python), str(script.__file__), str(listed), str(out), *words, "--device", device.type]
-        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        message = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
-        raise UserError(f"{job.job}: {message[0]}")
-    captions = _read(out)
-    missing = [key for key in images.keys if key not in captions]
-    if missing:
-        raise UserError(
-            f"{out}: lacks captions of {len(missing)} images, {missing[0]} for one; delete it and try again"
-        )
-    return [{"system": model.system, "image": key, "caption": captions[key], **NOTHING} for key in images.keys]
+    device = device_of(job.captioning)
+    loaded, weights = open_clip_scorer(asked.model, asked.weights, "fp32", device)
+    if not hasattr(loaded.model, "text_decoder"):
+        raise UserError(f"{job.job}: open_clip's {asked.model} writes no captions; allowed: a CoCa, as coca_ViT-B-32")
+    identity = identity_of(job.fingerprint, weights, job.captioning, device)
+    identity |= {"coca": asked.model_dump(mode="json"), "shards": images.shards}
+
+    def written(numbers: range) -> list[str]:
+        pixels = torch.stack([loaded.picture(images.image(n)) for n in numbers]).to(device)
+        found = search(loaded.model, pixels, asked.num_beams, asked.max_tokens)
+        return [open_clip.decode(torch.tensor(tokens)).strip() for tokens in found]
+
+    with process_group(job.captioning.processes, device) as group:
+        parts = sharded(call, group, ranges(len(images), _PART), written, identity)
+    captions = [caption for part in parts for caption in part]
+    return [
+        {"system": asked.system, "image": key, "caption": caption, **NOTHING}
+        for key, caption in zip(images.keys, captions, strict=True)
+    ]
 
 
-def _files(images: Captioned, folder: Path) -> dict[str, str]:
-    """The images as all systems see them, in files under numbers: a name may hold anything."""
-    paths = {}
-    for number, key in enumerate(images.keys):
-        path = folder / f"{number:06d}"
-        path.write_bytes(as_shown(images.reader.read(number)[1])[0])
-        paths[key] = str(path)
-    return paths
+@torch.no_grad()
+def search(model: Any, pixels: Tensor, num_beams: int, max_tokens: int) -> list[list[int]]:
+    """The tokens of each image's caption, without start and end; both count as two of ``max_tokens``. ``pixels`` (I, 3, H, W)."""
+    latent, tokens_of_image = model._encode_image(pixels)
+    known = torch.arange(len(pixels), device=pixels.device)  # the images that are still searched
+    prefix: Tensor | None = None  # (I, B, T)
 
+    def following(images: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
+        nonlocal known, prefix
+        if prefix is None:
+            prefix = tokens[..., None]
+        else:
+            before = prefix[torch.searchsorted(known, images)[:, None], parents]
+            prefix = torch.cat([before, tokens[..., None]], dim=2)
+        known = images
+        rows = images.repeat_interleave(tokens.shape[1])
+        out = model(None, prefix.flatten(0, 1), latent[rows], tokens_of_image[rows], output_labels=False)
+        log_probs: Tensor = out["logits"][:, -1].float().log_softmax(dim=-1)
+        return log_probs.view(*tokens.shape, -1)
 
-def _read(path: Path) -> dict[str, str]:
-    try:
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return {str(line["image_id"]): str(line["caption"]) for line in lines}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: no captions can be read from it ({error}); delete it and try again") from None
+    lengths = {"min_tokens": _BEFORE_END - 1, "max_tokens": max_tokens - 2}
+    how: Any = {"num_beams": num_beams, "start": _SOT, "end": _EOT, "length_penalty": 1.0, "device": pixels.device}
+    return [list(best.tokens[:-1]) for best in beam_search(following, len(pixels), **lengths, **how)]

@@ -55,9 +55,6 @@ ABILITIES["score_open_clip"] = "mdc.evaluation.predictors.open_clip_score"
 #: kind of a probe's head → its module (TOKENS, fit)
 HEADS = {kind: f"mdc.evaluation.{kind}_probe" for kind in ("linear", "attentive", "knn")}
 
-#: external captioners → the script that runs in their own environment
-OTHERS = _in("evaluation.others", "coca")
-
 
 def family_of(objective: str) -> str:
     """The objective whose scoring and decoding an objective's models use."""

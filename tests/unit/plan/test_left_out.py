@@ -111,7 +111,7 @@ def covered() -> list[str]:
         parts.ABILITIES,
         parts.HEADS,
     )
-    loaded = [*(module for kind in (*kinds, parts.OTHERS) for module in kind.values())]
+    loaded = [*(module for kind in kinds for module in kind.values())]
     loaded += [one.module for one in (*VERBS.values(), *ARTEFACTS.values())]
     return fp.closure(*sorted(set(loaded)))
 

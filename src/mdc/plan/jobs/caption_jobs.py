@@ -90,7 +90,7 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
             more["guide"], read, loaded = _clip(plan, table, table.guide, request.dataset)
             inputs, modules = inputs + read, modules + loaded
     elif request.coca:
-        modules = [parts.OTHERS["coca"]]
+        modules = [parts.ABILITIES["score_open_clip"]]
         model_values = table.coca[request.coca].model_dump(
             include={"model", "weights", "num_beams", "max_tokens"}, context="complete"
         )

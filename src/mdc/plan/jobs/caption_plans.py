@@ -66,7 +66,10 @@ _MISMATCHED_NOTE = (
 )
 
 
-_OF_OTHERS = "an external model (open_clip), trained on other data; it is shown for reference."
+_OF_OTHERS = (
+    "an external model (open_clip), trained on other data; it is shown for reference. {num_beams} plain beams write captions of "
+    "five to {max_tokens} tokens with start and end, as open_clip 4 searches (3.3: three groups of beams)."
+)
 
 
 def captions(plan: Context, name: str, table: CaptionTable) -> dict[str, Any]:
@@ -136,7 +139,7 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         measured = _Measured(plan, dataset, seeds)
         baselines = {MOST_FREQUENT: ("most frequent training caption", MOST_FREQUENT, _MOST_FREQUENT_NOTE)}
         for key, coca in shown.coca_of(dataset).items():
-            baselines[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS}")
+            baselines[key] = (coca.label, f"coca/{key}", f"{coca.label}: {_OF_OTHERS.format_map(vars(coca))}")
         for key, (label, place, note) in baselines.items():
             rows.append(
                 System(
