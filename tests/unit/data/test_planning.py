@@ -18,8 +18,8 @@ import pytest
 from confined import forked
 from pandas.util import hash_array
 
+from mdc.data.obtain import plan as planning
 from mdc.data.obtain import seals, url_list
-from mdc.data.obtain import subset as choosing
 from mdc.data.obtain.plan import make_plan, read_part, rows_digest
 from mdc.data.obtain.reasons import Failure
 from mdc.data.obtain.transfers.web_url import web_url
@@ -111,7 +111,7 @@ def test_a_plan_is_what_sorting_everything_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, subset: Any, sizes: tuple[int, float, int, int]
 ) -> None:
     for name, value in zip(("_RANGE", "_SLACK", "_SPARE"), sizes[:3], strict=True):
-        monkeypatch.setattr(choosing, name, value)
+        monkeypatch.setattr(planning, name, value)
     monkeypatch.setattr(url_list, "_BATCH", sizes[3])
     files = written(tmp_path / "list")
     wanted, left_out = oracle(files, COLUMNS[columns], subset)
@@ -130,11 +130,15 @@ def test_a_plan_is_what_sorting_everything_gives(
     assert not (tmp_path / "plan/reading").exists()
 
 
-def test_the_rank_is_the_same_whatever_the_version() -> None:
+def test_the_rank_is_the_same_whatever_the_version(tmp_path: Path) -> None:
     """A plan that grows must find the same order for ever."""
-    urls = pa.array(["http://a.example/1.jpg", "http://xn--bcher-kva.example/"])
-    assert choosing.ranks_of(urls, 0).tolist() == [16604363586139646449, 10491031631375090918]
-    assert choosing.ranks_of(urls, 1).tolist()[0] != 16604363586139646449
+    (tmp_path / "a.tsv").write_text("a\thttp://a.example/1.jpg\nb\thttp://xn--bcher-kva.example/\n")
+
+    def ranks(seed: int) -> list[int]:
+        batches = url_list.good_rows(tmp_path / "a.tsv", Columns(1, 0, header=False), Counter(), seed)
+        return [row[0] for rows in batches for row in rows]
+
+    assert ranks(0) == [16604363586139646449, 10491031631375090918] and ranks(1)[0] != 16604363586139646449
 
 
 def test_a_digest_tells_rows_not_how_they_lie() -> None:
@@ -161,7 +165,7 @@ def test_the_lists_own_hashes_are_planned(subset: dict[str, int] | None, tmp_pat
 
 def test_a_subset_larger_than_the_list_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
-    monkeypatch.setattr(choosing, "_SPARE", 0)  # half of the rows cannot be used, so the first bound holds too few
+    monkeypatch.setattr(planning, "_SPARE", 0)  # half of the rows cannot be used, so the first bound holds too few
     different = len(oracle(files, COLUMNS["none"], None)[0])
     for pairs in (5000, different + 1):
         with pytest.raises(
@@ -207,7 +211,7 @@ def test_a_killed_planning_is_made_anew(
     """Killed in a child at every ``step``-th moment until none is left; then made in this process."""
     files = written(tmp_path / "list")
     make_plan(tmp_path / "whole", files, COLUMNS["own"], subset, SHAPE)
-    monkeypatch.setattr(choosing, "_RANGE", 50)
+    monkeypatch.setattr(planning, "_RANGE", 50)
     status, number = -signal.SIGKILL, 1
     while status == -signal.SIGKILL:
         folder = tmp_path / str(number)
@@ -250,7 +254,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "plan/part-00003.parquet").unlink()
     assert planned() == plan and (tmp_path / "plan/part-00003.parquet").exists()
     record = (tmp_path / "plan/plan.json").read_text()
-    (tmp_path / "plan/plan.json").write_text(record.replace(choosing.RANK, "an earlier order"))
+    (tmp_path / "plan/plan.json").write_text(record.replace(url_list.RANK, "an earlier order"))
     with pytest.raises(UserError, match="planned by an earlier order, now it is"):
         planned()  # shards of another order must not be taken for this one's
     (tmp_path / "plan/plan.json").write_text(record)
@@ -288,13 +292,13 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
 
 def test_a_list_that_changes_under_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
-    read = choosing.good_rows
+    read = planning.good_rows
 
     def written_to(file: Path, *others: Any) -> Any:
         yield from read(file, *others)
         file.touch()
 
-    monkeypatch.setattr(choosing, "good_rows", written_to)
+    monkeypatch.setattr(planning, "good_rows", written_to)
     for subset in (None, {"pairs": 10, "seed": 0}):
         with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; rerun"):
             make_plan(tmp_path, files, COLUMNS["own"], subset, SHAPE)

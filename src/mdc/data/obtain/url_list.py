@@ -1,15 +1,16 @@
-"""Lists of web images with captions: TSV, CSV, JSON lines (gzipped or not) or parquet, a file or a folder of them, in batches.
+"""Lists of web images with captions: TSV, CSV, JSON lines (gzipped or not) or parquet, a file or a folder of them.
 
-The columns are named, or numbered from 0 where a TSV or CSV file has no header. A batch's URLs are ranked together; only the rows
-that are chosen by their rank are checked, one by one: normalised, or counted by reason. A malformed file is a UserError with its
-line.
+The columns are named, or numbered from 0 where a TSV or CSV file has no header. A row's rank is a keyed hash of its URL as it is
+listed (pandas' variant of SipHash; the seed gives the key). Ranks are made a batch at a time; only the rows that are chosen by
+their rank are checked, one by one: normalised, or counted by reason. A malformed file is a UserError with its line.
 """
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, Failure
 from mdc.data.obtain.transfers.web_url import web_url
 from mdc.plan.records import UserError
 
-#: ranks of a pyarrow array of URLs, and which of them are chosen
-Choose = Callable[[Any], tuple[Any, Any]]
+RANK, LAST = "pandas.util.hash_array of the URL as listed", (1 << 64) - 1  # of all ranks the largest
 _BATCH = 1 << 16  # rows in memory
 _START = 1 << 20  # bytes of a text file from which its number of lines is estimated
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -34,29 +34,18 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 class Columns:
     """The columns of a list; ``format`` None: by the files' extension; ``key``, ``hash`` None: no keys, no sha256 of images."""
 
-    url: Column
-    caption: Column
+    url: Column = "url"
+    caption: Column = "caption"
     key: Column | None = None
     format: str | None = None
     header: bool = True
     hash: Column | None = None
 
-    def names(self) -> dict[str, Column]:
-        """The columns that are read, by their role."""
-        every = {"url": self.url, "caption": self.caption, "key": self.key, "hash": self.hash}
-        return {name: column for name, column in every.items() if column is not None}
-
 
 def columns_of(described: Mapping[str, Any]) -> Columns:
     """From the scale's or the registry's description of a list; url and caption are the default columns."""
-    return Columns(
-        url=described.get("url_column", "url"),
-        caption=described.get("caption_column", "caption"),
-        key=described.get("key_column"),
-        format=described.get("format"),
-        header=described.get("header", True),
-        hash=described.get("hash_column"),
-    )
+    names = {name.removesuffix("_column"): value for name, value in described.items()}
+    return Columns(**{name: names[name] for name in Columns.__dataclass_fields__ if name in names})
 
 
 def list_files(path: Path, columns: Columns) -> list[Path]:
@@ -66,7 +55,7 @@ def list_files(path: Path, columns: Columns) -> list[Path]:
 
 def rows_about(file: Path, columns: Columns) -> int:
     """How many rows a file has: exact for parquet, estimated from the first lines of a text file."""
-    if _format(file, columns) == "parquet":
+    if (columns.format or kind_of(file)) == "parquet":
         with open_parquet(file) as parquet:
             return int(parquet.metadata.num_rows)
     with unzipped(file) as text:
@@ -75,126 +64,102 @@ def rows_about(file: Path, columns: Columns) -> int:
         return round((start.count(b"\n") + 1) * max(1.0, file.stat().st_size / max(packed, 1)))
 
 
-def good_rows(file: Path, columns: Columns, counts: Counter[str], choose: Choose) -> Iterator[Any]:
-    """Tables of the chosen rows that are usable: url (normalised), caption (unchanged), key and hash ("" if there is none), row
-    (its number in the file, from 0) and rank.
+def good_rows(
+    file: Path, columns: Columns, counts: Counter[str], seed: int, low: int = 0, high: int = LAST
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The usable rows with a rank from ``low`` to ``high``, in batches: rank, url (normalised), caption (unchanged), key and hash
+    ("" if there is none), and the row's number in the list, from 0.
 
-    ``choose`` gives the ranks of URLs as listed, and which are chosen. ``counts`` collects the number of all rows under "", and
-    of unusable chosen ones by reason.
+    ``counts`` collects the number of all rows under "", and of unusable rows in this range by reason.
     """
-    import pyarrow
+    from pandas.util import hash_array
 
-    for batch in _batches(file, columns):
-        first, counts[""] = counts[""], counts[""] + batch.num_rows
-        ranks, chosen = choose(_binary(batch["url"]))
-        picked, good = np.flatnonzero(chosen), []
-        values = [_pythonic(batch[name].take(pyarrow.array(picked))) for name in batch.column_names]
-        for number, rank, *row in zip((first + picked).tolist(), ranks[picked].tolist(), *values, strict=True):
-            result = _normalised(dict(zip(batch.column_names, row, strict=True)))
-            if isinstance(result, str):
-                counts[result] += 1
-            else:
-                good.append({**result, "row": number, "rank": rank})
-        if good:
-            yield pyarrow.Table.from_pylist(good, row_schema())
-
-
-def row_schema() -> Any:
-    """The schema of the tables of ``good_rows``."""
-    import pyarrow
-
-    texts = [(name, pyarrow.string()) for name in ("url", "caption", "key", "hash")]
-    return pyarrow.schema([*texts, ("row", pyarrow.int64()), ("rank", pyarrow.uint64())])
+    keyed = columns.key is not None
+    hash_key = hashlib.blake2b(str(seed).encode(), digest_size=8).hexdigest()
+    for urls, rows_at in _batches(file, columns):
+        ranks = hash_array(urls, hash_key=hash_key, categorize=False)  # bytes hash as text does, and faster
+        picked = np.flatnonzero((ranks >= np.uint64(low)) & (ranks <= np.uint64(high)))
+        good, numbers = [], (counts[""] + picked).tolist()
+        for rank, number, row in zip(ranks[picked].tolist(), numbers, rows_at(picked.tolist()), strict=True):
+            try:
+                good.append((rank, *_normalised(row, keyed), number))
+            except Failure as failure:
+                counts[str(failure)] += 1
+            except UnicodeEncodeError:  # lone surrogates: broken bytes of a table, or \ud800 in JSON
+                counts[NO_TEXT] += 1
+        counts[""] += len(urls)
+        yield good
 
 
-def _normalised(row: dict[str, Any]) -> dict[str, Any] | str:
-    """The row with its URL normalised; or the reason why it is left out."""
-    url, caption, key = row["url"], row["caption"], row.get("key", " ")
-    try:
-        if row.get("complaint"):
-            raise Failure(row["complaint"])
-        url = web_url(url if isinstance(url, str) else "")
-        if not isinstance(caption, str) or not (caption[:1].isalnum() or clean_caption(caption)):
-            raise Failure(NO_CAPTION_TEXT)
-        if key in (None, ""):
-            raise Failure(NO_KEY)
-        f"{caption}{key}".encode()
-    except Failure as failure:
-        return str(failure)
-    except UnicodeEncodeError:  # lone surrogates: broken bytes of a table, or \ud800 in JSON
-        return NO_TEXT
-    listed = str(row.get("hash")).strip().lower()
-    listed = listed if _SHA256.fullmatch(listed) else ""
-    return {"url": url, "caption": caption, "key": str(row.get("key", "")), "hash": listed}
-
-
-def _binary(column: Any) -> Any:
-    """The bytes of a column of texts; empty for what is none."""
-    import pyarrow
-    from pyarrow import types
-
-    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    if not any(test(column.type) for test in kinds):
-        return pyarrow.array([b""] * len(column))
-    return column.cast(pyarrow.large_binary()).fill_null(b"")
-
-
-def _pythonic(column: Any) -> list[Any]:
-    """A column's values; invalid UTF-8 becomes lone surrogates, so that only its own row is left out."""
-    import pyarrow
-    from pyarrow import types
-
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        column = column.cast(pyarrow.large_binary())
-    return [
-        value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in column.to_pylist()
-    ]
+def _normalised(row: tuple[Any, ...], keyed: bool) -> tuple[str, str, str, str]:
+    """A row with its URL normalised. Failure with the reason why it is left out."""
+    url, caption, key, listed, complaint = row
+    if complaint:
+        raise Failure(complaint)
+    url = web_url(url if isinstance(url, str) else "")
+    if not isinstance(caption, str) or not (caption[:1].isalnum() or clean_caption(caption)):
+        raise Failure(NO_CAPTION_TEXT)
+    if keyed and key in (None, ""):
+        raise Failure(NO_KEY)
+    key, listed = str(key) if keyed else "", str(listed).strip().lower() if listed else ""
+    f"{caption}{key}".encode()
+    return url, caption, key, listed if listed and _SHA256.fullmatch(listed) else ""
 
 
 # --- formats ---------------------------------------------------------------------------------------------------------
 
+#: the URLs of some rows as bytes, and what gives rows by their numbers: url, caption, key, hash and the complaint about them
+_Batch = tuple[Any, Callable[[list[int]], Iterable[tuple[Any, ...]]]]
 
-def _format(file: Path, columns: Columns) -> str:
-    return columns.format or str(kind_of(file))
 
-
-def _batches(file: Path, columns: Columns) -> Iterator[Any]:
-    """All rows, the columns by role; of text files also the ``complaint`` about a malformed row."""
-    import pyarrow
-
-    wanted, form = columns.names(), _format(file, columns)
+def _batches(file: Path, columns: Columns) -> Iterator[_Batch]:
+    wanted: tuple[Any, ...] = (columns.url, columns.caption, columns.key, columns.hash)
+    form = columns.format or str(kind_of(file))
     if form == "parquet":
         yield from _parquet_batches(file, wanted)
         return
     # one invalid byte must not end a list of millions of rows
-    rows = table_rows(file, form, columns.header, wanted.values(), "surrogateescape")
-    while chunk := list(islice(rows, _BATCH)):
-        values = {
-            name: _encoded([cells.get(column) for _, cells, _ in chunk], name == "key")
-            for name, column in wanted.items()
-        }
-        yield pyarrow.table({**values, "complaint": [complaint for _, _, complaint in chunk]})
+    rows = table_rows(file, form, columns.header, wanted, "surrogateescape")
+    while chunk := [(*map(cells.get, wanted), complaint) for _, cells, complaint in islice(rows, _BATCH)]:
+        urls = [row[0].encode("utf-8", "surrogatepass") if isinstance(row[0], str) else b"" for row in chunk]
+        yield np.array(urls, dtype=object), lambda picked, chunk=chunk: map(chunk.__getitem__, picked)  # type: ignore[misc]
 
 
-def _encoded(values: list[Any], numbers: bool) -> Any:
-    """Texts as bytes, invalid UTF-8 where a text has lone surrogates; None for other values, unless ``numbers`` are texts too."""
+def _parquet_batches(file: Path, wanted: tuple[Column | None, ...]) -> Iterator[_Batch]:
     import pyarrow
 
-    texts = (str(value) if numbers and value is not None else value for value in values)
-    coded = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else None for text in texts]
-    return pyarrow.array(coded, pyarrow.large_binary())
-
-
-def _parquet_batches(file: Path, wanted: Mapping[str, Column]) -> Iterator[Any]:
     with open_parquet(file) as parquet:
         names = parquet.schema_arrow.names
-        for column in wanted.values():
-            if column not in names:
+        for column in wanted:
+            if column is not None and column not in names:
                 raise UserError(f"{file}: has no column {column!r}; it has {', '.join(names)[:200]}")
-        batches = parquet.iter_batches(_BATCH, columns=list(set(wanted.values())))
+        batches = parquet.iter_batches(_BATCH, columns=list({column for column in wanted if column is not None}))
         while True:
             with readable(file, "its rows cannot be read"):
                 batch = next(batches, None)
-                if batch is None:
-                    return
-            yield batch.select(list(wanted.values())).rename_columns(list(wanted))
+            if batch is None:
+                return
+
+            def rows_at(picked: list[int], batch: Any = batch) -> Iterable[tuple[Any, ...]]:
+                rows = batch.take(pyarrow.array(picked, pyarrow.int64()))
+                values = (_pythonic(rows[name]) if name in names else repeat(None) for name in wanted)
+                return zip(*values, repeat("", len(picked)), strict=False)
+
+            urls = _bytes(batch[wanted[0]])
+            known = urls.type == pyarrow.large_binary()
+            urls = urls.fill_null(b"") if known else pyarrow.array([b""] * len(urls), pyarrow.large_binary())
+            yield urls.to_numpy(zero_copy_only=False), rows_at
+
+
+def _bytes(column: Any) -> Any:
+    """A column of texts as bytes, which may be invalid UTF-8; another column as it is."""
+    from pyarrow import large_binary, types
+
+    tests = (types.is_string, types.is_large_string, types.is_binary)
+    return column.cast(large_binary()) if any(test(column.type) for test in tests) else column
+
+
+def _pythonic(column: Any) -> list[Any]:
+    """A column's values; invalid UTF-8 becomes lone surrogates, so that only its own row is left out."""
+    values = _bytes(column).to_pylist()
+    return [value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in values]
