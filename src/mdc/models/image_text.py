@@ -15,8 +15,8 @@ _AT_ONCE = 8  # images per tower call: larger batches are bound by memory on a C
 
 
 class TokenEncoder(nn.Module):
-    """M tokens of a frozen encoder, of width E, to M tokens of the decoder's width W: a linear map, a vector for each place, and a
-    norm, all trained. Position embeddings are learnt, because a feature map has none. B images of S×S pixels.
+    """M tokens of a frozen encoder, of width E, to M tokens of the decoder's width W: a linear map, a vector for each place, and
+    a norm, all trained. Position embeddings are learnt, because a feature map has none. B images of S×S pixels.
 
     ``tower`` is the encoder itself (:class:`mdc.models.encoders.tower.Tower`). Training reads precomputed tokens and has none;
     new images need one. It is no part of the model's weights.

@@ -159,8 +159,8 @@ def total_norm(parameters: list[nn.Parameter], limit: float | None) -> Tensor:
 
 
 def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain) -> AdamW:
-    """AdamW (paper, tables 6-8; OpenCLIP where it is silent): matrices decay; what has fewer than 2 dimensions (gains, biases, the
-    logit scale) does not."""
+    """AdamW (paper, tables 6-8; OpenCLIP where it is silent): matrices decay; gains, biases and the logit scale (fewer than 2
+    dimensions) don't."""
     learnt = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in learnt if p.ndim >= 2], "weight_decay": recipe.weight_decay},

@@ -149,7 +149,7 @@ def arrangement(pair: Sequence[SceneObject]) -> str | None:
 
 def label_of(task: str, scene: Scene) -> int:
     """The right answer of a probe for this scene. Raises `UserError` if the scene does not pose the question."""
-    objects, label = scene.objects, None
+    objects, label = scene.objects, -1
     if task == "background":
         label = BACKGROUNDS.index(scene.background)
     elif task == "count" and 1 <= len(objects) <= 4:
@@ -158,7 +158,7 @@ def label_of(task: str, scene: Scene) -> int:
         label = PROBE_CLASSES[task].index(getattr(objects[0], task))
     elif task == "relation" and Counter(thing.colour for thing in objects) == {"red": 1, "blue": 1}:
         name = relation(*sorted(objects, key=lambda thing: thing.colour != "red"))
-        label = None if name is None else RELATIONS.index(name)
-    if label is None:
+        label = RELATIONS.index(name) if name is not None else -1
+    if label < 0:
         raise UserError(f"scenes: this scene does not pose the question {task!r}")
     return label
