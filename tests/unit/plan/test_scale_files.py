@@ -1,5 +1,6 @@
 """A scale as its layers make it: its own file on the blocks that scales share, and where each value stands."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from scale_plans import changed_plan
 
 from mdc.plan.config.layers import overlaid, place_of, places_of, spread
 from mdc.plan.config.params import Params
-from mdc.plan.config.read import layered, load
+from mdc.plan.config.read import expanded, layered, load
 from mdc.plan.records import UserError
 
 
@@ -150,6 +151,14 @@ def test_each_problem_of_a_scale_begins_with_its_place(tmp_path: Path) -> None:
         f"{mini}:{shard}: data.samples_per_shard = -1: input should be greater than 0",
         f"{params}:{shared}: data.max_skipped = 7.0: input should be less than or equal to 1",
     ]
+
+
+def test_expanded_values_name_where_each_is_set() -> None:
+    lines = expanded(layered(ROOT / "params.yaml", {"scale": "mini"}, option="--scale")).splitlines()
+    assert "scale: mini  # --scale" in lines and any(line.endswith("# default") for line in lines)
+    placed = [re.fullmatch(r" *(?:'([^']+)'|([^:]+)): .*  # (.+):(\d+)", line) for line in lines]
+    found = [(one[1] or one[2], Path(one[3]).read_text().splitlines()[int(one[4]) - 1]) for one in placed if one]
+    assert len(found) > 1000 and not [(key, line) for key, line in found if key not in line]
 
 
 # --- what a scale need not say ----------------------------------------------------------------------------------------

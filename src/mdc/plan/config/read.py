@@ -9,13 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.caption_fits import check_captioning
+from mdc.plan.config.fits import misfits
 from mdc.plan.config.layers import overlaid, place_of, places_of, scale_file, scales_of, spread
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import problems, short
 from mdc.plan.config.references import unresolved
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.table_fits import check_encoders, check_tables
 from mdc.plan.config.tables import is_free_name
 from mdc.plan.config.yaml_core import Placed, dump_yaml, parse_yaml, read_yaml
 from mdc.plan.records import UserError, did_you_mean
@@ -28,7 +27,7 @@ def validate(values: dict[str, Any]) -> Params:
     problem."""
     try:
         params = Params.model_validate(values)
-        wrong = unresolved(params) or list(_misfits(params))
+        wrong = unresolved(params) or list(dict.fromkeys(misfits(params)))
     except ValidationError as error:  # a key that is not known may be why another is missing
         wrong = sorted(problems(error, values), key=lambda message: "no such key" not in message)
     if wrong:
@@ -40,15 +39,6 @@ def _placed(values: dict[str, Any], problem: str) -> str:
     """A ``problem`` after the location of the key that it begins with."""
     key = re.split(r": | = ", problem, maxsplit=1)[0]
     return f"{place_of(values, f'.{key}', places_of(values).get('', 'params.yaml'))}: {problem}"
-
-
-def _misfits(params: Params) -> Iterator[str]:
-    """Problems between sections that are valid alone: the first of each kind."""
-    for check in (check_tables, check_encoders, check_captioning):
-        try:
-            check(params)
-        except ValueError as error:
-            yield str(error)
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
