@@ -62,16 +62,14 @@ def _encoders(params: Params) -> Iterator[str]:
     backbones = params.pretrain.backbones if params.pretrain else {}
     for name, entry in params.encoders.items():
         if isinstance(entry, RunTower) and isinstance(backbones[entry.backbone], FrozenBackbone):
-            where = f"encoders.{name}.backbone = {entry.backbone}"
-            yield f"{where}: has no encoder of its own; name one that is trained"
+            yield f"encoders.{name}.backbone = {entry.backbone}: has no encoder of its own; name one that is trained"
     for name, backbone in backbones.items():
-        if isinstance(backbone, FrozenBackbone) and params.encode is None:
+        if not isinstance(backbone, FrozenBackbone):
+            continue
+        if params.encode is None:
             yield "encode: this key is missing; needed by backbones on a frozen encoder"
-        if isinstance(backbone, FrozenBackbone) and backbone.words is not None:
-            width = params.words[backbone.words].width
-            if width != backbone.decoder.width:
-                where = f"pretrain.backbones.{name}.words = {backbone.words}"
-                yield f"{where}: of width {width}, and the decoder's is {backbone.decoder.width}"
+        if backbone.words and (width := params.words[backbone.words].width) != (own := backbone.decoder.width):
+            yield f"pretrain.backbones.{name}.words = {backbone.words}: of width {width}, and the decoder's is {own}"
 
 
 def _needed(params: Params) -> Iterator[str]:
@@ -86,12 +84,11 @@ def _needed(params: Params) -> Iterator[str]:
     if tables.the(LossFigure) is not None and not runs and not params.shown_in_part():
         said = "shows the runs of the other tables and figures, and these have none; name its corpora and backbones"
         yield f"tables.figure_loss {said}"
-    if (figure6 := tables.the(CaptionFigure)) is not None:
-        if table3 is None:
-            yield "tables.figure6 shows captions of table3, and there is none"
-        else:
-            allowed = [*table3.systems, *table3.coca]
-            yield from _unknown("tables.figure6.omit", figure6.omit, allowed, "system of table3")
+    figure6 = tables.the(CaptionFigure)
+    if figure6 is not None and table3 is None:
+        yield "tables.figure6 shows captions of table3, and there is none"
+    elif figure6 is not None and table3 is not None:
+        yield from _unknown("tables.figure6.omit", figure6.omit, [*table3.systems, *table3.coca], "system of table3")
     if (schedules := tables.the(ScheduleFigure)) is not None:
         if table5 is None:
             yield "tables.figure_schedules shows the runs of table5, and there is none"
@@ -117,8 +114,7 @@ def _table(params: Params, table: Strict, where: str) -> Iterator[str]:
         if not isinstance(backbones.get(name), FrozenBackbone):
             continue
         if isinstance(table, ProbeTable):
-            said = "trains no encoder that could be probed; its encoder itself can be, as a row of reference (encoders)"
-            yield f"{where}.backbones: {name} {said}"
+            yield f"{where}.backbones: {name} trains no encoder that could be probed; name its encoder (encoders)"
         for method in (method for listed in corpora.values() for method in listed):
             if methods[method].objective == "contrastive":
                 yield f"{where}: {method} trains its encoder and cannot use {name}, whose encoder is frozen"
@@ -128,9 +124,8 @@ def _table(params: Params, table: Strict, where: str) -> Iterator[str]:
         yield from _covered(params, f"{where}.corpora", corpus)
         yield from _methods(params, table, f"{where}.corpora.{corpus}", listed)
     if isinstance(table, ProbeTable | ScoreTable):
-        all_methods = dict.fromkeys(chain.from_iterable(table.corpora.values()))
         yield from _twice(f"{where}.corpora", {key: params.label_of(key) for key in table.corpora})
-        yield from _twice(f"{where}.corpora", {key: methods[key].label for key in all_methods})
+        yield from _twice(f"{where}.corpora", {key: methods[key].label for key in chain(*table.corpora.values())})
         yield from _twice(f"{where}.backbones", {key: backbones[key].label for key in table.backbones})
     if isinstance(table, ProbeTable):
         yield from _twice(f"{where}.probes", {key: params.data.probes[key].label for key in table.shown})
@@ -177,16 +172,14 @@ def _covered(params: Params, where: str, name: str) -> Iterator[str]:
     """The vocabulary of a corpus must cover its captions, so that a model can read all of them."""
     corpus = params.corpus_of(name)
     if not params.data.vocabularies:
-        said = f"name one in data.vocabularies, as words: [{name}] or clip: full"
-        yield f"{where}: {name} has no vocabulary; {said}"
+        yield f"{where}: {name} has no vocabulary; name one in data.vocabularies, as words: [{name}] or clip: full"
         return
     vocabulary = params.vocabulary_of(corpus)
     listed = params.data.vocabularies[vocabulary]
     if listed != "full" and corpus not in listed:
         yield (
             f"{where}: the vocabulary {vocabulary} of {corpus} is made from {', '.join(listed)}. Give {corpus} one of its own "
-            f"(data.vocabularies, and data.corpora.{corpus}.vocabulary), or add it to that list, which reruns every run "
-            "with this vocabulary"
+            f"(data.corpora.{corpus}.vocabulary), or add it to that list, which reruns every run with this vocabulary"
         )
 
 
@@ -331,8 +324,7 @@ def _view(params: Params, view: ShownInPart, where: str) -> Iterator[str]:
             worse = [distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1)]
             systems += worse
             if key in table.systems and not table.systems.keys() >= {*worse}:
-                said = f"give {section}.systems.{key} distorted: [{kind}]"
-                yield f"{where}.kinds: {key} is not shown images with {kind}; {said}"
+                yield f"{where}.kinds: {key} is shown none with {kind}; give {section}.systems.{key} distorted: [{kind}]"
     silent = f"name it under {section}.datasets"
     captioned = {name: table.systems_of(name) for name in datasets if name in table.datasets}
     first = isinstance(view, CaptionExamplesOf) or (isinstance(view, CaptionView) and view.first_seed)
