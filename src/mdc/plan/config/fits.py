@@ -47,7 +47,7 @@ def misfits(params: Params) -> Iterator[str]:
 
 def _twice(where: str, labels: Mapping[str, str]) -> Iterator[str]:
     """Equal labels ({key: label}): readers and `mdc why` distinguish rows and columns by them."""
-    first = {label: key for key, label in reversed(labels.items())}
+    first = {label: key for key, label in reversed(list(labels.items()))}
     for key, label in labels.items():
         if first[label] != key:
             yield f"{where}: {first[label]} and {key} are both called '{label}'; give each a label of its own"
@@ -78,8 +78,8 @@ def _needed(params: Params) -> Iterator[str]:
     table1, table3, table5 = tables.the(ProbeTable), tables.the(CaptionTable), tables.the(ScheduleTable)
     for name, table in tables.items():
         if isinstance(table, RecipeTable) and (table1 is None or table.backbone not in table1.backbones):
-            allowed = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
-            yield f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {allowed}"
+            there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
+            yield f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}"
     runs = [table for table in tables.training().values() if getattr(table, "corpora", True)]
     if tables.the(LossFigure) is not None and not runs and not params.shown_in_part():
         said = "shows the runs of the other tables and figures, and these have none; name its corpora and backbones"

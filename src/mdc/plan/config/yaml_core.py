@@ -166,6 +166,7 @@ def _error_text(error: Exception, text: str) -> tuple[str, str]:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
         return "", str(error)
-    begins = error.context and error.context_mark and error.context_mark.line != mark.line
-    context = f"{error.context} that begins in line {error.context_mark.line + 1}" if begins else error.context
+    context = error.context or ""
+    if context and error.context_mark and error.context_mark.line != mark.line:
+        context += f" that begins in line {error.context_mark.line + 1}"
     return f":{mark.line + 1}", ", ".join(filter(None, (error.problem, context)))
