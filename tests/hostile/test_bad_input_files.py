@@ -24,8 +24,8 @@ from mdc.evaluation.predictors.encode import trained_encoder
 from mdc.models.runs import read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
-from mdc.plan.config.read import read_yaml
 from mdc.plan.config.sources import ProbeSource
+from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
 from mdc.training.state import LATEST, Position, copied
 from mdc.training.trainer import build_optimizer

@@ -17,7 +17,8 @@ from scale_files import scale_values
 from small_project import options
 
 from mdc.app.cli import main
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
+from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import read_job
 from mdc.plan.records import UserError, json_text

@@ -18,8 +18,8 @@ from toy_project import Project, good
 from warm import environment
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.read import load, read_yaml
-from mdc.plan.config.yaml_core import dump_yaml
+from mdc.plan.config.read import load
+from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 from mdc.plan.jobs.plan import Plan
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,8 @@ from shown import read_rows
 
 from mdc.app.cli import main
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.read import load, read_yaml
-from mdc.plan.config.yaml_core import dump_yaml
+from mdc.plan.config.read import load
+from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of

@@ -24,7 +24,8 @@ from mdc.data.formats.samples import held_out
 from mdc.data.shards.image_hashes import find, read_hashes
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.zero_shot import sampled
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
+from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, json_text, sha256_file

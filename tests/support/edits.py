@@ -13,8 +13,7 @@ import yaml
 from changed import put
 from scale_files import ROOT, SHARED
 
-from mdc.plan.config.read import read_yaml
-from mdc.plan.config.yaml_core import dump_yaml
+from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 
 DOCS = ROOT / "docs/edits.md"
 SCALE = "paper"

@@ -30,7 +30,14 @@ SHARED = [key for key in Params.model_fields if key not in Scale.model_fields]
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    return layered(ROOT / "params.yaml", {"scale": name})[0]
+    return plain(layered(ROOT / "params.yaml", {"scale": name}))
+
+
+def plain(values: Any) -> Any:
+    """A copy of ``values`` that does not know the places of a file."""
+    if isinstance(values, dict):
+        return {key: plain(inner) for key, inner in values.items()}
+    return [plain(inner) for inner in values] if isinstance(values, list) else values
 
 
 def scale_values(name: str = "mini") -> dict[str, Any]:
@@ -54,4 +61,4 @@ def write_params(folder: Path, values: dict[str, Any], **more: Any) -> None:
 
 def read_params(folder: Path) -> dict[str, Any]:
     """The flat values of the scale that a folder's params.yaml names."""
-    return layered(folder / "params.yaml")[0]
+    return plain(layered(folder / "params.yaml"))

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from scale_files import common_values, write_params
+from scale_files import common_values, plain, write_params
 
 from mdc.app.cli import do, main
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.layers import spread
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
+from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
@@ -29,7 +30,7 @@ TUNED = f"{MDC}/ft-tuned"
 
 @cache
 def _scale() -> dict[str, Any]:
-    return dict(spread(read_yaml(Path(__file__).with_suffix(".yaml"))))
+    return plain(spread(read_yaml(Path(__file__).with_suffix(".yaml"))))
 
 
 def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:

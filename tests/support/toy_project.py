@@ -14,7 +14,7 @@ import yaml
 from changed import put
 from scale_files import ROOT, read_params, scale_values, write_params
 
-from mdc.plan.config.read import read_yaml
+from mdc.plan.config.yaml_core import read_yaml
 
 BIN = Path(sys.executable).parent
 #: what of the project takes part in the pipeline

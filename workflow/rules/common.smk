@@ -44,7 +44,7 @@ try:
     os.environ[COMPARED] = "1"
     Path(".snakemake").mkdir(exist_ok=True)
     # --configfile and --config override params.yaml
-    PARAMS = validate(*layered("params.yaml", *workflow.overwrite_configfiles, dict(workflow.config_settings.config)))
+    PARAMS = validate(layered("params.yaml", *workflow.overwrite_configfiles, dict(workflow.config_settings.config)))
     workflow.configfiles[:0] = ["params.yaml", str(scale_file("params.yaml", PARAMS.scale))]  # for reports and archives
     with remembered(Path(".snakemake/mdc_sources.json")):
         PLAN = Plan(PARAMS, read_accepted())

@@ -369,11 +369,10 @@ def _config(args: argparse.Namespace) -> None:
     if args.expanded == (args.job is not None):
         raise UserError("name a job (`mdc config list` names all), or give --expanded, which prints all parameters")
     if args.expanded:
-        from mdc.plan.config.expanded import expanded
-        from mdc.plan.config.read import layered, validate
+        from mdc.plan.config.read import expanded, layered
 
-        values, places = layered(args.params, {"scale": args.scale} if args.scale else {}, option="--scale")
-        return print(expanded(validate(values, places), places), end="")
+        values = layered(args.params, {"scale": args.scale} if args.scale else {}, option="--scale")
+        return print(expanded(values), end="")
     jobs = (plan := plan_of(args)).jobs
     if args.job == "list":
         print("\n".join(jobs))

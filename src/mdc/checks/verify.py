@@ -7,7 +7,8 @@ from pathlib import Path
 from mdc.checks.place import Broken, Place
 from mdc.checks.rebuild import rebuilt
 from mdc.checks.walk import Walk
-from mdc.plan.config.read import load, read_yaml
+from mdc.plan.config.read import load
+from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file

@@ -38,7 +38,7 @@ def again(file: Path) -> str:
 
 def _chosen() -> str | None:
     """The scale that params.yaml names."""
-    from mdc.plan.config.read import read_yaml  # only a message needs it
+    from mdc.plan.config.yaml_core import read_yaml  # only a message needs it
 
     try:
         return read_yaml("params.yaml").get("scale")

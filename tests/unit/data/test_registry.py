@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from read_table import read_table
 
 from mdc.data.obtain.checks import look, run_checks
-from mdc.plan.config.read import parse_yaml
+from mdc.plan.config.yaml_core import parse_yaml
 from mdc.plan.data_folder import data_folder
 from mdc.plan.registry import datasets
 from mdc.plan.registry.datasets import REGISTRY, find

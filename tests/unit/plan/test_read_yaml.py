@@ -16,8 +16,7 @@ from read_table import read_table
 from scale_files import ROOT, read_params, write_params
 
 from mdc.plan.config.layers import overlaid
-from mdc.plan.config.read import parse_yaml, read_yaml
-from mdc.plan.config.yaml_core import dump_yaml
+from mdc.plan.config.yaml_core import dump_yaml, parse_yaml, read_yaml
 from mdc.plan.records import UserError, read_json
 
 SMALL = small_project.values()

@@ -1,5 +1,6 @@
 """A scale as its layers make it: its own file on the blocks that scales share, and where each value stands."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from read_table import read_table
 from scale_files import ROOT, scale_values
 from scale_plans import changed_plan
 
-from mdc.plan.config.layers import Overwritten, overlaid, spread, with_shared
+from mdc.plan.config.layers import overlaid, place_of, places_of, spread
 from mdc.plan.config.params import Params
-from mdc.plan.config.read import layered, load
+from mdc.plan.config.read import expanded, layered, load
 from mdc.plan.records import UserError
 
 
@@ -29,18 +30,8 @@ def test_a_layer_lies_on_another(below: dict[str, Any], above: dict[str, Any], b
 
 def test_no_number_stands_in_place_of_a_mapping() -> None:
     for make in (lambda: overlaid({"a": {"b": {"c": 1}}}, {"a": {"b": 3}}), lambda: spread({"a": {"_": {}, "b": 3}})):
-        with pytest.raises(Overwritten, match=r"^a\.b = 3: must be a mapping; null"):
+        with pytest.raises(UserError, match=r"^a\.b = 3: must be a mapping; null"):
             make()
-
-
-def test_a_scale_has_the_shared_blocks_and_tables_that_it_names() -> None:
-    shared = {"probe": {"lr": 1, "seed": 2}, "score": {"seed": 3}, "tables": {"table1": {"a": 1}, "table2": {}}}
-    scale = {"probe": {"lr": 4}, "tables": {"table1": {"b": 5}, "table9": {}}}
-    assert with_shared(shared, scale) == {
-        "probe": {"lr": 4, "seed": 2},
-        "tables": {"table1": {"a": 1, "b": 5}, "table9": {}},
-    }
-    assert with_shared(shared, {"label": "x"}) == {"label": "x"}
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -76,23 +67,30 @@ def test_the_scales_file_must_be_there_and_the_only_one(write: Any) -> None:
         layered("params.yaml")
 
 
+def test_a_scale_has_the_shared_blocks_and_tables_that_it_names(write: Any) -> None:
+    shared = "shared: {probe: {lr: 1, seed: 2}, score: {seed: 3}, tables: {table1: {a: 1}, table2: {}}}"
+    write(shared, "probe: {lr: 4}\ntables: {table1: {b: 5}, table9: {}}")
+    values = layered("params.yaml")
+    assert values["probe"] == {"lr": 4, "seed": 2} and "score" not in values and "shared" not in values
+    assert values["tables"] == {"table1": {"a": 1, "b": 5}, "table9": {}}
+
+
 def test_layers_lie_on_each_other_the_last_one_topmost(write: Any) -> None:
     write(
         "methods: {a: {label: A}}\nshared: {probe: {lr: 1, seed: 1, epochs: 1}}",
         "methods: {b: {label: B}}\nprobe: {seed: 2}",
     )
     Path("more.yaml").write_text("probe: {seed: 3, threads: 3}")
-    values, _ = layered("params.yaml", "more.yaml", {"probe": {"threads": 4}})
+    values = layered("params.yaml", "more.yaml", {"probe": {"threads": 4}})
     assert values["probe"] == {"lr": 1, "epochs": 1, "seed": 3, "threads": 4}
     assert list(values["methods"]) == ["a", "b"] and (values["scale"], values["label"]) == ("own", "Own")
-    assert "shared" not in values
 
 
 def test_numbers_within_braces_of_a_command_line_are_numbers(write: Any) -> None:
     """As Snakemake gives them: --config 'pretrain={seeds: [0, 1], recipe: {lr: 1e-3, compile: false}}'."""
     write("methods: {a: {label: A}}", "probe: {seed: 2}")
     given = {"pretrain": {"seeds": ["0", "1"], "recipe": {"lr": "1e-3", "compile": "false", "device": "cpu"}}}
-    values, _ = layered("params.yaml", given)
+    values = layered("params.yaml", given)
     assert values["pretrain"] == {"seeds": [0, 1], "recipe": {"lr": 0.001, "compile": False, "device": "cpu"}}
 
 
@@ -129,8 +127,8 @@ shared:
 def test_every_key_has_a_place(write: Any, key: str, place: str) -> None:
     write(SHARED, OWN)
     Path("more.yaml").write_text("\nencode: {batch: 1, threads: 1}\n")
-    _, places = layered("params.yaml", "more.yaml", {"encode": {"device": "cpu", "threads": 2}})
-    assert places.find(key) == place
+    values = layered("params.yaml", "more.yaml", {"encode": {"device": "cpu", "threads": 2}})
+    assert place_of(values, f".{key}", places_of(values)[""]) == place
 
 
 def test_each_problem_of_a_scale_begins_with_its_place(tmp_path: Path) -> None:
@@ -153,6 +151,14 @@ def test_each_problem_of_a_scale_begins_with_its_place(tmp_path: Path) -> None:
         f"{mini}:{shard}: data.samples_per_shard = -1: input should be greater than 0",
         f"{params}:{shared}: data.max_skipped = 7.0: input should be less than or equal to 1",
     ]
+
+
+def test_expanded_values_name_where_each_is_set() -> None:
+    lines = expanded(layered(ROOT / "params.yaml", {"scale": "mini"}, option="--scale")).splitlines()
+    assert "scale: mini  # --scale" in lines and any(line.endswith("# default") for line in lines)
+    placed = [re.fullmatch(r" *(?:'([^']+)'|([^:]+)): .*  # (.+):(\d+)", line) for line in lines]
+    found = [(one[1] or one[2], Path(one[3]).read_text().splitlines()[int(one[4]) - 1]) for one in placed if one]
+    assert len(found) > 1000 and not [(key, line) for key, line in found if key not in line]
 
 
 # --- what a scale need not say ----------------------------------------------------------------------------------------

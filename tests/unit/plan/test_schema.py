@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 from scale_files import ROOT, SCALES
 
-from mdc.plan.config.read import read_yaml
 from mdc.plan.config.schema import schema_text, schemas
+from mdc.plan.config.yaml_core import read_yaml
 
 FOLDER = ROOT / "workflow/schemas"
 SCHEMAS = schemas()

@@ -52,7 +52,15 @@ class EfficientNetLite0Tower(_Entry):
     kind: Literal["efficientnet_lite0"]
 
 
-class RunTower(_Entry):
+class _Made(_Entry):
+    """An encoder that the scale makes. Its shape follows from what it names, so a scale does not say it."""
+
+    image_size: NonNegative = 0
+    tokens: NonNegative = 0
+    width: NonNegative = 0
+
+
+class RunTower(_Made):
     """The encoder of a run of the scale: ``method`` on ``corpus`` with ``backbone``, and the first ``seed`` or another."""
 
     kind: Literal["run"]
@@ -63,7 +71,7 @@ class RunTower(_Entry):
     weights: Literal["last", "best"] = "last"
 
 
-class CodesTower(_Entry):
+class CodesTower(_Made):
     """A ``tokenizer`` of the scale as an encoder: its tokens are the codebook vectors of an image's codes or, if not
     ``quantised``, the vectors before quantisation."""
 

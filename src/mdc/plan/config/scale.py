@@ -4,10 +4,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.plan.config.backbones import Backbone, FrozenBackbone
 from mdc.plan.config.caption import Captioning, Finetune
 from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.config.data import Data
-from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
+from mdc.plan.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, WordEmbeddings
 from mdc.plan.config.pretrain import Pretrain, Variant
 from mdc.plan.config.score import Scoring
 from mdc.plan.config.tables import Tables
@@ -191,6 +192,24 @@ class Scale(Strict):
                 raise ValueError(
                     f"pretrain.variants.{variant.corpus}: makes {name}, and a corpus is called so; rename it"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _shapes(self) -> Self:
+        """Give encoders of the scale itself the shape of the backbone or the tokenizer that they name."""
+        backbones = self.pretrain.backbones if self.pretrain is not None else {}
+        for name, entry in self.encoders.items():
+            if not isinstance(entry, RunTower | CodesTower):
+                continue
+            if asked := entry.model_fields_set & {"image_size", "tokens", "width"}:
+                raise ValueError(f"encoders.{name}.{min(asked)}: follows from what this encoder names; leave it out")
+            made = (
+                backbones.get(entry.backbone) if isinstance(entry, RunTower) else self.tokenizers.get(entry.tokenizer)
+            )
+            if made is None or isinstance(made, FrozenBackbone):
+                continue  # other checks refuse it
+            side = made.image_size // (made.patch_size if isinstance(made, Backbone) else made.factor)
+            self.encoders[name] = entry.but(image_size=made.image_size, tokens=side**2, width=made.width)
         return self
 
     @property

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic.json_schema import models_json_schema
 
 from mdc.plan.artefacts import ARTEFACTS, KINDS, declared
 from mdc.plan.config.params import Params
@@ -25,19 +25,13 @@ def schemas() -> dict[str, dict[str, Any]]:
     """File name → schema."""
     tables = {name: artefact.load("config") for name, artefact in ARTEFACTS.items()}
     kinds = {kind: declared("", kind).load("config") for kind in KINDS}
-    generator = GenerateJsonSchema(by_alias=True)
-    classes = dict.fromkeys([Params, *tables.values()])
-    mode: JsonSchemaMode = "validation"
-    inputs = [(kind_class, mode, kind_class.__pydantic_core_schema__) for kind_class in classes]
-    refs, definitions = generator.generate_definitions(inputs)
-    whole = _as_layer(definitions)
-    own_tables = [
-        _own(kind, whole[refs[kind_class, mode]["$ref"].rpartition("/")[2]]) for kind, kind_class in kinds.items()
-    ]
+    classes = dict.fromkeys([Params, *tables.values(), *kinds.values()])
+    refs, complete = models_json_schema([(kind, "validation") for kind in classes])
+    whole = _as_layer(complete["$defs"])
     whole["Tables"] = {
         "type": "object",
-        "properties": {name: refs[kind, mode] for name, kind in tables.items()},
-        "additionalProperties": {"anyOf": own_tables},
+        "properties": {name: refs[kind, "validation"] for name, kind in tables.items()},
+        "additionalProperties": {"anyOf": [_own(kind, whole[of.__name__]) for kind, of in kinds.items()]},
     }
     whole["Method"]["properties"]["objective"] = {"enum": list(OBJECTIVES)}
     for schema in whole.values():
@@ -100,13 +94,8 @@ def main(args: argparse.Namespace) -> None:
 
 def schema_text(schema: dict[str, Any]) -> str:
     """A line a definition."""
-    whole = dict(schema)
-    definitions = whole.pop("$defs", {})
-    lines = [
-        f"{json.dumps(key)}: {json.dumps(definition, sort_keys=True)}"
-        for key, definition in sorted(definitions.items())
-    ]
-    rest = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in whole.items()]
-    if lines:
-        rest.append('"$defs": {\n' + ",\n".join(lines) + "\n}")
-    return "{" + ",\n".join(rest) + "}\n"
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in schema.items() if key != "$defs"]
+    if definitions := sorted(schema.get("$defs", {}).items()):
+        inner = ",\n".join(f"{json.dumps(name)}: {json.dumps(value, sort_keys=True)}" for name, value in definitions)
+        lines.append(f'"$defs": {{\n{inner}\n}}')
+    return "{" + ",\n".join(lines) + "}\n"

@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import yaml
 from pydantic import TypeAdapter
 
-from mdc.plan.config.yaml_core import Loader
+from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.records import UserError, did_you_mean
 from mdc.plan.registry.entry import RegistryEntry
 
 _FILE = Path(__file__).with_suffix(".yaml")
-_VALUES = yaml.load(_FILE.read_text(encoding="utf-8"), Loader=Loader)
+_VALUES = read_yaml(_FILE)
 #: name → entry, in the order in which they are listed
 REGISTRY: dict[str, RegistryEntry] = TypeAdapter(dict[str, RegistryEntry]).validate_python(
     {name: {"name": name, **values} for name, values in _VALUES.items()}
