@@ -162,7 +162,7 @@ def test_texts_beside_images(tmp_path: Path) -> None:
     assert [len(_samples(values, tmp_path, split)) for split in ("train", "val")] == [1, 1]
     # an image beside the splits' folders must not make all of them one pool
     (tmp_path / "cover.png").write_bytes(_encoded("PNG", (20, 20)))
-    with pytest.raises(UserError, match=r"cover\.png: in no folder named after a split"):
+    with pytest.raises(UserError, match=r"cover\.png: named after no split"):
         _source(values, tmp_path)
     (tmp_path / "cover.png").unlink()
     # without val it is held out of train alone
@@ -190,7 +190,9 @@ def test_a_share_of_parquet_rows_is_held_out(sharded: bool, tmp_path: Path) -> N
             _source({**values, **wrong}, tmp_path)
     (tmp_path / "0.parquet").rename(tmp_path / "validation.parquet")
     (tmp_path / "1.parquet").rename(tmp_path / "train.parquet")
-    with pytest.raises(UserError, match=r"validation\.parquet: named after a split, but val_fraction holds rows out"):
+    with pytest.raises(
+        UserError, match=r"validation\.parquet: named after a split, but val_fraction holds samples out"
+    ):
         _source(values, tmp_path)
 
 

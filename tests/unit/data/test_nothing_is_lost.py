@@ -448,7 +448,7 @@ def test_shards_named_after_splits(tmp_path: Path) -> None:
         ["caption 2"],
     ]
     (tmp_path / "w/more.tar").write_bytes(_tar(_sample("9", 9)))
-    with pytest.raises(UserError, match=r"more\.tar: named after no split, as other shards are"):
+    with pytest.raises(UserError, match=r"more\.tar: named after no split, as other files are"):
         _captions(source, "train", tmp_path)
 
 

@@ -333,6 +333,9 @@ def test_a_class_in_one_split_only(project: Path, capsys: pytest.CaptureFixture[
     shutil.rmtree(project / "data/birds/train/red bird")
     (project / "data/birds/test/red bird").rmdir()
     assert "birds: contains one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    shutil.rmtree(project / "data/birds")
+    (project / "data/birds/train").mkdir(parents=True)
+    assert "birds: contains no class; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
 
 
 def test_a_parameter_file_that_is_not_good_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

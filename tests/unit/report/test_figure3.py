@@ -187,14 +187,14 @@ def test_bad_rows_are_counted_and_listed(tmp_path: Path) -> None:
 BAD_LISTS: list[tuple[str, bytes | None, dict[str, Any], str]] = [
     ("c.tsv", None, {}, "no such file or folder"),
     ("c.tsv", b"", {}, "has no caption"),
-    ("c.txt", b"a\tb\n", {}, "unknown file extension; set source.format to one of"),
+    ("c.txt", b"a\tb\n", {}, "unknown file extension; allowed: .*or set source.format"),
     ("c.tsv", b"a\tb\n", {}, "has no column 'caption'"),
     ("c.tsv", b"\xff\xfe\tb\n", {"header": False, "caption_column": 0}, "line 1: not UTF-8"),
     ("c.csv", b'caption\n"open\n', {}, "unclosed quote"),
     ("c.parquet", b"PAR1", {}, "not a readable parquet file"),
     ("c.json", b"{", {}, "not valid JSON"),
-    ("c.json", b"[]", {}, "holds a JSON list"),
-    ("c.json", b"{}", {}, "no list 'annotations'"),
+    ("c.json", b"[]", {}, "it is no object with a list .annotations."),
+    ("c.json", b"{}", {}, "it is no object with a list .annotations."),
     ("c.json", b'{"annotations": [{"caption": 3}]}', {}, "has no caption .*annotation without"),
     ("c.json.gz", gzip.compress(coco({1: ["a dog"]}), mtime=0)[:-9], {}, "cannot be read"),
 ]

@@ -9,11 +9,11 @@ from typing import Any
 
 from mdc.app.init.table import Table, look_at_table, splits_of_words
 from mdc.data.formats.folders import is_image_name
-from mdc.data.formats.parquet_file import open_parquet
-from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.parquet_file import open_parquet, parquet_rows
 from mdc.data.formats.table_rows import TEXTS, kind_of
 from mdc.data.sources.corpora.caption_files import ENDINGS as BESIDE
-from mdc.data.sources.parquet import image_column, need_columns, parquet_files
+from mdc.data.sources.corpora.caption_files import splits_of_folders
+from mdc.data.sources.parquet import ParquetFiles, image_column
 from mdc.plan.data_folder import Links, walk
 from mdc.plan.records import UserError
 
@@ -86,7 +86,7 @@ def _folder(root: Path, path: str) -> Corpus:
             f"{folder}: captions in {named[0]} and in {named[1]}; name one: mdc init NAME {path} {path}/{named[0]}"
         )
     if beside:
-        return _caption_files(path, files["images"])
+        return _caption_files(root, path, files["images"])
     if tables:
         return _table(root, f"{path}/{tables[0][0]}" if path != "." else tables[0][0], tables[0][1])
     if len(wrong) == 1 or (wrong and files["tables"]):
@@ -133,16 +133,13 @@ def _table(root: Path, path: str, table: Table) -> Corpus:
     return Corpus(source | columns, "split_column" not in columns, images, captions, splits)
 
 
-def _caption_files(path: str, images: list[str]) -> Corpus:
-    words = SplitWords({})
-    tops = {name.partition("/")[0] if "/" in name else None for name in images}
-    named = {words.of(top) for top in tops}
-    holds_out = "val" not in named or None in named
+def _caption_files(root: Path, path: str, images: list[str]) -> Corpus:
+    named = set(splits_of_folders(root / path, images).values())
     source: dict[str, Any] = {"kind": "caption_files", "path": path}
-    splits = ("train", "val", *(["test"] if "test" in named and not holds_out else []))
+    splits = ("train", "val", *(["test"] if "test" in named and None not in named else []))
     if len(splits) > 2:
         source["splits"] = list(splits)
-    return Corpus(source, holds_out, path, "text files beside them", splits)
+    return Corpus(source, None in named, path, "text files beside them", splits)
 
 
 def _webdataset(root: Path, path: str) -> Corpus:
@@ -156,19 +153,18 @@ def _webdataset(root: Path, path: str) -> Corpus:
 
 def _parquet(root: Path, path: str) -> Corpus:
     source: dict[str, Any] = {"kind": "parquet", "path": path}
-    files = parquet_files(source, root)
-    image = image_column(files[0])
+    files = ParquetFiles(source, root)
+    image = image_column(files.paths[0])
     source |= {} if image == "image" else {"image_column": image}
-    with open_parquet(files[0]) as file:
+    with open_parquet(files.paths[0]) as file:
         columns = file.schema_arrow.names
     splits: tuple[str, ...] = ("train", "val")
     holds_out = False
-    column_splits = _splits_of_column(files) if "split" in columns else {}
+    column_splits = _splits_of_column(files.paths) if "split" in columns else {}
     if column_splits:
         source["splits"], splits = column_splits, tuple(column_splits)
     else:
-        words = SplitWords({})
-        named = {None if file == root / path else words.of_name(file.relative_to(root / path)) for file in files}
+        named = set(files.named.values())
         source["split_column"] = None
         if "val" not in named and "test" in named:
             source["splits"] = {"train": "train", "val": "test"}
@@ -176,7 +172,7 @@ def _parquet(root: Path, path: str) -> Corpus:
             source["splits"] = {"train": "train", "val": "val", "test": "test"}
             splits = ("train", "val", "test")
         holds_out = not named & {"val", "test"}
-    source |= {"sharded": True} if len(files) > 1 else {}
+    source |= {"sharded": True} if len(files.paths) > 1 else {}
     return Corpus(source, holds_out, path, f"{path}", splits)
 
 
@@ -184,7 +180,5 @@ def _splits_of_column(files: Sequence[Path]) -> dict[str, Any]:
     words: dict[str, None] = {}
     for path in files:
         with open_parquet(path) as file:
-            need_columns(path, file.schema_arrow.names, "split")
-            for group in range(file.num_row_groups):
-                words |= dict.fromkeys(file.read_row_group(group, columns=["split"])["split"].unique().to_pylist())
+            words |= dict.fromkeys(row["split"] for row in parquet_rows(path, file, ["split"]))
     return splits_of_words(files[0], "split", [str(word) for word in words if word is not None])

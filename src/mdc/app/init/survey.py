@@ -22,7 +22,6 @@ from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import LeftOut, Skipped, held_out
 from mdc.data.sources.corpora.caption_files import images_within
 from mdc.data.sources.corpora.webdataset import Webdataset
-from mdc.data.sources.parquet import split_counts, split_files
 from mdc.data.sources.probes.class_folder import SPLITS, class_layout
 from mdc.data.sources.source import open_corpus
 from mdc.models.text import clip_pieces
@@ -54,7 +53,8 @@ def look_at_classes(folder: Path) -> Classes:
         if missing := [name for name, number in of_class.items() if not number]:
             raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}{links.remark}")
     if len(layout.classes) < 2:
-        raise UserError(f"{folder}: contains one class, {layout.classes[0]}; at least two are needed")
+        has = ", ".join(["one class", *layout.classes]) if layout.classes else "no class"
+        raise UserError(f"{folder}: contains {has}; at least two are needed")
     train, test = (sum(of_class.values()) for of_class in counts.values())
     return Classes(layout.classes, train, test, "; ".join(filter(None, (layout.note, str(links)))))
 
@@ -173,7 +173,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     if not samples:
         raise UserError(f"{root / corpus.images}: no image has a caption ({contents.left_out or 'it has no samples'})")
     if not listed:
-        _extrapolate(contents, source, corpus, root, len(samples))
+        _extrapolate(contents, source, corpus, len(samples))
     contents.samples = samples
     opened = samples[:: max(1, len(samples) // _OPENED)][:_OPENED]
     _open(contents, opened)
@@ -182,7 +182,7 @@ def survey(root: Path, corpus: Corpus) -> Survey:
     return contents
 
 
-def _extrapolate(contents: Survey, source: Any, corpus: Corpus, root: Path, count: int) -> None:
+def _extrapolate(contents: Survey, source: Any, corpus: Corpus, count: int) -> None:
     """Estimate the number of samples by parquet footers, or by the sizes of tars."""
     of_each = contents.captions / count
     counts: dict[str, int] = Counter()
@@ -194,11 +194,11 @@ def _extrapolate(contents: Survey, source: Any, corpus: Corpus, root: Path, coun
             contents.about |= len(shards) > 1
     elif source.config["split_column"] is None:
         for split in corpus.splits if not corpus.holds_out else ("train",):
-            for path in split_files(source.files, source.config, split, root):
+            for path in source.files.of(split):
                 with open_parquet(path) as file:
                     counts[split] += file.metadata.num_rows
     else:
-        counts = split_counts(source.files, source.config)
+        counts = source.files.counts()
     contents.counts, contents.names = {split: counts[split] for split in corpus.splits if counts.get(split)}, []
     contents.captions = round(of_each * sum(contents.counts.values()))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from mdc.data.formats.folders import existing_file
-from mdc.data.formats.gzipped import read_json_value, unzipped
+from mdc.data.formats.gzipped import lines_of, read_json_value
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.records import UserError
 
@@ -46,12 +46,5 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
 
 def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:
     """(number from 1, text) of the lines that are not blank, without line ends. UserError if the file is not UTF-8."""
-    with unzipped(existing_file(path, dataset)) as file:
-        data = file.read()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); download the file again") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, line.rstrip("\r")
+    lines = lines_of(existing_file(path, dataset))
+    return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())

@@ -1,7 +1,7 @@
 """Cleaning of a source's captions on their way into the shards."""
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mdc.data.formats.samples import Skipped
 from mdc.models.text import clip_pieces, clip_text, has_piece
@@ -14,25 +14,25 @@ MAX_CHARACTERS = 20_000  # of a caption; longer than any context
 _CONTROLS = {code: None for code in [*range(32), 127, 0xAD, 0x200B, 0x2060, 0xFEFF] if not chr(code).isspace()}
 #: missing values as pandas, numpy and databases write them
 _NOTHING = {"nan", "none", "null", "n/a", "<na>", "#n/a"}
-#: usual names of a field or column of captions, in any case; the first one that exists is taken
-_NAMES = (
-    "captions",
-    "caption",
-    "texts",
-    "text",
-    "alt_text",
-    "alt",
-    "sentences",
-    "sentence",
-    "descriptions",
-    "description",
+#: names → the chosen one, None if none is
+Choice = Callable[[Iterable[str]], str | None]
+
+
+def first_of(*usual: str) -> Choice:
+    """Chooses the first of ``usual`` that is among the names, in any case; of names that differ in case alone, the first one."""
+
+    def chosen(names: Iterable[str]) -> str | None:
+        called = {name.casefold(): name for name in reversed(list(names))}
+        return next((called[name] for name in usual if name in called), None)
+
+    chosen.__doc__ = ", ".join(usual[:4])  # shown in a message
+    return chosen
+
+
+#: the field or column of captions
+caption_name = first_of(
+    *("captions", "caption", "texts", "text", "alt_text", "alt", "sentences", "sentence", "descriptions", "description")
 )
-
-
-def caption_name(names: Iterable[str]) -> str | None:
-    """The name of the field or column of captions; None if there is none of a usual name."""
-    called = {name.casefold(): name for name in reversed(list(names))}
-    return next((called[name] for name in _NAMES if name in called), None)
 
 
 def decoded_text(data: bytes) -> str:

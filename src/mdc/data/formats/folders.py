@@ -3,7 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -72,6 +72,13 @@ def files_below(
     """All files of a folder and its subfolders, without clutter, in any order; ``links`` and ``counts`` as in ``walk``. UserError
     for a folder that cannot be read."""
     return (place / name for place, names in walk([folder], links, counts) for name in names)
+
+
+def listed_files(folders: Sequence[Path], links: Links | None, counts: Callable[[Path], bool]) -> list[Path]:
+    """All files of folders and their subfolders in the order of their paths, without links that lead nowhere; ``links`` and
+    ``counts`` as in ``walk``."""
+    below = {place / name for place, names in walk(folders, links, counts) for name in names}
+    return sorted(below.difference(links.broken if links else ()))
 
 
 def size_and_time(path: Path) -> list[Any]:

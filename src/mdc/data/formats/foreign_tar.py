@@ -76,12 +76,6 @@ def samples_by_key(path: Path) -> Iterator[TarSample]:
         yield from (samples[key] for key in sorted(samples))
 
 
-def first_key(path: Path) -> str | None:
-    """The key of a tar's first sample; None if it has none. Only that header is read."""
-    with _readable(path) as (_, tar):
-        return next((sample_key(member.name) for member in _members(path, tar)), None)
-
-
 @contextmanager
 def _readable(path: Path) -> Iterator[tuple[BinaryIO, tarfile.TarFile]]:
     try:

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 from mdc.plan.records import UserError
 
+_LONGEST_LINE = 1 << 24  # bytes
 _LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 million
 
 
@@ -25,12 +26,19 @@ def unzipped(path: Path) -> Iterator[IO[bytes]]:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
-    """A JSON object, see ``read_json_value``."""
-    value = read_json_value(path)
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: holds a JSON {type(value).__name__} where COCO's captions file has an object")
-    return value
+def lines_of(path: Path, errors: str = "strict") -> Iterator[tuple[int, str]]:
+    """(number from 1, text) of the lines of a UTF-8 file, with their ends. UserError for a line that is too long, or not UTF-8
+    (unless ``errors`` says what it becomes)."""
+    with unzipped(path) as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE + 1):
+            number += 1
+            if len(line) > _LONGEST_LINE:
+                raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a text file?")
+            try:
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
+            except UnicodeDecodeError as error:
+                raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
 
 
 def read_json_value(path: Path, hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:

@@ -239,6 +239,11 @@ def held_out(name: str, share: float) -> bool:
     return _hash(name) < share * 2**64
 
 
+def drawn_split(name: str, val_fraction: float) -> str:
+    """The split of ``name``: "val" if it is held out, else "train"."""
+    return "val" if held_out(name, val_fraction) else "train"
+
+
 def distance(name: str, share: float) -> float:
     """How far the hash of ``name`` is from where the held-out ``share`` ends."""
     return abs(_hash(name) - share * 2**64)

@@ -1,4 +1,4 @@
-"""Rows of text tables (CSV, TSV, JSON lines, JSON) in UTF-8, gzipped or not, read in order.
+"""Rows of tables, read in order: CSV, TSV, JSON lines and JSON in UTF-8, gzipped or not, and parquet.
 
 A malformed file (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A malformed row is
 yielded with a complaint, so that the reader can count it.
@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import files_below, needed
-from mdc.data.formats.gzipped import read_json_value, unzipped
+from mdc.data.formats.folders import listed_files, needed
+from mdc.data.formats.gzipped import lines_of, read_json_value
+from mdc.data.formats.parquet_file import open_parquet, parquet_rows
 from mdc.plan.data_folder import Links
 from mdc.plan.records import UserError
 
@@ -24,7 +25,6 @@ ENDINGS = {
 }
 #: tables whose columns have names, and tables that are text
 TABLES, TEXTS = ("tsv", "csv", "jsonl", "parquet"), ("tsv", "csv", "jsonl", "json")
-_LONGEST_LINE = 1 << 24  # bytes
 _LONGEST_FIELD = 1 << 20  # characters
 
 
@@ -50,8 +50,7 @@ def files_of(
     def is_one(file: Path) -> bool:
         return kind_of(file, [form] if form else kinds) is not None
 
-    below = set(filter(is_one, files_below(path, links, is_one)))
-    if not (files := sorted(below.difference(links.broken if links else ()))):
+    if not (files := list(filter(is_one, listed_files([path], links, is_one)))):
         met = links.remark if links else ""
         raise UserError(f"{path}: contains no {' or '.join(endings)} file; put it there{met}")
     return files
@@ -59,7 +58,7 @@ def files_of(
 
 def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
     """Rows of a JSON-lines file; empty lines are skipped. ``errors`` as in ``table_rows``."""
-    for number, text in _lines(path, errors):
+    for number, text in lines_of(path, errors):
         if not text.strip():
             continue
         try:
@@ -77,12 +76,17 @@ def table_rows(
     errors: str = "strict",
     delimiter: str | None = None,
 ) -> Iterator[Row]:
-    """Rows of a CSV file (with quoted fields), a TSV file (where a quotation mark is an ordinary character) or JSON lines.
+    """Rows of a CSV file (with quoted fields), a TSV file (where a quotation mark is an ordinary character), JSON lines, JSON or
+    parquet, of which the ``wanted`` columns alone are read.
 
     Columns are named, or numbered from 0 if ``header`` is false. UserError if a ``wanted`` column is missing. ``delimiter`` of a
     CSV: a comma by default.
     With ``errors`` "surrogateescape", bytes that are not UTF-8 become lone surrogates; otherwise they are a UserError.
     """
+    if kind == "parquet":
+        with open_parquet(path) as file:
+            yield from ((number, row, "") for number, row in enumerate(parquet_rows(path, file, wanted)))
+        return
     if kind in ("jsonl", "json"):
         yield from json_rows(path, errors) if kind == "jsonl" else json_objects(path)
         return
@@ -124,40 +128,43 @@ def json_objects(path: Path) -> Iterator[Row]:
         yield (number, row, "") if isinstance(row, dict) else (number, {}, "row is no JSON object")
 
 
+def coco_annotations(path: Path) -> list[Any]:
+    """The ``annotations`` of COCO's captions file, as they are. UserError if it has no such list."""
+    value = read_json_value(path)
+    if not isinstance(value, dict) or not isinstance(value.get("annotations"), list):
+        raise UserError(f"{path}: not COCO's captions file (it is no object with a list 'annotations')")
+    return list(value["annotations"])
+
+
 def _coco(path: Path, images: Any, annotations: Any) -> Iterator[Row]:
     """A row for each image, with its captions in the file's order."""
+    orphans: dict[Column, Any] = {"caption": []}
     try:
-        names = {image["id"]: image["file_name"] for image in images}
-        captions: dict[Any, list[Any]] = {key: [] for key in names}
-        orphans = 0
+        rows: dict[Any, dict[Column, Any]] = {
+            image["id"]: {"image": image["file_name"], "caption": []} for image in images
+        }
         for annotation in annotations:
-            text = annotation["caption"]
-            if annotation["image_id"] in captions:
-                captions[annotation["image_id"]].append(text)
-            else:
-                orphans += 1
-        if len(names) != len(images):
-            raise UserError(f"{path}: images have duplicate ids, so captions could go to the wrong image")
+            rows.get(annotation["image_id"], orphans)["caption"].append(annotation["caption"])
     except (TypeError, KeyError) as error:
         missing = f"an entry lacks {error}" if isinstance(error, KeyError) else "its lists hold other things"
         raise UserError(
             f"{path}: not COCO's captions file ({missing}); images need id and file_name, annotations image_id and caption"
         ) from None
-    for number, (key, name) in enumerate(names.items()):
-        yield number, {"image": name, "caption": captions[key]}, ""
-    for number in range(len(names), len(names) + orphans):
-        yield number, {}, "annotation of no image"
+    if len(rows) != len(images):
+        raise UserError(f"{path}: images have duplicate ids, so captions could go to the wrong image")
+    yield from ((number, row, "") for number, row in enumerate(rows.values()))
+    yield from ((len(rows) + number, {}, "annotation of no image") for number in range(len(orphans["caption"])))
 
 
 def _tsv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
-    for line, text in _lines(path, errors):
+    for line, text in lines_of(path, errors):
         text = text.rstrip("\r\n")
         yield line, text.split("\t") if text else []
 
 
 def _csv_cells(path: Path, errors: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader((text for _, text in _lines(path, errors)), strict=True, delimiter=delimiter)
+    reader = csv.reader((text for _, text in lines_of(path, errors)), strict=True, delimiter=delimiter)
     try:
         for cells in reader:
             yield reader.line_num, cells
@@ -167,19 +174,6 @@ def _csv_cells(path: Path, errors: str, delimiter: str) -> Iterator[tuple[int, l
                 f"{path}, line {reader.line_num + 1}: a carriage return alone; convert the line ends (to \\n or \\r\\n)"
             ) from None
         raise UserError(f"{path}, line {reader.line_num}: {error}; unclosed quote?") from None
-
-
-def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
-    with unzipped(path) as file:
-        number = 0
-        while line := file.readline(_LONGEST_LINE + 1):
-            number += 1
-            if len(line) > _LONGEST_LINE:
-                raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
-            try:
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
-            except UnicodeDecodeError as error:
-                raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
 
 
 def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | None]) -> None:

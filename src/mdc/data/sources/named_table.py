@@ -1,45 +1,27 @@
 """A user's own table with named columns: csv, tsv, JSON lines (gzipped or not) or parquet."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.parquet_file import is_text, open_parquet
+from mdc.data.formats.captions import Choice, first_of
+from mdc.data.formats.parquet_file import is_text, need_columns, open_parquet
 from mdc.data.formats.table_rows import kind_of, table_rows
-from mdc.data.sources.parquet import IMAGES, need_columns, stream
 from mdc.plan.records import UserError
 
 TAKEN = ".csv, .tsv, .jsonl (also .gz), .parquet"
 _DELIMITERS = (",", ";", "|", "\t")  # that a csv may have
 _LOOKED_AT = 100  # JSON lines from which the columns are taken
-_IMAGE = ("image", "image_id", "file_name", "filename", "image_path", "filepath", "path", "file", "img")
-
-#: names → the chosen one, None if none is
-Choice = Callable[[Iterable[str]], str | None]
-
-
-def first_of(usual: Sequence[str]) -> Choice:
-    """Chooses the first of ``usual`` that is among the names, in any case."""
-
-    def chosen(names: Iterable[str]) -> str | None:
-        called = {name.casefold(): name for name in names}
-        return next((called[name] for name in usual if name in called), None)
-
-    chosen.__doc__ = ", ".join(usual[:4])  # shown in a message
-    return chosen
-
-
+_IMAGE = first_of("image", "image_id", "file_name", "filename", "image_path", "filepath", "path", "file", "img")
 #: usual names of the columns of right and of wrong captions
 RIGHT = first_of(
-    ("caption", "correct", "correct_caption", "positive", "positive_caption", "right", "right_caption", "true_caption")
+    *("caption", "correct", "correct_caption", "positive", "positive_caption", "right", "right_caption", "true_caption")
 )
 WRONG = first_of(
-    (
-        *("negative_caption", "negative_captions", "negative", "negatives", "wrong", "wrong_caption", "wrong_captions"),
-        *("foil", "foils", "foil_caption", "incorrect", "incorrect_caption", "false_caption", "hard_negative"),
-    )
+    *("negative_caption", "negative_captions", "negative", "negatives", "wrong", "wrong_caption", "wrong_captions"),
+    *("foil", "foils", "foil_caption", "incorrect", "incorrect_caption", "false_caption", "hard_negative"),
 )
 
 
@@ -75,7 +57,7 @@ class NamedTable:
 
     def image_column(self, named: str | None = None) -> str:
         """The column of images: their names, or, in parquet files, their bytes."""
-        return self.columns("images", first_of(_IMAGE), named)[0]
+        return self.columns("images", _IMAGE, named)[0]
 
     def holds_bytes(self, column: str) -> bool:
         """Whether a column of a parquet file has the images' bytes."""
@@ -86,14 +68,8 @@ class NamedTable:
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[Any, Any], str]]:
         """(number from 0, values by column, complaint or "") of each row; a malformed row has a complaint."""
-        if self._kind == "parquet":
-            with open_parquet(self.path) as file:
-                for number, row in enumerate(stream(self.path, file, sorted(set(columns)), IMAGES)):
-                    yield number, row, ""
-            return
-        lines = table_rows(self.path, self._kind, True, columns, delimiter=self._delimiter)
-        for number, (_, values, complaint) in enumerate(lines):
-            yield number, values, complaint
+        rows = table_rows(self.path, self._kind, True, columns, delimiter=self._delimiter)
+        return ((number, values, complaint) for number, (_, values, complaint) in enumerate(rows))
 
     def _names(self) -> list[str]:
         if self._kind == "parquet":
@@ -104,8 +80,8 @@ class NamedTable:
             return list(dict.fromkeys(str(name) for _, row, _ in rows for name in row))
         names: list[str] = []
         for delimiter in _DELIMITERS if self._kind == "csv" else ("\t",):
-            for _, row, _ in islice(table_rows(self.path, self._kind, False, [], delimiter=delimiter), 1):
-                names = [str(cell).strip() for cell in row.values()]
+            first = next(table_rows(self.path, self._kind, False, [], delimiter=delimiter), None)
+            names = [str(cell).strip() for cell in first[1].values()] if first else []
             if len(names) > 1:
                 self._delimiter = delimiter
                 break

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import ChoiceSample, Skipped, counted
+from mdc.data.formats.table_rows import coco_annotations
 from mdc.data.sources.choices.orders import Orders
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.plan.records import UserError
@@ -20,8 +20,7 @@ class OrderParquet(Orders):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._images, path = data_dir / source["images"], data_dir / source["path"]
-        listed = read_json_object(path).get("annotations")
-        if not isinstance(listed, list) or not all(map(_is_annotation, listed)):
+        if not all(map(_is_annotation, listed := coco_annotations(path))):
             raise UserError(f"{path}: not COCO's captions file; its 'annotations' need id, image_id and caption each")
         self._captions = sorted((entry["id"], str(entry["image_id"]), entry["caption"]) for entry in listed)
 

@@ -3,9 +3,8 @@
 import tempfile
 from pathlib import Path
 
-from mdc.data.formats.parquet_file import open_parquet
+from mdc.data.formats.parquet_file import open_parquet, parquet_rows
 from mdc.data.formats.samples import Encoded, LeftOut, read_image
-from mdc.data.sources.parquet import IMAGES, need_columns, stream
 from mdc.plan.records import UserError
 
 
@@ -41,8 +40,7 @@ def parquet_images(path: Path, image_column: str, name_column: str) -> StoredIma
         raise UserError(f"{path}: no such file; put it there, or set MDC_DATA to the folder with it")
     images = StoredImages()
     with open_parquet(path) as file:
-        need_columns(path, file.schema_arrow.names, image_column, name_column)
-        for row in stream(path, file, sorted({image_column, name_column}), IMAGES):
+        for row in parquet_rows(path, file, [image_column, name_column]):
             name, image = str(row[name_column]), row[image_column]
             if name in images:
                 raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image must be listed once")

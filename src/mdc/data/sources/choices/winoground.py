@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.folders import dataset_folder, files_below
-from mdc.data.formats.parquet_file import open_parquet
+from mdc.data.formats.parquet_file import open_parquet, parquet_rows
 from mdc.data.formats.samples import ChoiceSample, Skipped, checked_image
 from mdc.data.sources.choices.two_images import FACTS, two_samples
 from mdc.data.sources.cleaned import Choices
-from mdc.data.sources.parquet import IMAGES, need_columns, stream
 from mdc.plan.records import UserError
 
 _IMAGES, _CAPTIONS = ("image_0", "image_1"), ("caption_0", "caption_1")
@@ -37,8 +36,7 @@ class Winoground(Choices):
         number = 0
         for path in self._files:
             with open_parquet(path) as file:
-                need_columns(path, file.schema_arrow.names, *_COLUMNS)
-                for row in stream(path, file, _COLUMNS, IMAGES):
+                for row in parquet_rows(path, file, _COLUMNS):
                     yield from _samples(row, number, path.name, skipped)
                     number += 1
 

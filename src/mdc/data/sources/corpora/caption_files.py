@@ -1,6 +1,6 @@
 """A folder of images, each with its captions in a text file beside it: 0001.jpg and 0001.txt (or .TXT), one caption per line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 from mdc.data.formats.captions import decoded_text
 from mdc.data.formats.folders import files_below, is_image_name, needed
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import LeftOut, held_out, read_file
-from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.samples import LeftOut, drawn_split, read_file
+from mdc.data.formats.split_words import SplitWords, named_splits
 from mdc.data.sources.cleaned import CaptionedImages
 from mdc.plan.data_folder import Links
 from mdc.plan.records import UserError, text_lines
@@ -29,12 +29,11 @@ class CaptionFiles(CaptionedImages):
         self._texts_in = lru_cache(16)(_texts_in)
         if not self._names:
             raise UserError(f"{self._root}: contains no images")
-        self._named = _named_after_splits(self._root, self._names)
+        self._splits = splits_of_folders(self._root, self._names)
 
     def items(self, split: str) -> Iterator[SourceItem]:
         for number, name in enumerate(self._names):
-            in_split = self._named.get(name) or ("val" if held_out(name, self.config["val_fraction"]) else "train")
-            if in_split != split:
+            if (self._splits[name] or drawn_split(name, self.config["val_fraction"])) != split:
                 continue
             key, path = f"{number:08d}", self._root / name
             if (text := self._text_beside(path)) is None:
@@ -70,19 +69,7 @@ def _texts_in(folder: Path) -> dict[str, Path]:
     return {file.stem + file.suffix.lower(): file for file in files}
 
 
-def _named_after_splits(root: Path, names: list[str]) -> dict[str, str | None]:
-    """The split that each image's first folder is named after; empty if the folders do not distinguish splits. Without a folder
-    of val, which is then held out of train's images, those are left out. UserError if only some images are in such folders: those
-    of test must not be drawn for training."""
+def splits_of_folders(root: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """The split that the first folder of each image is named after, None: val is held out of these; see ``named_splits``."""
     words = SplitWords({})
-    named = {name: words.of(name.partition("/")[0]) if "/" in name else None for name in names}
-    splits = set(named.values())
-    if splits <= {None, "train"} or len(splits) == 1:
-        return {}
-    if nameless := [name for name, split in named.items() if split is None]:
-        more = f" and {len(nameless) - 1} more" * (len(nameless) > 1)
-        raise UserError(
-            f"{root / nameless[0]}{more}: in no folder named after a split, as other images are; move it into train/, val/ or "
-            "test/, or put all images into folders without such names"
-        )
-    return named if "val" in splits else {name: split for name, split in named.items() if split != "train"}
+    return named_splits(root, names, lambda name: words.of(name.partition("/")[0]), drawn=True)

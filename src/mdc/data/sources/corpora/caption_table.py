@@ -12,32 +12,22 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdc.data.formats.folders import listed_name, needed, read_named
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import LeftOut, held_out, safe_key, texts_of
-from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
+from mdc.data.formats.samples import LeftOut, drawn_split, safe_key, texts_of
+from mdc.data.formats.split_words import UNUSED, SplitWords
 from mdc.data.formats.table_rows import TEXTS, kind_of, table_rows
 from mdc.data.sources.cleaned import CaptionedImages
 from mdc.plan.records import UserError
 
 _NUMBERED = re.compile(r"(\.[A-Za-z0-9]+)#\d+$")
-#: a row of the table; ``first``: the number of its image's first row
+#: texts are JSON, since SQLite refuses lone surrogates; a row that is left out has no ``name``, and its reason as ``key``
 _ROWS = "CREATE TABLE rows (number INTEGER PRIMARY KEY, line INTEGER, name TEXT, split TEXT, key TEXT, captions TEXT)"
+#: ``first``: the number of an image's first row
 _FIRSTS = "CREATE TABLE firsts AS SELECT name, MIN(number) AS first FROM rows WHERE name IS NOT NULL GROUP BY name"
 _JOINED = "rows JOIN firsts USING (name) JOIN rows AS begin ON begin.number = first"
-
-
-class _Row(NamedTuple):
-    """A usable row, or, without a ``name``, one that is left out: its ``key`` is the reason, ``captions`` a detail."""
-
-    number: int
-    line: int
-    name: str | None
-    split: str
-    key: str
-    captions: list[str] | str
 
 
 class CaptionTable(CaptionedImages):
@@ -52,12 +42,7 @@ class CaptionTable(CaptionedImages):
         self._root = needed(folder).resolve()
         self._table = sqlite3.connect("")  # a temporary file
         self._table.execute(_ROWS)
-        # texts as JSON, since SQLite refuses lone surrogates
-        rows = (
-            row._replace(name=row.name and json.dumps(row.name), captions=json.dumps(row.captions))
-            for row in self._rows()
-        )
-        self._table.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._table.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", self._rows())
         self._table.execute(_FIRSTS)
         conflicts = self._table.execute(
             f"SELECT rows.line, begin.name, rows.split, begin.line, begin.split FROM {_JOINED}"
@@ -82,8 +67,8 @@ class CaptionTable(CaptionedImages):
             name, captions = json.loads(coded), [text for row in rows for text in json.loads(row[3])]
             yield SourceItem(key, name, partial(read_named, self._root, name, follow=True), captions)
 
-    def _rows(self) -> Iterator[_Row]:
-        """The table's rows in order, without those of unused splits."""
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        """The table's rows in order, see ``_ROWS``, without those of unused splits."""
         source, path = self.config, self._path
         if (kind := source["format"] or kind_of(path, TEXTS)) is None:
             raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv, jsonl or json")
@@ -92,23 +77,22 @@ class CaptionTable(CaptionedImages):
         key_column, split_column = source["key_column"], source["split_column"]
         wanted = [source["image_column"], *captions, split_column, key_column]
         rows = table_rows(path, kind, source["header"], wanted, delimiter=source.get("delimiter"))
-        for number, (line, row, complaint) in enumerate(rows):
-            name, word = row.get(source["image_column"]), row.get(split_column)
-            if complaint:
-                yield _Row(number, line, None, "", complaint, "")
-            elif not isinstance(name, str) or not name.strip():
-                yield _Row(number, line, None, "", "row names no image", "" if name is None else repr(name)[:100])
-            elif split_column is not None and word in (None, ""):
-                yield _Row(number, line, None, "", "row names no split", "")
-            else:
-                name = image_name(name)
-                split = "val" if split_column is None and held_out(name, source["val_fraction"]) else "train"
-                if split_column is not None and (split := words.of(word) or "") == "":
-                    raise unknown_word(f"{path}, line {line}", word)
-                if split != UNUSED:
-                    key = f"{number:08d}" if key_column is None else safe_key(str(row.get(key_column)))
-                    texts = [text for column in captions for text in texts_of(row.get(column))]
-                    yield _Row(number, line, name, split, key, texts)
+        for number, (line, row, problem) in enumerate(rows):
+            name, word, detail = row.get(source["image_column"]), row.get(split_column), ""
+            if not problem and not (isinstance(name, str) and name.strip()):
+                problem, detail = "row names no image", "" if name is None else repr(name)[:100]
+            elif not problem and split_column is not None and word in (None, ""):
+                problem = "row names no split"
+            if problem:
+                yield number, line, None, "", problem, json.dumps(detail)
+                continue
+            name = image_name(name)
+            drawn = drawn_split(name, source["val_fraction"])
+            split = drawn if split_column is None else words.known(word, f"{path}, line {line}")
+            if split != UNUSED:
+                key = f"{number:08d}" if key_column is None else safe_key(str(row.get(key_column)))
+                texts = [text for column in captions for text in texts_of(row.get(column))]
+                yield number, line, json.dumps(name), split, key, json.dumps(texts)
 
 
 open_source = CaptionTable  # see mdc.data.sources.source

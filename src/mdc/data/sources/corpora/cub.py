@@ -11,7 +11,7 @@ from typing import Any
 
 from mdc.data.formats.annotations import published_lines
 from mdc.data.formats.folders import existing_folder, inside
-from mdc.data.formats.samples import held_out
+from mdc.data.formats.samples import drawn_split
 from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
@@ -64,7 +64,7 @@ class Cub(Published):
 
     def listed(self, split: str) -> Iterator[tuple[str, list[str] | None]]:
         for number, name in self._names.items():
-            held = "val" if held_out(name, self.config["val_fraction"]) else "train"
+            held = drawn_split(name, self.config["val_fraction"])
             if split == (held if self._training[number] else "test"):
                 text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
                 exists = text is not None and text.is_file()

@@ -16,11 +16,11 @@ from typing import Any
 from mdc.data.formats.folders import files_below, needed, size_and_time
 from mdc.data.formats.foreign_tar import TarSample, samples_by_key
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import Encoded, held_out, read_image, safe_key
+from mdc.data.formats.samples import Encoded, drawn_split, read_image, safe_key
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.corpora.parquet import ParquetCorpus
 from mdc.data.sources.corpora.webdataset import Webdataset, captions_of, record_of
-from mdc.data.sources.parquet import image_column, parquet_files
+from mdc.data.sources.parquet import ParquetFiles, image_column
 from mdc.plan.records import UserError, read_json, sha256_file
 
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -77,7 +77,7 @@ class Pairs(InParts):
             record = _record(shard, sample)
             if record["place"] >= self._most:
                 break  # keys are in the order of places
-            split = "val" if held_out(record["url"], share) else "train"
+            split = drawn_split(record["url"], share)
             if split in splits:
                 image, place = (sample.read("jpg"), sample.files["jpg"]) if "jpg" in sample.files else (None, None)
                 read = partial(_downloaded, image)
@@ -106,7 +106,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> InParts:
     endings = {file.suffix.lower() for file in files_below(needed(data_dir / mirror))}
     if ".parquet" not in endings or ".tar" in endings:
         return Webdataset(source, data_dir, mirror, splits=None)
-    column = source.get("image_column") or image_column(parquet_files({**source, "path": mirror}, data_dir)[0])
+    column = source.get("image_column") or image_column(ParquetFiles({**source, "path": mirror}, data_dir).paths[0])
     columns = {
         "image_column": column,
         "caption_column": source["caption_field"],

@@ -12,9 +12,10 @@ import numpy as np
 from mdc.data.formats.folders import size_and_time
 from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import held_out
+from mdc.data.formats.samples import drawn_split
+from mdc.data.formats.split_words import no_val
 from mdc.data.sources.cleaned import InParts
-from mdc.data.sources.parquet import ALL, keys_of_file, parquet_files, rows_of_file, split_counts, split_files
+from mdc.data.sources.parquet import ALL, ParquetFiles
 from mdc.plan.records import UserError
 
 
@@ -28,38 +29,34 @@ class ParquetCorpus(InParts):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._val_fraction, self._resplit = source.get("val_fraction"), source.get("resplit")
-        self.files = parquet_files(source, data_dir, self.links)
+        self.files = ParquetFiles(source, data_dir, self.links)
         if self._resplit is None:
-            split_counts(self.files, source)
+            self.files.counts()
         splits = [] if self._resplit else {"train", "val", *source["splits"]}
-        self._splits = {split: frozenset(split_files(self.files, source, split, data_dir)) for split in splits}
+        self._splits = {split: frozenset(self.files.of(split)) for split in splits}
         if self._val_fraction:
-            if self._splits["val"]:
-                raise UserError(
-                    f"{min(self._splits['val'])}: named after a split, but val_fraction holds rows out; move it, or leave "
-                    "val_fraction out"
-                )
+            no_val(self._splits["val"])
             self._splits["val"] = self._splits["train"]
 
     @property
     def parts(self) -> int:
-        return len(self.files)
+        return len(self.files.paths)
 
     def seal(self, part: int) -> Any:
         """The file's size and time, the number of rows before it, and, for a subset, all files' sizes and times."""
         # computed here once, before processes are forked
         counted = self._firsts[part] if self.config["key_column"] is None else None
-        drawn = [self.config["pairs"], *map(size_and_time, self.files)] if self._subset else None
-        return [size_and_time(self.files[part]), counted, drawn]
+        drawn = [self.config["pairs"], *map(size_and_time, self.files.paths)] if self._subset else None
+        return [size_and_time(self.files.paths[part]), counted, drawn]
 
     def items(self, split: str) -> Iterator[SourceItem]:
         numbers: Counter[str] = Counter()
-        for path in self.files:
+        for path in self.files.paths:
             yield from self._items(path, [split], numbers)
 
     def items_in(self, part: int, splits: Collection[str]) -> Iterator[SourceItem]:
         firsts = self._firsts[part] if self.config["key_column"] is None else {}
-        return self._items(self.files[part], sorted(splits), Counter(firsts))
+        return self._items(self.files.paths[part], sorted(splits), Counter(firsts))
 
     def _items(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[SourceItem]:
         # a file of another split is not read
@@ -69,16 +66,14 @@ class ParquetCorpus(InParts):
             (split,) = splits
             here, chosen = [ALL], {ALL: self._new_splits[split].__contains__}
         if here:
-            yield from rows_of_file(path, self.config, here, numbers, captions=True, chosen=chosen)
+            yield from self.files.rows_of_file(path, here, numbers, captions=True, chosen=chosen)
 
     def _chosen(self, split: str, path: Path, first: int) -> Callable[[str], bool] | None:
         """Whether a key of a split is taken; None: all. ``first``: the number of the file's first row."""
         if share := self._val_fraction:
-            if (
-                self.config["key_column"] is None
-            ):  # other files change a row's number, but not its place in its own file
-                return lambda key: held_out(f"{path.name}/{int(key) - first}", share) == (split == "val")
-            return lambda key: held_out(key, share) == (split == "val")
+            # other files change a row's number, but not its place in its own file
+            numbered = self.config["key_column"] is None
+            return lambda key: drawn_split(f"{path.name}/{int(key) - first}" if numbered else key, share) == split
         if split != "train" or self._subset is None:
             return None
         last, ties = self._subset
@@ -89,17 +84,17 @@ class ParquetCorpus(InParts):
         """For each file, how many rows of each split precede it; images are not read."""
         counted: Counter[str] = Counter()
         firsts = []
-        for path in self.files:
+        for path in self.files.paths:
             firsts.append(dict(counted))
             if here := [split for split, files in self._splits.items() if path in files]:
-                deque(keys_of_file(path, self.config, here, counted), maxlen=0)
+                deque(self.files.keys_of_file(path, here, counted), maxlen=0)
         return firsts
 
     def _keys(self, split: str) -> Iterator[str]:
         numbers: Counter[str] = Counter()
-        for path in self.files:
+        for path in self.files.paths:
             if split == ALL or path in self._splits[split]:
-                yield from keys_of_file(path, self.config, [split], numbers)
+                yield from self.files.keys_of_file(path, [split], numbers)
 
     @cached_property
     def _new_splits(self) -> dict[str, frozenset[str]]:

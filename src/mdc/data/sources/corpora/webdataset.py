@@ -4,20 +4,19 @@ Failed downloads are in no tar (only in the parquet file beside it), so they are
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name, decoded_text
-from mdc.data.formats.folders import needed, size_and_time
-from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
+from mdc.data.formats.folders import listed_files, needed, size_and_time
+from mdc.data.formats.foreign_tar import TarSample, tar_samples
 from mdc.data.formats.reading import Reader, SourceItem
-from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, held_out, read_image, safe_key, texts_of
-from mdc.data.formats.split_words import SplitWords
+from mdc.data.formats.samples import IMAGE_ENDINGS, LeftOut, drawn_split, read_image, safe_key, texts_of
+from mdc.data.formats.split_words import SplitWords, named_splits, no_val
 from mdc.data.formats.tar import Place
 from mdc.data.sources.cleaned import InParts
-from mdc.plan.data_folder import Links, walk
 from mdc.plan.records import UserError, read_json
 
 _TEXTS = ("txt", "text", "caption", "transcript")  # endings of captions; the first is img2dataset's
@@ -26,56 +25,67 @@ _PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
 class Webdataset(InParts):
-    """The samples of each split, shard by shard in the order of their names; a part is a shard."""
+    """The samples of each split, shard by shard in the order of their names; a part is a shard. ``shards``: each with the split
+    that it is named after, None where val is held out by sample."""
+
+    shards: list[tuple[str | None, Path]]
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path, path: str, splits: Mapping[str, str] | None) -> None:
         """``path``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None: by the shards'
         names."""
         super().__init__(source, data_dir)
         root = data_dir / path
+        folders = [root] if splits is None else [root / name for name in splits.values()]
+        found = [(number, shard) for number, shards in enumerate(self._tars(folders)) for shard in shards]
         if splits is None:
-            (shards,) = self._tars(root)
-            self._shards = _named_after_splits(root, shards, bool(source["val_fraction"]))
-            self._names = [_name_below(root, shard) for _, shard in self._shards]
+            of_name = partial(SplitWords({}).of_name, root=root)
+            named = named_splits(root, [shard for _, shard in found], of_name, drawn=True)
+            if source["val_fraction"]:
+                no_val([shard for shard, split in named.items() if split == "val"])
+            self.shards = [(split, shard) for shard, split in named.items()]
         else:
-            folders = [root / name for name in splits.values()]
-            of_split = zip(splits, folders, self._tars(*folders), strict=True)
-            found = [(split, folder, shard) for split, folder, shards in of_split for shard in shards]
-            self._shards = [(split, shard) for split, _, shard in found]
-            self._names = [_name_below(folder, shard) for _, folder, shard in found]
-        firsts = [first_key(shard) for _, shard in self._shards]
+            self.shards = [(list(splits)[number], shard) for number, shard in found]
+        # a shard's path below its folder, without its ending
+        self._names = [
+            shard.relative_to(shard.parent if shard == folders[number] else folders[number]).with_suffix("").as_posix()
+            for number, shard in found
+        ]
+        firsts = [next((sample.key for sample in tar_samples(shard)), None) for _, shard in found]
         # keys may be unique only within a shard: then the shard's path is put before them
         self._restart = len({key for key in firsts if key is not None}) < len(firsts) - firsts.count(None)
 
-    def _tars(self, *folders: Path) -> list[list[Path]]:
+    def _tars(self, folders: Sequence[Path]) -> list[list[Path]]:
         """All tars under each of the folders. UserError if there is none, or if one is compressed."""
         links = None if self.config.get("dataset") else self.links
         within = [folder for folder in folders if not needed(folder, "file or folder").is_file()]
-        below = {place / name for place, names in walk(within, links, _is_tar) for name in names}
-        files = sorted(below - set(self.links.broken))
+        files = listed_files(within, links, _is_tar)
         for folder in within:
             if folder in self.links.again:
                 raise UserError(f"{folder}: leads to the files of another split; each needs its own")
-        return [[folder] if folder not in within else _tars_of(folder, files, self.links) for folder in folders]
+        if packed := next((path for path in files if path.name.lower().endswith(_PACKED)), None):
+            raise UserError(f"{packed}: a compressed tar, which cannot be read in parts; unpack it to a .tar")
+        tars = [
+            [path for path in files if _is_tar(path) and path.is_relative_to(folder)] if folder in within else [folder]
+            for folder in folders
+        ]
+        for folder, listed in zip(folders, tars, strict=True):
+            if not listed:
+                raise UserError(f"{folder}: contains no .tar file{self.links.remark}")
+        return tars
 
     @property
     def parts(self) -> int:
-        return len(self._shards)
-
-    @property
-    def shards(self) -> list[tuple[str | None, Path]]:
-        """Each shard with the split that it is named after; None where val is held out by sample."""
-        return list(self._shards)
+        return len(self.shards)
 
     def seal(self, part: int) -> Any:
-        named, shard = self._shards[part]
+        named, shard = self.shards[part]
         return [size_and_time(shard), named, self._names[part] if self._restart else None]
 
     def tar(self, part: int) -> Path:
-        return self._shards[part][1]
+        return self.shards[part][1]
 
     def items_in(self, part: int, splits: Collection[str]) -> Iterator[SourceItem]:
-        named, shard = self._shards[part]
+        named, shard = self.shards[part]
         share, field = self.config["val_fraction"], self.config["caption_field"]
         if named is not None and named not in splits:
             return
@@ -85,7 +95,7 @@ class Webdataset(InParts):
             _check_consecutive(shard, sample.key, seen)
             key = f"{self._names[part]}/{sample.key}" if self._restart else sample.key
             # by the sample's key alone: another shard may make keys restart
-            split = named or ("val" if held_out(sample.key, share) else "train")
+            split = named or drawn_split(sample.key, share)
             if split not in splits:
                 continue
             for read, place in _images(sample):
@@ -93,47 +103,8 @@ class Webdataset(InParts):
         _check_count(shard, count)
 
 
-def _name_below(root: Path, shard: Path) -> str:
-    """A shard's path below ``root``, which may be the shard itself, without its ending."""
-    return shard.relative_to(shard.parent if shard == root else root).with_suffix("").as_posix()
-
-
 def _is_tar(path: Path) -> bool:
     return path.suffix.lower() == ".tar"
-
-
-def _tars_of(folder: Path, files: Iterable[Path], links: Links) -> list[Path]:
-    files = [path for path in files if path.is_relative_to(folder)]
-    tars = list(filter(_is_tar, files))
-    packed = next((path for path in files if path.name.lower().endswith(_PACKED)), None)
-    if packed is not None:
-        raise UserError(f"{packed}: a compressed tar, which cannot be read in parts; unpack it to a .tar")
-    if not tars:
-        raise UserError(f"{folder}: contains no .tar file{links.remark}")
-    return tars
-
-
-def _named_after_splits(root: Path, shards: list[Path], shared: bool) -> list[tuple[str | None, Path]]:
-    """The shards, each with the split that it is named after by the rules of Hugging Face's datasets; None for all if the names
-    do not distinguish splits, and for those of train if none is named after val. ``shared``: val is held out from the samples."""
-    words = SplitWords({})
-    named = [(None if path == root else words.of_name(path.relative_to(root)), path) for path in shards]
-    splits = {split for split, _ in named}
-    if splits <= {None, "train"} or len(splits) == 1:
-        return [(None, path) for path in shards]
-    if None in splits:
-        nameless = next(path for split, path in named if split is None)
-        raise UserError(
-            f"{nameless}: named after no split, as other shards are; rename it, or give source.splits folders"
-        )
-    if "val" not in splits:
-        return [(None if split == "train" else split, path) for split, path in named]
-    if shared:
-        path = next(path for split, path in named if split == "val")
-        raise UserError(
-            f"{path}: named after a split, but val_fraction holds samples out; move it, or leave val_fraction out"
-        )
-    return named
 
 
 def _check_consecutive(shard: Path, key: str, seen: set[int]) -> None:

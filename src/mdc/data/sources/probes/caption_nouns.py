@@ -14,7 +14,7 @@ from typing import Any
 from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.split_words import listed
 from mdc.data.sources.cleaned import LabelledImages
-from mdc.data.sources.parquet import captions_of_file, parquet_files, rows, split_counts
+from mdc.data.sources.parquet import ParquetFiles, captions_of_file
 from mdc.plan.records import UserError
 
 
@@ -153,18 +153,18 @@ class CaptionNouns(LabelledImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
-        self._files = parquet_files(source, data_dir, self.links)
-        split_counts(self._files, source)
+        self._files = ParquetFiles(source, data_dir, self.links)
+        self._files.counts()
         wanted = listed(source["splits"]["vocabulary"])
         columns = source["caption_column"], source["split_column"], wanted
-        captions = [texts for path in self._files for texts in captions_of_file(path, *columns)]
+        captions = [texts for path in self._files.paths for texts in captions_of_file(path, *columns)]
         self._nouns = commonest_nouns(captions, source["count"])
         if not self._nouns:
             raise UserError(f"{source['path']}: no nouns found in the captions of split {', '.join(wanted)}")
         self.classes = list(self._nouns)
 
     def items(self, split: str) -> Iterator[SourceItem]:
-        for row in rows(self._files, self.config, split, self.data_dir, captions=True):
+        for row in self._files.rows(split, captions=True):
             yield row._replace(label=tuple(presence(row.captions, self._nouns)))
 
 

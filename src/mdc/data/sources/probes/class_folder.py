@@ -121,15 +121,11 @@ def _detected(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
 
 def _two_of(named: Mapping[Path, str | None]) -> tuple[dict[str, list[Path]], str]:
     """The folders of train and test from those of two or three splits; and a note on it."""
-    by = {split: [path for path, name in named.items() if name == split] for split in ("train", "val", "test")}
-    if by["val"] and by["test"]:
-        return {
-            "train": by["train"] + by["val"],
-            "test": by["test"],
-        }, f"{by['val'][0].name}: trains too, since nothing is chosen by it"
-    if by["val"]:
-        return {"train": by["train"], "test": by["val"]}, f"{by['val'][0].name}: tests, since there is no folder test"
-    return {"train": by["train"], "test": by["test"]}, ""
+    train, val, test = ([path for path, name in named.items() if name == split] for split in ("train", "val", "test"))
+    if val and test:
+        return {"train": train + val, "test": test}, f"{val[0].name}: trains too, since nothing is chosen by it"
+    note = f"{val[0].name}: tests, since there is no folder test" if val else ""
+    return {"train": train, "test": test or val}, note
 
 
 def _split_first(root: Path, places: Mapping[str, Sequence[Path]], note: str) -> ClassLayout:

@@ -1,16 +1,16 @@
 """Labelled images in a parquet file or a folder of them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.parquet_file import is_text, open_parquet, readable
+from mdc.data.formats.parquet_file import is_text, need_columns, open_parquet, parquet_rows
 from mdc.data.formats.reading import SourceItem
 from mdc.data.formats.samples import LeftOut
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import LabelledImages
-from mdc.data.sources.parquet import need_columns, parquet_files, rows, split_counts, split_files
+from mdc.data.sources.parquet import ParquetFiles
 from mdc.plan.records import UserError
 
 _MOST_CLASSES = 1_000_000  # a number beyond this is an identifier, not a class
@@ -23,12 +23,12 @@ class ParquetProbe(LabelledImages):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
-        self._files = parquet_files(source, data_dir, self.links)
-        split_counts(self._files, source)
-        self.classes, self._labels = _class_table(self._files, source, data_dir)
+        self._files = ParquetFiles(source, data_dir, self.links)
+        self._files.counts()
+        self.classes, self._labels = _class_table(self._files, source)
 
     def items(self, split: str) -> Iterator[SourceItem]:
-        for row in rows(self._files, self.config, split, self.data_dir, label_column=self.config["label_column"]):
+        for row in self._files.rows(split, label_column=self.config["label_column"]):
             if row.label is None:
                 yield row._replace(read=LeftOut("no label"))
             elif row.label in self._labels:
@@ -41,7 +41,7 @@ class ParquetProbe(LabelledImages):
 open_source = ParquetProbe  # see mdc.data.sources.source
 
 
-def _class_table(files: Sequence[Path], source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:
+def _class_table(files: ParquetFiles, source: Mapping[str, Any]) -> tuple[list[str], dict[Any, int]]:
     """Class names, and the number of each label value; over the rows of both splits, so that it is the same for each.
 
     Integer labels are their own number; their names come from ``class_name_column``, from Hugging Face's schema
@@ -52,16 +52,13 @@ def _class_table(files: Sequence[Path], source: Mapping[str, Any], data_dir: Pat
     names_of: dict[Any, set[str]] = {}
     listed: list[str] = []
     # only the probed splits: an unlabelled test split on the hub has -1
-    for path in dict.fromkeys(
-        path for split in ("train", "test") for path in split_files(files, source, split, data_dir)
-    ):
+    for path in dict.fromkeys([*files.of("train"), *files.of("test")]):
         with open_parquet(path) as file:
             schema = file.schema_arrow
             need_columns(path, schema.names, column, name_column)
             _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
-            columns = sorted({column, name_column, split_column} - {None})
-            for row in _distinct(path, file, columns):
+            for row in parquet_rows(path, file, [column, name_column, split_column]):
                 if split_column is not None and words.of(row[split_column]) not in ("train", "test"):
                     continue
                 names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
@@ -84,16 +81,6 @@ def _class_table(files: Sequence[Path], source: Mapping[str, Any], data_dir: Pat
                 raise UserError(f"{source['path']}: label {value} has several names: {sorted(names_of[value])[:5]}")
             names[value] = str(*names_of[value])
     return names, {number: number for number in range(len(names))}
-
-
-def _distinct(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """The distinct rows of the columns in each batch."""
-    import pyarrow
-
-    with readable(path, "the labels cannot be read"):
-        for batch in file.iter_batches(columns=columns):
-            table = pyarrow.Table.from_batches([batch])
-            yield from table.group_by(table.column_names).aggregate([]).to_pylist()
 
 
 def _scalar_labels(path: Path, field: Any) -> None:

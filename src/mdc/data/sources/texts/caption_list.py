@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.folders import needed
-from mdc.data.formats.gzipped import read_json_object
 from mdc.data.formats.samples import Skipped, texts_of
-from mdc.data.formats.table_rows import ENDINGS, Column, kind_of, table_rows
+from mdc.data.formats.table_rows import ENDINGS, Column, coco_annotations, files_of, kind_of, table_rows
 from mdc.data.sources.parquet import captions_of_file
 from mdc.data.sources.source import Source
 from mdc.plan.data_folder import is_clutter
 from mdc.plan.records import UserError
+
+_KINDS = frozenset(ENDINGS.values())
 
 
 class CaptionList(Source[list[str]]):
@@ -39,7 +40,7 @@ class CaptionList(Source[list[str]]):
             if kind == "coco_json":
                 yield from _coco(path, skipped)
             elif kind == "parquet":
-                yield from captions_of_file(path, source["caption_column"], source["split_column"], source["split"])
+                yield from captions_of_file(path, source["caption_column"], source["split_column"], [source["split"]])
             else:
                 yield from _table(source, path, kind, skipped)
 
@@ -49,38 +50,26 @@ open_source = CaptionList  # see mdc.data.sources.source
 
 def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, str]]:
     """The files of a source in order, each with its format. UserError if there is none, or if formats mix."""
-    path = Path(data_dir) / source["path"]
-    if source["file"] is not None:
-        path = path / source["file"]
-    if needed(path, "file or folder").is_dir():
-        folder = path / "list" if (path / "list").is_dir() else path
-        wanted = source["format"]
-        files = [(file, kind) for file in sorted(folder.iterdir()) if _is_data(file) and (kind := _format_of(file))]
-        files = [(file, kind) for file, kind in files if wanted in (None, kind)]
-        if not files:
-            raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(ENDINGS)}")
-        names_here = {file.name for file, _ in files}
-        if twice := sorted(name for name in names_here if name.endswith(".gz") and name[:-3] in names_here):
-            raise UserError(f"{folder}: contains {twice[0]} unpacked too; remove one of them, or set source.file")
-        if len({kind for _, kind in files}) > 1:
-            names = ", ".join(file.name for file, _ in files)[:200]
-            raise UserError(f"{folder}: contains lists of several formats ({names}); set source.format or source.file")
-        return files
-    kind = source["format"] or _format_of(path)
-    if kind is None:
-        raise UserError(
-            f"{path}: unknown file extension; set source.format to one of tsv, csv, jsonl, parquet, coco_json"
-        )
-    return [(path, kind)]
-
-
-def _is_data(file: Path) -> bool:
-    return file.is_file() and not is_clutter(file.name)
+    path, wanted = Path(data_dir) / source["path"] / (source["file"] or ""), source["format"]
+    if needed(path, "file or folder").is_file():
+        return [(file, str(wanted or _format_of(file))) for file in files_of(path, _KINDS, wanted, "source.format")]
+    folder = path / "list" if (path / "list").is_dir() else path
+    here = [file for file in sorted(folder.iterdir()) if file.is_file() and not is_clutter(file.name)]
+    files = [(file, kind) for file in here if (kind := _format_of(file)) and wanted in (None, kind)]
+    if not files:
+        raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(ENDINGS)}")
+    names = [file.name for file, _ in files]
+    if twice := [name for name in names if name.endswith(".gz") and name[:-3] in names]:
+        raise UserError(f"{folder}: contains {twice[0]} unpacked too; remove one of them, or set source.file")
+    if len({kind for _, kind in files}) > 1:
+        listed = ", ".join(names)[:200]
+        raise UserError(f"{folder}: contains lists of several formats ({listed}); set source.format or source.file")
+    return files
 
 
 def _format_of(path: Path) -> str | None:
     """The format by a file's extension, or None."""
-    kind = kind_of(path, ENDINGS.values())
+    kind = kind_of(path, _KINDS)
     return "coco_json" if kind == "json" else kind
 
 
@@ -96,11 +85,8 @@ def _table(source: Mapping[str, Any], path: Path, kind: str, skipped: Skipped) -
 
 def _coco(path: Path, skipped: Skipped) -> Iterator[list[str]]:
     """The captions of each image, in the order of their first caption."""
-    listed = read_json_object(path).get("annotations")
-    if not isinstance(listed, list):
-        raise UserError(f"{path}: not COCO's captions file (it has no list 'annotations')")
     by_image: dict[str, list[str]] = {}
-    for number, entry in enumerate(listed):
+    for number, entry in enumerate(coco_annotations(path)):
         if isinstance(entry, dict) and isinstance(entry.get("caption"), str) and "image_id" in entry:
             by_image.setdefault(str(entry["image_id"]), []).append(entry["caption"])
         else:
