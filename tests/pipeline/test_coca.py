@@ -47,7 +47,8 @@ def test_it_is_a_row_of_reference_and_enters_its_contest(r: Path, tmp_path: Path
     # it writes on one of the two datasets, so the contest's systems are told of each
     assert "chosen with CoCa (Described): " in text and "among ARC, MDC · 6, CoCa;" in text
     assert "chosen with CoCa (On our CLIP): " in text and "among ARC, MDC · 6;" in text
-    assert rows[0]["caption"] in (r / "figure6/figure6.html").read_text()
+    page = (r / "figure6/figure6.html").read_text()
+    assert any(row["caption"] in page for row in rows)
 
 
 @pytest.mark.usefixtures("own_copy")
