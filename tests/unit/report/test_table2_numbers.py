@@ -185,6 +185,25 @@ def test_a_set_of_equal_options_has_another_ceiling_by_each_rule_of_ties() -> No
     assert level["plain"] == pytest.approx(100 * float(np.mean(one.ceiling())))
 
 
+@pytest.mark.parametrize(("second", "expected"), [(0.7, 60), (None, None)])
+def test_a_column_has_a_shortcut_where_each_of_its_sets_has_one(second: float | None, expected: float | None) -> None:
+    """Of items, and not for one of Winoground's scores of pairs."""
+    choices, one = _choices(scored_set(), "all"), scored_set()
+    rows: Any = SimpleNamespace(**vars(system("own")), records=["r"], key="a/mdc")
+    column: Any = SimpleNamespace(key="column", sets=["first", "second"], parts="sets", ties="shared", score=None)
+    choices.job = SimpleNamespace(artefact="table2", systems=[rows], columns=[column])  # type: ignore[assignment]
+    choices.store = SimpleNamespace(scores=lambda _: {"first": one, "second": one}, alphas=lambda _: [None])  # type: ignore[assignment]
+    found = [{"what": "no image", "value": 0.9, "score": "text"}]
+    of = {
+        name: [*found, *({"what": "colour", "value": v} for v in (0.1, value) if value)]
+        for name, value in (("first", 0.5), ("second", second))
+    }
+    choices.record = lambda _: {"sets": {name: {"shortcuts": shortcuts} for name, shortcuts in of.items()}}  # type: ignore[method-assign]
+    choices.items, choices.chance, choices.ceiling, choices.shortcut, choices.shortcut_by = {}, {}, {}, {}, {}
+    choices.read()
+    assert choices.shortcut.get("column") == (expected and pytest.approx(expected))
+
+
 def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
     sets = [scored_set(1), scored_set(2)]
     store: Any = SimpleNamespace(scores=lambda name: {"set": sets[int(name)]})
