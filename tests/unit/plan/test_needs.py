@@ -152,9 +152,17 @@ def test_classes_of_splits_elsewhere_are_watched(tmp_path: Path) -> None:
 def test_a_list_of_urls_is_watched(tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     (tmp_path / "lists/1.csv").touch()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/captions.csv").touch()
     data = {"datasets": {"own": {"path": "own", "list": {"path": "lists", "format": "csv"}}}, "download": DOWNLOAD}
+    data["texts"] = {"own": {"label": "Own", "source": {"kind": "caption_list", "dataset": "own"}}}
     jobs = plan(data=data).jobs
-    for name, watched in (("plans/own", 1), ("obtained/own", 1), ("downloads/own/0-of-2", 0)):  # which reads the plan
+    for name, watched in (
+        ("plans/own", 1),
+        ("obtained/own", 1),
+        ("downloads/own/0-of-2", 0),
+        ("texts/own", 0),
+    ):  # which read the plan
         assert files_of_user(jobs[f"data/{name}"], tmp_path) == [tmp_path / "lists/1.csv"] * watched
 
 
