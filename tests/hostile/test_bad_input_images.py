@@ -109,6 +109,17 @@ def test_a_jpeg_cut_anywhere_is_left_out_though_closed_by_an_end_mark(kind: str,
     assert skipped.counts["image cannot be decoded"] >= len(cuts) * (0.95 if "progressive" in kind else 1) > 40
 
 
+def test_the_first_of_several_jpegs_in_a_file_is_whole() -> None:
+    whole = saved(Image.fromarray(NOISE), "MPO", save_all=True, append_images=[Image.fromarray(NOISE[::-1])])
+    assert images.at_most(whole, 400) == (whole, "jpg")
+    second = whole.index(b"\xff\xd8", 2)
+    cut = (whole.index(b"\xff\xda") + second) // 2
+    broken = whole[:cut] + b"\xff\xd9" + bytes(second - cut - 2) + whole[second:]
+    assert Image.open(io.BytesIO(broken)).format == "MPO"
+    with pytest.raises(ImageError):
+        images.at_most(broken, 400)
+
+
 @pytest.mark.parametrize(
     "how", [{"lossless": False}, {"lossless": True}, {"save_all": True, "append_images": FRAMES[1:]}]
 )
@@ -174,6 +185,7 @@ def test_exif_rotated(kind: str) -> None:
         exif[0x0112] = orientation
         data = saved(image, kind, exif=exif.tobytes())
         np.testing.assert_array_equal(np.asarray(decode(data)), np.rot90(np.asarray(image), quarter))
+        assert images.at_most(data, 400)[0] == data, "the loader turns it"
         shown, form = as_shown(data)  # what a program that does not rotate gets
         plain = Image.open(io.BytesIO(shown))
         assert (plain.mode, plain.format) == ("RGB", form.upper())

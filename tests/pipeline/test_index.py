@@ -122,6 +122,7 @@ def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
     assert {job for job in jobs if job.startswith("runs/")} == runs
     found = times(folder, jobs)
     seconds = sum(read_json(r / run / "host.json")["seconds"] for run in runs)
+    assert sum(count for _, count in found.values()) == len(jobs)
     assert found["trainings"] == (pytest.approx(seconds), len(runs)) and found["probes"][1] == len(probes)
     assert time_text({"data": (30.0, 2), "trainings": (700.0, 3)}) == (
         "12 min, one job after the other: data 30 s (2), trainings 12 min (3)"

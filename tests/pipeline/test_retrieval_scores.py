@@ -1,5 +1,6 @@
 """Retrieval by score: the matrix of held-out images and captions against the scorer called alone, and the table against it."""
 
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ def test_the_table_is_recall_in_both_directions(r: Path) -> None:
     table = read_rows(r / "table_retrieval/table_retrieval_long.csv")
     lines = [line for line in table if (line["shown"], line["per"]) == ("own", "caption")]
     shown = {(line["method"], line["label"]): float(line["value"]) for line in lines if line["backbone"] == "ViT-T/12"}
+    chances = {line["label"]: float(line["chance"]) for line in lines}
     found: dict[str, list[float]] = {}
     for seed in SEEDS:
         (path,) = (r / f"retrieval/alt/ViT-T-12/arc/s{seed}").rglob("matrix.safetensors")
@@ -56,6 +58,8 @@ def test_the_table_is_recall_in_both_directions(r: Path) -> None:
                 ranks = [
                     (row > np.where(right, row, -np.inf).max()).sum() for row, right in zip(by_query, same, strict=True)
                 ]
+                missed = [comb(len(right) - sum(right), count) / comb(len(right), count) for right in same]
+                assert chances[f"{name} R@{count}"] == pytest.approx(100 * (1 - np.mean(missed)), abs=0.06)
                 found.setdefault(f"{name} R@{count}", []).append(100 * float(np.mean(np.array(ranks) < count)))
     for benchmark, values in found.items():
         assert shown["ARC", benchmark] == pytest.approx(np.mean(values), abs=0.06), benchmark

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,16 @@ from tampering import edit, flip, put
 from mdc.app.cli import main
 from mdc.app.init import estimate
 from mdc.data.formats.samples import held_out
-from mdc.data.shards.image_hashes import find, read_hashes
+from mdc.data.shards.image_hashes import difference_hash, find, read_hashes
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.zero_shot import sampled
 from mdc.plan.config.read import validate
 from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown import Seen
 from mdc.plan.records import UserError, json_text, sha256_file
-from mdc.report.seen import sentences, unknown
+from mdc.report.seen import Counted, mark, sentences, unknown
 
 PHOTOS, TESTED, OTHERS = 40, 16, 5
 SCENES = {"kind": "scenes", "pixels": 96, "seed": 1}
@@ -100,6 +102,9 @@ def test_a_table_counts_test_images_of_its_training_split(tmp_path: Path, monkey
     }
     rest = dict.fromkeys(("caps/probes/shape", "scenes/probes/pets", "scenes/probes/shape"), 0)
     assert counts == {"caps/probes/pets": expected, **rest}
+    found = json.loads((r / "data/overlaps/caps/probes/pets/overlap.json").read_bytes())
+    assert {int(re.findall(r"\d+", row["training"])[-1]) for row in found["seen"]} == trained & set(range(TESTED))
+    assert found["images"] == TESTED + OTHERS
     scenes = ShardReader(r / "data/corpora/scenes", "train")
     assert not read_hashes(r / "data/corpora/scenes", scenes.index, "train")[1].any(), "compared by their bytes alone"
     said = f"{expected} of {TESTED + OTHERS} test images of Pets were trained on (Captions)"
@@ -128,6 +133,18 @@ def test_of_a_finetuned_run_both_corpora_count_and_of_external_models_it_is_unkn
     assert paper["mcd_table3"].unknown == ["VQGAN codes"], "an imported one is not"
 
 
+def test_sets_count_that_are_shown_and_an_encoder_of_random_weights_saw_none() -> None:
+    values = small_project.values()
+    drawn = {"label": "Drawn", "kind": "timm", "model": "resnet18", "weights": "random"}
+    values["encoders"]["drawn"] = {**drawn, "image_size": 48, "tokens": 4, "width": 8}
+    values["tables"]["table1"]["encoders"] = ["clip", "drawn"]
+    values["tables"]["table_neighbours"]["probes"] = ["shape"]  # beside zero-shot columns of both
+    jobs: dict[str, Any] = Plan(validate(values)).jobs
+    assert jobs["table1"].seen and not jobs["table1"].unknown
+    assert {entry.name for entry in jobs["table4"].seen} == {"shape"}, "though the same jobs probe colour, too"
+    assert {entry.name for entry in jobs["table_neighbours"].seen} == {"shape", "colour"}
+
+
 def test_pictures_without_steps_of_brightness_hide_no_copy() -> None:
     """A hash with few bits is near that of every picture that has none."""
     others = [io.BytesIO() for _ in range(2)]
@@ -147,6 +164,43 @@ def test_pictures_without_steps_of_brightness_hide_no_copy() -> None:
     assert matches == {0: (20, 7)}
 
 
+def test_of_many_pictures_each_near_one_is_found_and_the_nearest_is_named() -> None:
+    """Against a comparison of all with all: up to 20 bits of 256, the least first; of equal bytes the first."""
+    draw = np.random.default_rng(0)
+    pictures = []
+    for _ in range(2):
+        Image.fromarray(draw.integers(0, 256, (64, 64, 3), np.uint8)).save(file := io.BytesIO(), "PNG")
+        pictures.append(file.getvalue())
+    tested, trained = (draw.integers(0, 2, (count, 256), np.uint8) for count in (120, 20_000))
+    for number, places in enumerate(draw.permutation(20_000).reshape(-1, 5)[:120]):
+        for more, place in enumerate(places):
+            trained[place] = tested[number]
+            trained[place, draw.permutation(256)[: number % 21 + more]] ^= 1
+    looks = [np.packbits(bits, axis=1).view(np.uint64) for bits in (trained, tested)]
+    names = [np.arange(1, 20_001, dtype=np.uint64), np.zeros(120, np.uint64)]
+    names[1][::9] = names[0][5::9][:14]
+    names[0][700:900] = names[0][:200]  # twice there
+    expected: dict[int, tuple[int, int | None]] = {}
+    for number, bits in enumerate(tested):
+        equal, distance = np.flatnonzero(names[0] == names[1][number]), (trained != bits).sum(1)
+        near = [
+            place for place in np.argsort(distance, kind="stable") if distance[place] <= 20 and place % 2 == number % 2
+        ]
+        if len(equal):
+            expected[number] = int(equal[0]), None
+        elif near:
+            expected[number] = int(near[0]), int(distance[near[0]])
+    training, test = zip(names, looks, strict=True)
+    assert find(training, test, lambda place: pictures[place % 2], lambda number: pictures[number % 2]) == expected
+    assert 60 < len(expected) < 120 and max(place for place, _ in expected.values()) > 17_000
+
+
+def test_drawings_whose_shorter_side_is_small_are_found_by_their_bytes_alone(tmp_path: Path) -> None:
+    for size, some in (((240, 180), True), ((240, 48), False)):
+        _photo(tmp_path / "photo.jpg", 3, size, 90)
+        assert any(difference_hash((tmp_path / "photo.jpg").read_bytes())) == some
+
+
 def _trained_on(r: Path, job: str, test: str, split: str, first: int) -> None:
     """Say in the record of ``job`` that the images of a test set from number ``first`` on were trained on."""
     reader = ShardReader(r / test, split)
@@ -160,6 +214,8 @@ def _trained_on(r: Path, job: str, test: str, split: str, first: int) -> None:
 #: table or figure → a test set and its split; how many of its images are tested, and how many of them from number 4 on
 COUNTS = {
     "table_zero_shot": ("probes/shape", "test", 20, sum(number >= 4 for number in sampled(32, 20))),
+    # of several records all images count
+    "table_neighbours": ("probes/shape", "test", 32, 28),
     "table2": ("choices/pairs", "test", 8, 6),
     "table_retrieval": ("corpora/alt", "val", 9, 6),
     "table3": ("corpora/described", "test", 8, 4),
@@ -189,6 +245,26 @@ def test_what_counts_are_the_images_that_are_tested(name: str) -> None:
     manifests = {name: ScaleFolder(r).manifest(name, jobs[name].verb) for name in jobs[name].inputs}
     expected = f"{count} of {images} test images of {entry.test} were trained on (Alt-text)."
     assert sentences(jobs[name], manifests) == [expected]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_claim_counts_what_its_own_systems_and_columns_saw_and_of_several_corpora_the_most(order: int) -> None:
+    seen = [
+        ("A", "Pets", 90, ["pets"]),
+        ("B", "Pets", 5, ["pets"]),
+        ("A", "Shape", 7, ["shape"]),
+        ("B", "Held out", 2, []),
+    ]
+    counts = [
+        Counted(Seen(job="", training=t, test=test, name="", records=[], columns=c, systems=[t]), n, 111)
+        for t, test, n, c in seen[::order]
+    ]
+    assert mark(counts, ["A", "B"], ["pets"]) in (
+        "Pets 90 of 111, Held out 2 of 111",
+        "Held out 2 of 111, Pets 90 of 111",
+    )
+    assert (mark(counts, ["A"], ["pets"]), mark(counts, ["A", "C"], ["shape"])) == ("Pets 90 of 111", "Shape 7 of 111")
+    assert mark(counts, ["C"], ["pets"]) == mark(counts, ["A"], ["count"]) == ""
 
 
 @pytest.mark.usefixtures("own_copy")
@@ -224,6 +300,25 @@ def test_init_warns_of_test_images_that_are_captioned(
     monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
     assert main(["init", "petcaps", "caps", "--probe", "pets" if same else "birds"]) == 0
     assert (f"{TESTED} of {TESTED + OTHERS} test images" in capsys.readouterr().out) == same
+
+
+def test_init_tells_the_training_split_of_the_data_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A picture that is in both splits is trained on."""
+    own_data.parameters(tmp_path)
+    _data(tmp_path / "data")
+    shutil.copy(tmp_path / "data/caps/p000.jpg", tmp_path / "data/caps/q000.jpg")
+    rows = [(f"p{number:03d}.jpg", "a pet", "val" if number < 6 else "train") for number in range(PHOTOS)]
+    own_data.table(
+        tmp_path / "data/caps/captions.csv", [*rows, ("q000.jpg", "a pet", "train")], ("image", "caption", "split")
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MDC_DATA", raising=False)
+    monkeypatch.setattr(estimate, "training_seconds", lambda *_: (600.0, "CPU"))
+    assert main(["init", "petcaps", "caps", "--probe", "pets"]) == 0
+    warning = next(line for line in capsys.readouterr().out.splitlines() if "warning" in line)
+    assert [int(word) for word in re.findall(r"\d+", warning)] == [TESTED, TESTED + OTHERS, TESTED - 5]
 
 
 def test_init_compares_the_bytes_of_all_files_and_tells_the_training_split(

@@ -207,9 +207,10 @@ def test_what_becomes_of_each_kind_of_image(kind: str) -> None:
             images.decode(data[:left])
 
 
-def test_pixels_above_sixteen_bits_do_not_wrap() -> None:
-    with pytest.raises(images.ImageError, match="no known range"):
-        images.rgb(Image.fromarray(np.array([[100_000, 300]], np.int32)))
+def test_pixels_beyond_sixteen_bits_do_not_wrap() -> None:
+    for value in (100_000, -5):
+        with pytest.raises(images.ImageError, match="no known range"):
+            images.rgb(Image.fromarray(np.array([[value, 300]], np.int32)))
 
 
 def test_heic_is_upright() -> None:

@@ -212,13 +212,23 @@ def test_what_is_left_out_computes_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("file", ["diffusion/schedule.py", "report/templates/style.css", "plan/new.py"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "app/init/seen.py",
+        "report/seen.py",
+        "report/templates/style.css",
+        "report/templates/index.html.j2",
+        "plan/new.py",
+    ],
+)
 def test_another_folders_code_writes_no_results(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a copied project whose environment is still the other's. Equal code may run from elsewhere."""
     here = tmp_path / "src/mdc"
     shutil.copytree(ROOT / "src/mdc", here)
+    (here / "plan/.#open.py").touch()  # as an editor leaves it
     monkeypatch.chdir(tmp_path)
     verbs = [
         "make none.json",
@@ -238,6 +248,9 @@ def test_another_folders_code_writes_no_results(
     with (here / file).open("a") as more:
         more.write("\n")
     assert refused() == [True] * len(verbs)
+    (here / file).unlink()
+    assert refused() == [(ROOT / "src/mdc" / file).exists()] * len(verbs)
+    (here / file).touch()
     assert main(["check"]) == 2 and "make setup" not in capsys.readouterr().err, "it writes nothing"
     monkeypatch.setenv(fp.COMPARED, "1")
     assert refused() == [False] * len(verbs), "their Snakemake has compared"

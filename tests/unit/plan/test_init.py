@@ -129,8 +129,13 @@ def _command(capsys: pytest.CaptureFixture[str]) -> str:
 def test_what_is_printed_names_the_command(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(estimate, "training_seconds", lambda *given: (asked.append(given[1:]), (600.0, "CPU"))[1])
+    monkeypatch.setattr(sys.modules[Survey.__module__], "time", Mock(perf_counter=Mock(side_effect=[0.0, 480.0] * 2)))
     _init(*PHOTOS, "--probe", "birds")
     said = capsys.readouterr().out
+    assert "8 minutes" in said, "what reading the images takes of all"
+    assert f"splits:   {asked[0][0]} images" in said and not asked[0][2]
     assert "\n  snakemake results/table1.csv --cores all --config scale=photos\n" in said
     assert "2 classes, 24 images to train on, 16 to test" in said
     assert [line.split()[0] for line in said.splitlines()[1:11]] == [
@@ -142,7 +147,8 @@ def test_what_is_printed_names_the_command(
     elsewhere = project / "my data"
     (project / "data").rename(elsewhere)
     monkeypatch.setenv("MDC_DATA", str(elsewhere))
-    _init("more", *PHOTOS[1:])
+    _init("more", *PHOTOS[1:], "--vocabulary", "full")
+    assert asked[1][2], "of the whole vocabulary it takes longer"
     command = _command(capsys)
     assert shlex.split(command)[0] == f"MDC_DATA={elsewhere}"
     assert "results/table3.csv" in command and command.endswith("scale=more")
@@ -210,6 +216,13 @@ def test_the_tables_own_splits_are_kept(project: Path, capsys: pytest.CaptureFix
     assert source["splits"] == {"train": "train", "val": "dev", "test": "test"} and "val_fraction" not in source
     assert scale.pretrain.recipe.batch_size <= 6
     assert "30 images to train on, 6 held out (the data's own)" in capsys.readouterr().out
+    rows = [(*row, word) for row, word in zip(_rows(), ["train"] * 17 + ["dev"] * 11 + ["test"] * 12, strict=True)]
+    own_data.table(project / "data/b.csv", rows, ("image", "caption", "split"))
+    tables = _init("more", "photos", "b.csv").tables
+    assert tables["table3"].datasets["more"].split == "test" and tables["table_retrieval"].pairs == 10  # of 11 in val
+    own_data.table(project / "data/c.csv", [row for row in rows if row[2] != "dev"], ("image", "caption", "split"))
+    _init("other", "photos", "c.csv")
+    assert _source("other")["splits"] == {"train": "train", "val": "test"}
 
 
 def test_names_that_yaml_reads_otherwise_are_quoted(project: Path) -> None:
@@ -420,6 +433,38 @@ def test_a_folder_is_recognised_and_read(
         str(tuple(texts)) for texts in _captions().values()
     )
     assert f"{len(found['train'])} images to train on, {len(found['val'])} held out" in said and len(found["val"]) >= 4
+
+
+@pytest.mark.parametrize("several", ["train", "val"])
+def test_what_the_first_of_several_tars_tells_is_an_estimate(
+    several: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"train": ["p000.jpg"] * 20, "val": ["p001.jpg"] * 10}
+    (project / "data/tars").mkdir()
+    for split in names:
+        for shard in range(2 if split == several else 1):
+            with (project / f"data/tars/{split}-{shard:05d}.tar").open("wb") as file:
+                tar = TarWriter(file)
+                for number, name in enumerate(names[split]):
+                    tar.add(f"{number}.jpg", (project / "data/photos" / name).read_bytes())
+                    tar.add(f"{number}.txt", b"a bird")
+                tar.close()
+    _init("own", "tars")
+    assert f"about {40 if several == 'val' else 50} with captions" in capsys.readouterr().out
+
+
+def test_a_validation_split_of_parquet_files_is_not_the_test_split(project: Path) -> None:
+    for split in ("train", "val", "test"):
+        images = [
+            {"bytes": (project / f"data/photos/p{n:03d}.jpg").read_bytes(), "path": f"{n}.jpg"} for n in range(20)
+        ]
+        (project / "data/hub").mkdir(exist_ok=True)
+        pyarrow.parquet.write_table(
+            pyarrow.table({"image": images, "caption": ["a bird"] * 20}),
+            project / f"data/hub/{split}-00000-of-00001.parquet",
+        )
+    _init("own", "hub")
+    assert _source("own")["splits"] == {split: split for split in ("train", "val", "test")}
 
 
 def test_what_is_left_out_is_said_with_its_reason(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,13 +152,21 @@ def test_classes_of_splits_elsewhere_are_watched(tmp_path: Path) -> None:
 def test_a_list_of_urls_is_watched(tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     (tmp_path / "lists/1.csv").touch()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/captions.csv").touch()
     data = {"datasets": {"own": {"path": "own", "list": {"path": "lists", "format": "csv"}}}, "download": DOWNLOAD}
+    data["texts"] = {"own": {"label": "Own", "source": {"kind": "caption_list", "dataset": "own"}}}
     jobs = plan(data=data).jobs
-    for name, watched in (("plans/own", 1), ("obtained/own", 1), ("downloads/own/0-of-2", 0)):  # which reads the plan
+    for name, watched in (
+        ("plans/own", 1),
+        ("obtained/own", 1),
+        ("downloads/own/0-of-2", 0),
+        ("texts/own", 0),
+    ):  # which read the plan
         assert files_of_user(jobs[f"data/{name}"], tmp_path) == [tmp_path / "lists/1.csv"] * watched
 
 
-def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
+def test_files_of_models_of_others_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in ("w.pt", "m/open_clip_config.json", "m/open_clip_model.safetensors", "m/README.md", "m/.gitattributes"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
@@ -181,6 +189,11 @@ def test_files_of_models_of_others_are_watched(tmp_path: Path) -> None:
         },
     ).jobs
     assert weights_path("w.pt", tmp_path) == str(tmp_path / "w.pt") and weights_path("openai", tmp_path) == "openai"
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for file in ("w.pt", "mine.pt"):
+        Path(file).touch()
+    assert [weights_path(file, tmp_path) for file in ("w.pt", "mine.pt")] == [str(tmp_path / "w.pt"), "mine.pt"]
     folder = [tmp_path / "m/open_clip_config.json", tmp_path / "m/open_clip_model.safetensors"]
     watched = {name: files_of_user(jobs[f"encoders/{name}"], tmp_path) for name in ("file", "folder", "known")}
     assert watched == {"file": [tmp_path / "w.pt"], "folder": folder, "known": []}

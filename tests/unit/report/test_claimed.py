@@ -68,8 +68,11 @@ def index(results: Path, *names: str, sha256: str = SHA256) -> list[str]:
 def test_claims_of_another_scale_are_not_this_ones(results: Path) -> None:
     table(results, "own", "table1", first="a/mdc", method="ours")
     table(results, "other", "table5", first="a/mdc", method="theirs")
+    table(results, "own", "table4")  # which the scale named once, and its copies are not another's
     (row,) = index(results, "table1")
-    assert "ours" in row and 'id="table5"' in (results / "index.html").read_text()
+    page = (results / "index.html").read_text()
+    assert "ours" in row and re.findall(r'<article id="(\w+)">', page) == ["table1", "table5"]
+    assert re.findall(r"(\d+) claims", page) == ["1"], "so counts their number"
     assert [claim["scale"] for claim in csv.DictReader((results / "own/claims.csv").open())] == ["own"]
 
 
@@ -119,6 +122,28 @@ def test_a_page_says_what_could_have_been_detected_and_that_intervals_are_uncorr
     for page in (results / "index.html", results / "own/claims.md"):
         assert TOGETHER in page.read_text()
     assert as_markdown([]) == ""
+
+
+def test_the_time_before_a_table_is_not_its_own(results: Path) -> None:
+    table(results, "own", "table1")
+    write_json(results / "own/table1/host.json", {"seconds": 600})
+    index(results, "table1")
+    (card,) = re.findall("<article.*?</article>", (results / "index.html").read_text(), re.S)
+    assert card.count("10 min") == 1
+
+
+@pytest.mark.parametrize("dataset", ["A", ""])  # a claim over several datasets names none
+def test_claimed_columns_come_first_and_one_with_a_gap_stays(results: Path, dataset: str) -> None:
+    """Also where their values are equal. Numbers are no labels, though their corpus be in lower case."""
+    table(results, "own", "table1", dataset=dataset, second_dataset=dataset)
+    rows = [
+        {"dataset": "A", "method": m, "small": n, "Colour": n, "A Shape": "7.0"} for m, n in (("X", "1.0"), ("Y", ""))
+    ]
+    write_csv(results / "own/table1/table1.csv", [row | {"Count": ""} for row in rows], [*rows[0], "Count"])
+    write_csv(results / "own/table1/table1_long.csv", rows, ["dataset"])
+    index(results, "table1")
+    (head,) = re.findall("<thead>.*?</thead>", (results / "index.html").read_text().partition("<details>")[0], re.S)
+    assert re.findall(r"<th [^>]*>([^<]*)", head) == ["method", "A Shape", "small", "Colour"]
 
 
 def test_a_table_of_another_version_is_stale_and_breaks_no_page(results: Path) -> None:

@@ -26,6 +26,7 @@ from mdc.report.claimed import claimed
 from mdc.report.csv_file import csv_text
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
+from mdc.report.frame import Contrast, Side
 from mdc.report.items import items_of
 from mdc.report.manifests import table_of
 from mdc.report.results import Results
@@ -319,6 +320,16 @@ def test_the_least_p_of_a_bootstrap_is_shown_as_a_bound() -> None:
     assert words.corrected_p(replace(decision, p_holm=None), of["bootstrap"]) == "", "a claim that was not tested"
 
 
+def test_a_claim_in_a_figure_s_note_has_its_prediction_and_the_digits_that_are_asked_for() -> None:
+    sides = [Side(method, "A", "B", method) for method in ("X", "Y")]
+    decision = Decision("inconclusive", "equivalent", 0.042, detectable=0.034)
+    estimate = Estimate(0.021, 0.013, 0.056, n=60, seeds=1, kind="bootstrap")
+    line = Contrast("difference", *sides, "c", "c", "m", "points", estimate, decision)
+    notes = words.claim_sentences([line, replace(line, predicted="lower"), replace(line, decision=None)], 2)
+    assert ["lower" in note for note in notes] == [False, True] and len(set(notes)) == 2
+    assert all(number in note for note in notes for number in ("0.02", "0.01", "0.06", "0.04", "0.03"))
+
+
 def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tuple[ProbingWorld, Table, Path]) -> None:
     _, _, out = built
     for name in ARTEFACTS["table1"].files[:6]:
@@ -397,7 +408,9 @@ def test_a_table_says_which_of_its_runs_overfitted(tmp_path: Path, artefact: str
     made = world(backbones={"B": "ViT-T/8"}, artefact=artefact, probes=probes, seeds=(0, 1), primary_metric=probes[0])
     made.held_out = {run: {9: 8.0, 45: 4.0, 360: 4.04} for s in made.systems if s["corpus"] for run in s["runs"]}
     quiet = made.make(tmp_path / "quiet")
-    made.held_out |= {f"alt/B/clip/s{seed}": {9: 8.0, 45: 4.0, 360: 4.3 + seed} for seed in (0, 1)}
+    made.held_out |= {f"alt/B/clip/s{seed}": {9: 8.0, 18: 20.0, 45: 4.0, 360: 4.3 + seed} for seed in (0, 1)}
+    made.held_out["alt/B/arc/s0"] = {9: 8.0, 45: 4.0, 360: 6.0}
+    next(system for system in made.systems if system["key"] == "alt/B/arc")["weights"] = "best"
     made.held_out["dense/B/mdc/s0"] = {9: 3.0, 45: 4.25, 360: 5.0}  # never better than at first
     loud = made.make(tmp_path / "loud")
     for ending in ("html", "md", "tex"):

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob
 from mdc.report.held_out import Matrix, best_alpha
 from mdc.report.scored_sets import Scored, ScoredSet, right_share
-from mdc.report.scores import Choices, Retrieval, kept_items, shown_errors, shown_scores
+from mdc.report.scores import Choices, Retrieval, Store, kept_items, shown_errors, shown_scores
 from mdc.report.tables.table2 import _errors
 
 ITEMS, OPTIONS, OTHERS = 40, 3, 4
@@ -185,6 +186,25 @@ def test_a_set_of_equal_options_has_another_ceiling_by_each_rule_of_ties() -> No
     assert level["plain"] == pytest.approx(100 * float(np.mean(one.ceiling())))
 
 
+@pytest.mark.parametrize(("second", "expected"), [(0.7, 60), (None, None)])
+def test_a_column_has_a_shortcut_where_each_of_its_sets_has_one(second: float | None, expected: float | None) -> None:
+    """Of items, and not for one of Winoground's scores of pairs."""
+    choices, one = _choices(scored_set(), "all"), scored_set()
+    rows: Any = SimpleNamespace(**vars(system("own")), records=["r"], key="a/mdc")
+    column: Any = SimpleNamespace(key="column", sets=["first", "second"], parts="sets", ties="shared", score=None)
+    choices.job = SimpleNamespace(artefact="table2", systems=[rows], columns=[column])  # type: ignore[assignment]
+    choices.store = SimpleNamespace(scores=lambda _: {"first": one, "second": one}, alphas=lambda _: [None])  # type: ignore[assignment]
+    found = [{"what": "no image", "value": 0.9, "score": "text"}]
+    of = {
+        name: [*found, *({"what": "colour", "value": v} for v in (0.1, value) if value)]
+        for name, value in (("first", 0.5), ("second", second))
+    }
+    choices.record = lambda _: {"sets": {name: {"shortcuts": shortcuts} for name, shortcuts in of.items()}}  # type: ignore[method-assign]
+    choices.items, choices.chance, choices.ceiling, choices.shortcut, choices.shortcut_by = {}, {}, {}, {}, {}
+    choices.read()
+    assert choices.shortcut.get("column") == (expected and pytest.approx(expected))
+
+
 def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
     sets = [scored_set(1), scored_set(2)]
     store: Any = SimpleNamespace(scores=lambda name: {"set": sets[int(name)]})
@@ -280,6 +300,22 @@ def test_alpha_is_the_least_of_those_that_find_most_captions_at_the_first_place(
             hit += int(np.argmax(taken)) == image
         hits.append(hit)
     assert best_alpha(scores, right, alphas) == alphas[hits.index(max(hits))] > 0
+
+
+def test_each_seed_has_the_alpha_of_its_own_held_out_pairs_and_of_as_many_other_images() -> None:
+    rng, alphas, keys = np.random.default_rng(1), [0.0, 0.25, 0.5, 0.75, 1.0], tuple(map(str, range(300)))
+    matrices = {}
+    for run, prior in (("s0", 0), ("s1", 1)):
+        scores = 2.2 * np.eye(300) + rng.normal(size=(300, 300)) + prior * rng.normal(size=300)
+        matrices[run] = Matrix(keys, scores, np.full(300, 5), tuple((n,) for n in range(300)))
+    rows: Any = SimpleNamespace(**vars(system("prior_subtracted")), records=["r0", "r1"], held_out=["s0", "s1"])
+    found = []
+    for kind, others in ((ChoiceTableJob, 1), (RetrievalTableJob, None)):
+        store = Store(kind.model_construct(others=1, language_prior_weights=alphas), {})
+        store.matrix = lambda run, _: matrices[run]  # type: ignore[assignment]
+        found.append(store.alphas(rows))
+        assert found[-1] == [best_alpha(m.scores, m.same, alphas, None, others) for m in matrices.values()]
+    assert len({tuple(of) for of in found}) == 2 and found[1][0] != found[1][1]
 
 
 @pytest.mark.parametrize("seed", range(4))
