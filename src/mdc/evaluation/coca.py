@@ -72,6 +72,6 @@ def search(model: Any, pixels: Tensor, num_beams: int, max_tokens: int) -> list[
         log_probs: Tensor = out["logits"][:, -1].float().log_softmax(dim=-1)
         return log_probs.view(*tokens.shape, -1)
 
-    lengths = {"min_tokens": _BEFORE_END - 1, "max_tokens": max_tokens - 2}
+    lengths: Any = {"min_tokens": _BEFORE_END - 1, "max_tokens": max_tokens - 2}
     how: Any = {"num_beams": num_beams, "start": _SOT, "end": _EOT, "length_penalty": 1.0, "device": pixels.device}
     return [list(best.tokens[:-1]) for best in beam_search(following, len(pixels), **lengths, **how)]

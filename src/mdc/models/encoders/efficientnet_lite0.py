@@ -1,6 +1,7 @@
 """EfficientNet-Lite0, ImageNet-trained: timm's model with the weights of a package of the index, so no network is needed."""
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ class Lite0(Timm):
         # deviation, with which the model is less sure of every photo
         self.mean, self.std = (127 / 255,) * 3, (128 / 255,) * 3
 
-    def load_state_dict(self, weights: Any, *more: Any, **options: Any) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Those of the classifier are left out."""
         layers = ["_conv_stem", "_bn0"]
         for block in range(16):  # only the first has nothing to expand
@@ -33,10 +34,10 @@ class Lite0(Timm):
         ours = dict.fromkeys(name.rpartition(".")[0] for name in self.state_dict())  # in the same order
         names = dict(zip([f"net.{layer}" for layer in [*layers, "_conv_head", "_bn1"]], ours, strict=True))
         renamed: dict[str, Tensor] = {}
-        for name, tensor in weights.items():
+        for name, tensor in state_dict.items():
             layer, _, kind = name.rpartition(".")
             renamed |= {f"{names.get(layer, layer)}.{kind}": tensor} if layer != "net._fc" else {}
-        return super().load_state_dict(renamed, *more, **options)
+        return super().load_state_dict(renamed, strict, assign)
 
 
 def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> Lite0:
