@@ -210,7 +210,7 @@ def every(**changes: float) -> Callable[[Log], Log]:
     [
         (
             lambda p: p.edit("mdc", 0, lambda lines: [*lines[:3], {"step": 40, "loss": 1.0}]),
-            r"mdc/s0/log.jsonl: step 40 has no grad_norm",
+            r"mdc/s0: step 40 has no grad_norm",
         ),
         (
             lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),

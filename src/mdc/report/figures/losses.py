@@ -71,7 +71,7 @@ def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
     curves = []
     for run in job.runs:
-        _, lines = run_log(job, manifests, run.job)
+        lines = run_log(manifests, run.job)
         # of a step that was logged twice the last counts
         series = [{line["step"]: line[key] for line in lines if key in line} for key in ("loss", "validation_loss")]
         curves.append(Curve(run, *series))

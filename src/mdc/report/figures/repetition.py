@@ -13,12 +13,12 @@ from statistics import fmean
 from typing import Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
 from mdc.report.figures.drawing import Axes, drawing, error_bars, line_handle
 from mdc.report.frame import write_contrasts, write_levels
-from mdc.report.manifests import Manifests, record_of
+from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 
 SHOWN = {
@@ -73,7 +73,7 @@ class Repetition(Results):
         self.losses: dict[str, list[float]] = {}
         self.captioners: list[System] = []
         for system in (system for system in job.systems if system.corpus):
-            records = [record_of(job, manifests, f"runs/{run}") for run in system.runs]
+            records = [read_json(manifests[f"runs/{run}"]) for run in system.runs]
             for record in records:
                 if record.get("validation_loss") is None:
                     raise UserError(

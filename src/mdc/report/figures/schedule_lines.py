@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report.frame import LOG_RATIO, Contrast, Side, decided
-from mdc.report.manifests import Manifests, record_of, run_log, run_place
+from mdc.report.manifests import Manifests, run_log, run_place
 from mdc.report.statistics import steadiness
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.estimate import Estimate
@@ -53,14 +53,14 @@ class Track:
     @classmethod
     def of(cls, run: ShownRun, job: SchedulesJob, manifests: Manifests) -> "Track":
         """From the run's log; UserError if a loss has no gradient norm."""
-        path, logged = run_log(job, manifests, run.job)
+        logged = run_log(manifests, run.job)
         lines = [line for line in logged if "loss" in line]
         for line in lines:
             if not isinstance(line.get("grad_norm"), int | float):
-                raise UserError(f"{path}: step {line['step']} has no grad_norm; retrain the run")
+                raise UserError(f"{run.job}: step {line['step']} has no grad_norm; retrain the run")
         steps = np.array([line["step"] for line in lines])
         loss, norm = (np.array([line[key] for line in lines], dtype=np.float64) for key in ("loss", "grad_norm"))
-        return cls(run, steps, loss, norm, _expected(run, record_of(job, manifests, run.job)["config"], lines))
+        return cls(run, steps, loss, norm, _expected(run, read_json(manifests[run.job])["config"], lines))
 
     @property
     def method(self) -> str:
