@@ -32,7 +32,7 @@ from mdc.models.weights import load_weights, save_weights
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.report.figures import losses
-from mdc.report.manifests import run_log
+from mdc.report.manifests import check_inputs, run_log
 from mdc.report.results import Results
 from mdc.training.state import LATEST, Position, copied
 from mdc.training.trainer import build_optimizer
@@ -270,8 +270,8 @@ def test_records(run: Path, tmp_path: Path) -> None:
     shown |= {"job": "runs/alt/b/m/s0", "objective": "masked", "seed": 0, "t_range": None}
     job = as_job({**head, "runs": [{**shown, "warmup_steps": 0, "clip_norm": None}]}, "make", "a test")
     given = {"runs/alt/b/m/s0": run / "run.json"}
-    _fuzz_file(run / "run.json", 40, lambda: run_log(job, given, "runs/alt/b/m/s0"))
-    _fuzz_file(run / "log.jsonl", 40, lambda: run_log(job, given, "runs/alt/b/m/s0"))
+    _fuzz_file(run / "run.json", 40, lambda: check_inputs(job, given))
+    _fuzz_file(run / "log.jsonl", 40, lambda: run_log(given, "runs/alt/b/m/s0"))
     _fuzz_file(run / "log.jsonl", 4, lambda: losses.make(job, given, tmp_path))
 
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from small_project import CLIP, MDC, SCALE
 from tampering import cell, edit, flip, plant, put, seal
 
 from mdc.app.cli import main
-from mdc.checks import walk
-from mdc.checks.place import Broken
-from mdc.checks.verify import check_copies, place_of
+from mdc.checks import chain
+from mdc.checks.verify import check_copies
 from mdc.data.shards.index import read_index, shard_list
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.fingerprint import fingerprint
@@ -33,7 +31,6 @@ PARALLEL = "alt/ViT-T-12/parallel/s0"
 PLAN = small_project.plan((0, 1))
 #: files of jobs that no record names: they hold clocks, or serve people alone
 _UNNAMED = ("host.json", "log.jsonl")
-RUNS = sum(job.verb == "pretrain" for job in PLAN.jobs.values())
 _TEXT = Path(tampering.__file__).with_name("plants.yaml").read_text(encoding="utf-8")
 PLANTS: list[dict[str, Any]] = yaml.safe_load(_TEXT.replace("RUN", MDC).replace("OTHER", CLIP))
 
@@ -76,14 +73,12 @@ def check_commands(err: str) -> None:
     """What it says to type exists: targets that the workflow makes, and jobs or rules to force."""
     manifests = {str(ScaleFolder(Path("results", SCALE)).manifest(name, job.verb)) for name, job in PLAN.jobs.items()}
     copies = {f"results/{ARTEFACTS[name].target}" for name in PLAN.jobs if name in ARTEFACTS}
-    told = err.partition("to mend: ")[2].strip()
-    assert told, err
-    for command in told.split(" && "):
-        found = re.fullmatch(r"snakemake (\S+) --cores all(?: --forcerun (?:make_)?(\S+))?", command)
-        assert found is not None, command
-        target, forced = found.groups()
-        assert target in manifests | copies | ARTEFACTS.keys()
-        assert forced is None or forced == target or forced in ARTEFACTS
+    command = err.partition("to mend: ")[2].strip()
+    found = re.fullmatch(r"snakemake (\S+) --cores all(?: --forcerun (?:make_)?(\S+))?", command)
+    assert found is not None, err
+    target, forced = found.groups()
+    assert target in manifests | copies | ARTEFACTS.keys()
+    assert forced is None or forced == target or forced in ARTEFACTS
 
 
 # --- the good state ---------------------------------------------------------------------------------------------------
@@ -91,25 +86,22 @@ def check_commands(err: str) -> None:
 
 def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = verify(capsys)
-    assert code == 0 and all(line.startswith("rebuilt: ") for line in err.split("\n") if line), (
+    assert code == 0 and all(line.startswith(("checked: ", "rebuilt: ")) for line in err.split("\n") if line), (
         "progress on a slow machine alone"
     )
     artefacts = [name for name in PLAN.jobs if name in ARTEFACTS]
     files = sum(len(ARTEFACTS[name].files) for name in artefacts)
-    jobs = Counter(job.verb for job in PLAN.jobs.values())
     # every file of a job but its record, of which only what rests on it knows the hash, and what tells of a call
     records = {ScaleFolder(r).record(name, job.verb) for name, job in PLAN.jobs.items()}
     named = [path for job in PLAN.jobs for path in (r / job).iterdir() if path.is_file() and path not in records]
-    beside = {
-        "files that these name, by their sha256": len([p for p in named if p.name not in _UNNAMED]),
+    assert counts(out) == {
+        "records": len(PLAN.jobs),
+        "files that these name": len([p for p in named if p.name not in _UNNAMED]),
         # but for those that hold times
         "files of tables and figures rebuilt from the records, equal to the byte": files
         - sum(len(ARTEFACTS[name].measured) for name in artefacts),
         f"copies at {r.parent}": files + len(artefacts),
     }
-    layers = {verb: VERBS[verb].layer for verb in jobs}
-    told = {f"records in {layer}/" if layer else "tables and figures": jobs[verb] for verb, layer in layers.items()}
-    assert counts(out) == told | beside
     assert out.endswith("  every link holds\n")
 
 
@@ -120,7 +112,7 @@ def test_what_nothing_rests_on_may_be_missing(r: Path, capsys: pytest.CaptureFix
     for copy in Path("results").glob("*.*"):
         copy.unlink()
     code, out, err = verify(capsys)
-    assert code == 0 and not any("copies" in words for words in counts(out)), err
+    assert code == 0 and counts(out)["copies at results"] == 0, err
 
 
 def test_copies_of_another_scale_are_left_alone(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,10 +127,9 @@ def test_what_no_table_was_made_from_is_verified_too(data_and_models: Path, caps
     r = data_and_models
     code, out, err = verify(capsys)
     assert code == 0, err
-    assert counts(out)["records in runs/"] == RUNS
-    assert f"  not made: {', '.join(name for name in PLAN.jobs if name in ARTEFACTS)}\n" in out
+    assert counts(out)["records"] == sum(name not in ARTEFACTS for name in PLAN.jobs)
     shutil.rmtree(r / "probe")
-    assert counts(verify(capsys)[1])["records in runs/"] == RUNS, "nor were they probed"
+    assert counts(verify(capsys)[1])["records"] > 0, "nor were they probed"
     flip(r / "runs" / PARALLEL / "checkpoint.safetensors")
     code, _, err = verify(capsys)
     run = f"results/{SCALE}/runs/{PARALLEL}/run.json"
@@ -159,14 +150,14 @@ def test_of_large_sets_only_sizes_are_compared_and_it_says_so(
 ) -> None:
     r = data_and_models
     index = r / "data/corpora/alt/index.json"
-    monkeypatch.setattr(walk, "QUICK", sum(shard["bytes"] for shard in shard_list(read_index(index))) - 1)
+    monkeypatch.setattr(chain, "QUICK", sum(shard["bytes"] for shard in shard_list(read_index(index))) - 1)
     assert verify(capsys, "--deep")[1].endswith("  every link holds\n")
     flip(index.with_name("train-00001.tar"))
     code, out, _ = verify(capsys)
     assert code == 0
     assert "every link holds, but of 7 files in sets above 4 GiB only the size was compared (--deep hashes them)" in out
     code, _, err = verify(capsys, "--deep")
-    assert code == 3 and "train-00001.tar: its sha256" in err
+    assert code == 3 and "train-00001.tar: not the file that" in err
     check_commands(err)
     tar = index.with_name("train-00001.tar")
     put(tar, tar.read_bytes()[:-512])
@@ -226,11 +217,11 @@ def test_what_was_made_since_is_not_thrown_away(r: Path, capsys: pytest.CaptureF
     run = r / "runs" / MDC / "run.json"
     edit(run, lambda found: found["versions"].update(torch="99.0"))
     code, _, err = verify(capsys)
-    assert code == 3 and f"to mend: snakemake {run} --cores all --forcerun {run} && snakemake results/" in err
+    assert code == 3 and err.endswith(f"to mend: snakemake {run} --cores all --forcerun {run}\n")
     edit(run.with_name("host.json"), lambda host: host.update(manifest_sha256=sha256_file(run)))
     code, _, err = verify(capsys)
-    assert code == 3 and f"{run}: its sha256" in err
-    assert re.search(r"to mend: snakemake results/\w+\.\w+ --cores all\n", err), err
+    assert code == 3 and f"{run}: missing, or not the file" in err
+    assert re.search(r"to mend: snakemake \S+ --cores all\n", err) and f"snakemake {run}" not in err, err
 
 
 def test_a_log_written_since_is_for_the_figure_to_show(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,7 +262,7 @@ def test_times_of_another_call_are_not_compared(r: Path, capsys: pytest.CaptureF
 @pytest.mark.slow
 def test_any_changed_file_of_the_chain_is_found(r: Path) -> None:
     """One digit or bit of every file in turn, walked from its job and from all that reads this; of equal folders one."""
-    place, missed, tried = place_of("params.yaml", None), [], 0
+    missed, tried = [], 0
     once = {f"{layer}/{encoder}" for layer in ("runs", "probe") for encoder in (MDC, CLIP)}
     for job in PLAN.jobs:
         if job.startswith(("runs/", "probe/")) and job not in once | {"probe/untrained/ViT-T-12/cls/s0"}:
@@ -285,12 +276,12 @@ def test_any_changed_file_of_the_chain_is_found(r: Path) -> None:
             flip(path)
             tried += 1
             try:
-                for reader in readers:
-                    list(walk.Walk(place).jobs(reader))
+                of_scale = chain.Chain("params.yaml")
+                list(of_scale.check(of_scale.behind(readers)))
                 if job in ARTEFACTS:
-                    check_copies(place, job)
+                    check_copies(of_scale, job)
                 missed.append(path)
-            except Broken:
+            except chain.Broken:
                 pass
             put(path, before)
     assert missed == [] and tried > 100
@@ -308,7 +299,7 @@ def change_params(change: Callable[[dict[str, Any]], Any]) -> None:
 STALE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a method": (
         lambda v: v["methods"]["mdc"].update(t_range=[0.3, 0.9]),
-        r"table1/table1.json: stale: of runs/\S+/mdc/s0, method.t_range was \[0.5, 1.0\] and is now \[0.3, 0.9\]",
+        r"runs/\S+/mdc/s0/run.json: stale: of runs/\S+/mdc/s0, method.t_range was \[0.5, 1.0\] and is now \[0.3, 0.9\]",
     ),
     "another row": (
         lambda v: v["tables"]["table1"]["corpora"].update(half=["mdc", "arc"]),
@@ -323,7 +314,7 @@ def test_a_value_changed_since_is_named(name: str, r: Path, capsys: pytest.Captu
     change_params(change)
     code, _, err = verify(capsys)
     assert code == 3 and re.search(said, err), err
-    assert err.endswith("to mend: snakemake results/table1.csv --cores all\n")
+    check_commands(err)
 
 
 def test_a_corpus_changed_since_is_named(data_and_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,7 +359,7 @@ def test_no_hash_is_taken_twice_of_what_many_rest_on(
         seen.append(str(path))
         return sha256_file(path)
 
-    monkeypatch.setattr(walk, "sha256_file", counted)
+    monkeypatch.setattr(chain, "sha256_file", counted)
     assert verify(capsys)[0] == 0
     assert len(seen) == len(set(seen))
     for suffix in ("safetensors", "tar", "npy"):

@@ -1,7 +1,6 @@
 """What tables and figures are asked, made from and leave: their jobs without a plan, manifests, logs of runs, csv files."""
 
 import csv
-import importlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -13,11 +12,11 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import sha256_file, sha256_text
+from mdc.report.make import make as make_files
 from mdc.report.statistics.estimate import Estimate
 
 STATISTICS = {"level": 0.95, "margins": {"top-1": 2.0, "mAP": 2.0}, "power": 0.8, "bootstrap": 500}
@@ -53,10 +52,11 @@ def write_manifest(
     """
     path = folder / name / file
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = {"id": name, "config": {"scale": "mini", **(config or {})}, "config_sha256": sha256_text(name), **more}
+    told = {"id": name, "config": {"scale": "mini", **(config or {})}, "config_sha256": sha256_text(name)}
+    told |= {"outputs": {}, **more}
     for table, rows in (tables or {}).items():
         parquet.write_table(pa.Table.from_pylist(rows), path.with_name(table))
-        told.setdefault("outputs", {})[table] = sha256_file(path.with_name(table))
+        told["outputs"][table] = sha256_file(path.with_name(table))
     path.write_text(json.dumps(told))
     return path
 
@@ -77,8 +77,8 @@ def write_made(path: Path, name: str) -> Path:
 
 
 def make(job: Any, given: Mapping[str, Path], out: Path) -> Path:
-    """What the artefact's own module writes into ``out``."""
-    importlib.import_module(ARTEFACTS[job.artefact].module).make(job, given, out)
+    """What `mdc make` writes into ``out``, without its record."""
+    make_files(job, given, out)
     return out
 
 

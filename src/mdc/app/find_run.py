@@ -38,13 +38,13 @@ def run_folder(run: str, params: str = "params.yaml", scale: str | None = None) 
     )
     planned = list[str]()
     if Path(params).is_file():
-        from mdc.checks.verify import place_of
+        from mdc.checks.chain import Chain
 
-        place = place_of(params, scale)
-        if f"runs/{name}" in place.jobs:
-            command = place.snakemake(f"runs/{name}")
-            raise UserError(f"run {run}: planned at scale {place.scale} and not made yet; to make it: {command}")
-        planned = [job.removeprefix("runs/") for job in place.jobs if job.startswith("runs/")]
+        chain = Chain(params, scale)
+        if f"runs/{name}" in chain.jobs:
+            command = chain.update(f"runs/{name}")
+            raise UserError(f"run {run}: planned at scale {chain.scale} and not made yet; to make it: {command}")
+        planned = [job.removeprefix("runs/") for job in chain.jobs if job.startswith("runs/")]
     hint = did_you_mean(name, [*ids, *planned])
     raise UserError(
         f"run {run}: no folder with a run.json, and no scale's run{hint}; runs: {', '.join(ids[:8]) or 'none yet'}"

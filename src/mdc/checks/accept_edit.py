@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from mdc.checks.place import read
+from mdc.checks.chain import read
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import FILE, Accepted, Edit, read_accepted, write_accepted

@@ -1,83 +1,119 @@
-"""The verb ``mdc verify``: walk the records from the tables down and name the first broken link."""
+"""The verb ``mdc verify``: check every link between the records, then rebuild tables and figures and compare the bytes."""
 
 import argparse
-from contextlib import closing
+import gc
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 
-from mdc.checks.place import Broken, Place
-from mdc.checks.rebuild import rebuilt
-from mdc.checks.walk import Walk
-from mdc.plan.config.read import load
-from mdc.plan.config.yaml_core import read_yaml
-from mdc.plan.jobs.accepted import read_accepted
-from mdc.plan.jobs.plan import Plan
-from mdc.plan.records import sha256_file
-from mdc.plan.verbs import VERBS
+from mdc.checks.chain import NOT_OURS, Broken, Chain, read
+from mdc.plan.artefacts import declared
+from mdc.plan.host import usable_cores
+from mdc.plan.jobs.read import as_job
+from mdc.plan.outputs import again
+from mdc.plan.processes.interrupts import end_with_parent, leave_to_parent
+from mdc.plan.records import UserError, read_json, sha256_file, versions
 from mdc.report.index_page import copied_scale
+from mdc.report.make import make
+
+_DRAWN = (".png", ".svg", ".pdf")
 
 
 def main(args: argparse.Namespace) -> None:
     """``args``: params (file), scale (name or None), deep. Raises Broken at the first broken link."""
     from mdc.plan.progress import progress
 
-    place = place_of(args.params, args.scale)
-    print(f"{place.folder.root}:")
-    artefacts = [name for name in place.shown if place.record(name).is_file()]
-    with closing(Walk(place, args.deep)) as walk:
-        # tables and figures first, then what no table was made from yet
-        made = [job for job in [*place.shown, *place.jobs] if place.record(job).is_file() or _left_behind(place, job)]
-        walk.begin(made)
-        for job in made:
-            for _ in progress(walk.jobs(job), desc=job, unit=" jobs", leave=False):
-                pass
-    copies = sum(check_copies(place, name) for name in artefacts)
+    chain = Chain(args.params, args.scale, args.deep)
+    print(f"{chain.folder.root}:")
+    # a table may have lost its record and not its files
+    left = {name for name in chain.shown if any(chain.folder.job(name).glob(f"{name}*"))}
+    jobs = chain.behind(name for name in chain.jobs if chain.record(name).is_file() or name in left)
+    good = sum(1 for _ in progress(chain.check(jobs), desc="checked", unit=" files", leave=False))
+    artefacts = [name for name in jobs if name in chain.shown]
+    copies = sum(check_copies(chain, name) for name in artefacts)
     # last, because it takes longer
-    bar = progress(rebuilt(walk, artefacts), total=len(artefacts), desc="rebuilt", unit=" tables", leave=False)
-    equal = sum(bar)
-    if missing := [name for name in place.shown if name not in artefacts]:
-        print(f"  not made: {', '.join(missing)}")
+    equal = sum(progress(rebuilt(chain, artefacts), total=len(artefacts), desc="rebuilt", unit=" tables", leave=False))
     for name in artefacts:
-        scale = copied_scale(place.results, name)
-        if scale not in (None, place.scale):
-            print(f"  {name}: its copies at {place.results} are of scale {scale}")
-    kinds = {name: f"records in {verb.layer}/" if verb.layer else verb.stage for name, verb in VERBS.items()}
-    counted = [(walk.good[name], kinds[name]) for name in reversed(VERBS)]
-    counted += [(len(walk.hashed), "files that these name, by their sha256")]
-    counted += [(equal, "files of tables and figures rebuilt from the records, equal to the byte")]
-    counted += [(copies, f"copies at {place.results}")]
-    for count, words in counted:
-        if count:
-            print(f"  {count} {words}: good")
-    print(f"  {walk.summary()}" if walk.good else "  nothing is made yet")
+        if (scale := copied_scale(chain.results, name)) not in (None, chain.scale):
+            print(f"  {name}: its copies at {chain.results} are of scale {scale}")
+    print(f"  {len(jobs)} records: good")
+    print(f"  {good} files that these name: good")
+    print(f"  {equal} files of tables and figures rebuilt from the records, equal to the byte: good")
+    print(f"  {copies} copies at {chain.results}: good")
+    print(f"  {chain.summary()}" if jobs else "  nothing is made yet")
 
 
-def place_of(params_file: str, scale: str | None) -> Place:
-    """The place of a scale, by default of the parameter file's."""
-    params = load(params_file, scale)
-    plan = Plan(params, read_accepted(Path(params_file).parent))
-    elsewhere = scale is not None and scale != read_yaml(params_file).get("scale")
-    return Place(plan, elsewhere)
-
-
-def check_copies(place: Place, artefact: str) -> int:
+def check_copies(chain: Chain, artefact: str) -> int:
     """The number of good copies at ``results/``; copies of another scale are skipped. Raises Broken at one that differs."""
-    scale = copied_scale(place.results, artefact)
-    if scale not in (None, place.scale):
-        return 0
-    good = 0
-    for name in (*place.shown[artefact].files, f"{artefact}.json"):
-        copy, own = place.results / name, place.record(artefact).with_name(name)
-        if not copy.exists() and scale is None:
+    scale = copied_scale(chain.results, artefact)
+    names = (*chain.shown[artefact].files, f"{artefact}.json") if scale in (None, chain.scale) else ()
+    pairs = [(chain.results / name, chain.record(artefact).with_name(name)) for name in names]
+    for copy, own in (pairs := [pair for pair in pairs if scale or pair[0].exists()]):
+        if not copy.is_file() or sha256_file(copy) != sha256_file(own):
+            said = "not the copy of" if copy.is_file() else "missing; it is a copy of"
+            raise Broken(f"{copy}: {said} {own}; to mend: {chain.update(artefact)} --forcerun {artefact}")
+    return len(pairs)
+
+
+def rebuilt(chain: Chain, artefacts: Sequence[str]) -> Iterator[int]:
+    """Rebuild ``artefacts``, whose links hold; yields for each the number of files that are equal byte for byte.
+
+    Drawings are compared only under the library versions that drew them. Files that hold times are not compared. Raises Broken at
+    the first file that differs. A run's log holds times, so no record names its hash; if a file differs, each log is first
+    compared with the hash in its host file.
+    """
+    # forked: spawned processes would import everything again
+    pool = ProcessPoolExecutor(max(1, min(usable_cores(), len(artefacts))), get_context("fork"), initializer=_worker)
+    inputs = [{job: chain.manifest(job) for job in chain.jobs[name].inputs} for name in artefacts]
+    try:
+        results = pool.map(_rebuild, map(chain.record, artefacts), inputs)
+        for name, manifests, (equal, problem) in zip(artefacts, inputs, results, strict=True):
+            if problem:
+                _check_logs(chain, manifests)
+                raise Broken(f"{problem.partition('; to mend: ')[0]}; {again(chain.record(name))}")
+            yield equal
+    except BrokenProcessPool:
+        raise UserError("a process that rebuilt a table was ended from outside; is the memory full?") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _worker() -> None:
+    leave_to_parent()
+    end_with_parent()
+    gc.set_threshold(100_000)  # a drawing has many objects that live as long as it does
+
+
+def _rebuild(path: Path, manifests: Mapping[str, Path]) -> tuple[int, str]:
+    """The number of files of a rebuilt table or figure that are compared, and a message if one differs or an input is refused."""
+    record = read_json(path)
+    job = as_job(record["config"], "make", str(path))
+    apart = {*declared(job.artefact, job.kind).measured}
+    if record["versions"] != versions():
+        apart |= {file for file in record["outputs"] if file.endswith(_DRAWN)}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            make(job, manifests, Path(folder))
+        except UserError as error:
+            return 0, str(error)
+        except NOT_OURS as error:
+            return 0, f"{path}: not as this version writes it ({error!r})"
+        compared = [file for file in record["outputs"] if file not in apart]
+        for file in compared:
+            if sha256_file(Path(folder, file)) != record["outputs"][file]:
+                return 0, f"{path.with_name(file)}: rebuilt from the same records, it differs"
+        return len(compared), ""
+
+
+def _check_logs(chain: Chain, inputs: Mapping[str, Path]) -> None:
+    """Broken at a run's log that is missing or differs from the hash in its host file."""
+    for name, manifest in inputs.items():
+        log, host = manifest.with_name("log.jsonl"), chain.folder.host(name)
+        if chain.jobs[name].verb != "pretrain":
             continue
-        if not copy.is_file():
-            raise Broken(f"{copy}: missing; {own} is copied there; to mend: {place.copy_again(artefact)}")
-        if sha256_file(copy) != sha256_file(own):
-            raise Broken(f"{copy}: not the copy of {own}; to mend: {place.copy_again(artefact)}")
-        good += 1
-    return good
-
-
-def _left_behind(place: Place, job: str) -> bool:
-    """Whether a table or figure has files but no record."""
-    folder = place.record(job).parent
-    return job in place.shown and any((folder / name).is_file() for name in place.shown[job].files)
+        if not log.is_file() or read(host).get("log_sha256") not in (None, sha256_file(log)):
+            said = f"not the log that {host} names" if log.is_file() else "missing"
+            raise Broken(f"{log}: {said}; {again(manifest)}")

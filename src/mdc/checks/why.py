@@ -1,111 +1,123 @@
-"""The verb ``mdc why``: the provenance of one number of a table, in words."""
+"""The verb ``mdc why``: one number of a table, the records behind it, and whether their links hold."""
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+import csv
+import difflib
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
+from statistics import StatisticsError, fmean
+from textwrap import indent
+from typing import Any
 
-from mdc.checks.cells import Line, are_numbers, choose, labels, lines, name
-from mdc.checks.place import NOT_OURS, Broken, Place, format_problem, read
-from mdc.checks.story import line, story
-from mdc.checks.verify import place_of
-from mdc.checks.walk import Walk
+import yaml
+
+from mdc.checks.chain import NOT_OURS, Broken, Chain, leaves, read
 from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
-from mdc.plan.records import UserError, did_you_mean, sha256_file
-from mdc.report.frame import AVERAGE, OF_SYSTEMS
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.outputs import RESULTS, again
+from mdc.plan.records import UserError, sha256_file
+from mdc.plan.verbs import VERBS
+from mdc.report.frame import AVERAGE, OF_SYSTEMS, POOLINGS
 
+Line = dict[str, str]
 _TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 items
+#: rows without a system → the column of the csv files that holds their values
+_LEVELS = {"chance": "chance", "perfect scorer": "ceiling"}
+_LEVELS |= dict.fromkeys(("best shortcut", "most frequent class"), "shortcut")
+#: jobs of these stages decide a number; their configurations and versions are printed
+_CONFIGURED = ("trainings", "probes", "scoring", "captions")
 
 
 def main(args: argparse.Namespace) -> None:
     """``args``: table (its csv, or a name with ``scale``), row, column, params, deep. Raises Broken if its chain is broken."""
-    if Path(args.table).name == args.table and not Path(args.table).suffix:
-        args.table = f"results/{load(args.params, args.scale).scale}/{args.table}/{args.table}.csv"
-    place, artefact = _artefact_of(Path(args.table), args.params)
-    if args.scale not in (None, place.scale):
-        raise UserError(f"{args.table}: of scale {place.scale}, and --scale says {args.scale}")
-    try:
-        _why(place, artefact, args)
-    except NOT_OURS as error:
-        problem = format_problem(error)
-        raise Broken(
-            f"{args.table}: a file behind it is not as this version writes it ({problem}); see `mdc verify`"
-        ) from None
-
-
-def _artefact_of(path: Path, params_file: str) -> tuple[Place, str]:
-    """The scale's place, and the table or figure that the csv file ``path`` belongs to. UserError if there is none."""
-    if not path.is_file():
-        place = place_of(params_file, None)
-        known = [file for job in place.shown.values() for file in job.files]
-        hint = did_you_mean(path.name, known) or "; numbers are looked up in the csv files of tables and figures"
-        made = f"; to make it: snakemake results/{path.name} --cores all"
-        raise UserError(f"{path}: no such file{made if path.name in known else hint}")
-    rows = lines(path) if path.suffix == ".csv" else []
-    scale = (rows[0].get("scale") or "").split(" ")[0] if rows else ""
-    if path.suffix == ".csv" and not scale:
-        raise UserError(f"{path}: does not say of which scale it is; it is no csv file of this version")
-    of_scale = place_of(params_file, scale or None)
-    artefact = next((name for name, job in of_scale.shown.items() if path.name in job.files), None)
+    path = Path(args.table)
+    if path.name == args.table and not path.suffix:
+        path = RESULTS / load(args.params, args.scale).scale / path / f"{path}.csv"
+    scale = (lines(path)[0].get("scale") or "").split(" ")[0] if path.is_file() and path.suffix == ".csv" else ""
+    chain = Chain(args.params, scale or None, args.deep)
+    artefact = next((name for name, job in chain.shown.items() if path.name in job.files), None)
     if artefact is None or not scale:
-        csv_files = ", ".join(file for job in of_scale.shown.values() for file in job.files if file.endswith(".csv"))
-        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {csv_files}")
-    results = path.parent.parent.parent if path.parent.name == artefact else path.parent
-    return replace(of_scale, results=results), artefact
+        known = ", ".join(file for job in chain.shown.values() for file in job.files if file.endswith(".csv"))
+        raise UserError(
+            f"{path}: not there, or no csv file of a table or figure with its scale; numbers are in {known}"
+        )
+    if args.scale not in (None, scale):
+        raise UserError(f"{path}: of scale {scale}, and --scale says {args.scale}")
+    chain.results = path.parents[2] if path.parent.name == artefact else path.parent
+    chain.folder = ScaleFolder(chain.results / scale)
+    try:
+        _why(chain, artefact, path, args.row, args.column)
+    except NOT_OURS as error:
+        raise Broken(f"{path}: a file behind it is not as this version writes it ({error!r}); {again(path)}") from None
 
 
-def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
-    table, folder = Path(args.table), place.record(artefact).parent
-    path = folder / table.name
-    rows, numbers = lines(path), folder / f"{artefact}_long.csv"
-    if path == folder / f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
+def _why(chain: Chain, artefact: str, asked: Path, row: str, column: str) -> None:
+    job, path = chain.shown[artefact], chain.folder.job(artefact) / asked.name
+    rows, numbers = lines(path), path.with_name(f"{artefact}_long.csv")
+    if path.name == f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
         # the long format has a line for each number of a table in the paper's layout
         path, rows = numbers, lines(numbers)
-    job = place.shown[artefact]
-    text = [f"{declared(artefact, job.kind, job.title).title}, scale {job.scale}"]
-    if are_numbers(rows) and (level := args.row.strip().casefold()) in _LEVELS:
-        print(_level(rows, level, args.column))
+    if are_numbers(rows) and (level := _LEVELS.get(row.strip().casefold())):
+        values = {line["label"].casefold(): f"{float(line[level]):.1f}" for line in rows if line[level]}
+        if (key := column.strip().casefold()) not in values:
+            raise UserError(f"no column '{column}' in row '{row}'; columns: {', '.join(values) or 'none'}")
+        print(f"{row} on {column}: {values[key]} per cent; it is of no encoder, only of the set (its index.json)")
         return
-    keys = {column["label"]: column["key"] for column in job.config().get("columns", [])}
-    chosen, heading = choose(rows, args.row, args.column)
-    runs = _runs(folder / f"{artefact}_runs.csv", chosen)
+    chosen, heading = choose(rows, row, column)
+    runs = _runs(path.with_name(f"{artefact}_runs.csv"), chosen)
     # a line of one record, of some systems, or of all inputs of its table
     records = [chosen["record"]] if "record" in chosen else [run["record"] for run in runs] or job.inputs
-    if unknown := next((record for record in records if record not in place.jobs), None):
-        file = f"scales/{place.scale}.yaml"
+    if unknown := next((record for record in records if record not in chain.jobs), None):
         raise Broken(
-            f"{table}: {unknown} is no job of the present parameters; if made with --config, put those values into {file}; "
-            f"to mend: {place.again(artefact, artefact)}"
+            f"{asked}: {unknown} is no job of the present parameters; if made with --config, put those values into "
+            f"scales/{chain.scale}.yaml; {again(path)}"
         )
-    columns, stale = None, None
+    paper = "" if chain.scale == "paper" else ": not a reproduction of the paper's numbers"
+    print(f"{declared(artefact, job.kind, job.title).title}, scale {chain.scale}{paper}")
+    print(f"{name(chosen) if are_numbers(rows) else row}\n")
+    _tell({"value": chosen[heading], **{key: cell for key, cell in chosen.items() if key != heading}})
+    broken, told, columns = None, records, dict[str, str]()
     if are_numbers(rows):
         # all columns for an average, none for a judge's choice
         apart = job.config().get("reported_separately", []) if chosen["label"] == AVERAGE else []
-        columns = {k: label for label, k in keys.items() if chosen["label"] in (label, AVERAGE) and k not in apart}
-        text[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
+        entries = [entry for entry in job.config().get("columns", []) if entry["key"] not in apart]
+        columns = {entry["key"]: entry["label"] for entry in entries if chosen["label"] in (entry["label"], AVERAGE)}
         runs = [run for run in runs if run["system"] == chosen["system"]]  # not its control's
-        results = {run["record"]: run["run"] for run in runs if run["role"] == "result"}
-        text += _number(place, rows, chosen, columns, results)
-        stale = _value_broken(place, artefact, path, chosen, results, list(columns))
-    else:
-        difference = heading == "value" and chosen.get("low")
-        interval = (
-            f" [{float(chosen['low']):.3g}, {float(chosen['high']):.3g}] {chosen.get('unit', '')}".rstrip()
-            if difference
-            else ""
-        )
-        text += [f"{args.row}: {heading}", "", line("value", f"{chosen[heading]}{interval}")]
-        text += [line(key, chosen[key]) for key in ("scope", "direction", "size") if difference and chosen.get(key)]
-        if not job.inputs:
-            text.append(line("config", f"`mdc config {artefact}` prints what decides it"))
-    print("\n".join(text))
-    broken = _check(place, artefact, table, records, args.deep) or stale
-    told = records if columns is None else [run["record"] for run in runs]
-    print("\n".join(story(place, _behind(place, artefact, told, columns))))
+        told = [run["record"] for run in runs]
+        value = _recomputed(chain, columns, {run["record"]: run["run"] for run in runs if run["role"] == "result"})
+        # not ">": a NaN must not pass
+        if value is not None and not abs(float(chosen["value"]) - value) <= _TOLERANCE:
+            said = f"{name(chosen)} is {float(chosen['value']):.4f}, its records give {value:.4f}"
+            broken = Broken(f"{path}: {said}; {again(path)}")
+    try:
+        # of the table's own inputs only those of this number
+        deque(chain.check([*chain.behind(records), artefact], {artefact: records}), 0)
+        own = path.with_name(asked.name)
+        if sha256_file(asked) != sha256_file(own):
+            raise Broken(f"{asked}: not the copy of {own}; to mend: {chain.update(artefact)} --forcerun {artefact}")
+        _tell({"chain": chain.summary()})
+    except Broken as error:
+        broken = error
+        _tell({"chain": f"BROKEN: {error}"})
+    unused = {f"data/probes/{probe}" for probe in chain.plan.scale.data.probes if columns and probe not in columns}
+    behind = sorted(chain.behind(told), key=lambda name: name.startswith("data/"))
+    _story(chain, [*(name for name in behind if name not in unused), artefact])
     if broken is not None:
         raise broken
+
+
+def _tell(facts: Mapping[str, Any]) -> None:
+    """Print ``name  value`` for each fact that is known."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            text = yaml.safe_dump(value, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True)
+            print(f"  {name}\n{indent(text.rstrip(), '    ')}")
+        elif value not in (None, ""):
+            print(f"  {name:<11} {value}")
 
 
 def _runs(path: Path, chosen: Line) -> list[Line]:
@@ -117,133 +129,133 @@ def _runs(path: Path, chosen: Line) -> list[Line]:
     return [run for system in systems for run in runs if run["system"] == system]
 
 
-# --- one number -----------------------------------------------------------------------------------------------------------
-
-
-def _number(
-    place: Place, rows: Sequence[Line], chosen: Line, columns: Mapping[str, str], results: Mapping[str, str]
-) -> list[str]:
-    """A number's line as text. ``columns``: those that it averages, key → label. ``results``: record → run."""
-    interval = f" [{_short(chosen['low'])}, {_short(chosen['high'])}]" if chosen["low"] else ""
-    text = [
-        f"{name(chosen)} ({chosen['metric']})",
-        "",
-        line("value", f"{_short(chosen['value'])}{interval} {chosen['unit']}"),
-    ]
-    if chosen["interval"]:
-        level = 100 * place.jobs[chosen["artefact"]].config()["statistics"]["level"]
-        how = f"{level:g} %: {chosen['interval'].replace('_', ' ')}; scope: {chosen['scope']}"
-        text.append(line("interval", how))
-    # captions have no chance level
-    chance = f"; chance level {_short(chosen['chance'])}" if chosen["chance"] else ""
-    text += [line("n", f"{chosen['n']} test items{chance}"), line("estimator", chosen["estimator"])]
-    if len(columns) > 1:
-        values = {label: _value(place, results, [key]) for key, label in columns.items()}
-        parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
-        text.append(line("mean of", ", ".join(parts)))
-    if any(row["control"] == chosen["system"] for row in rows):
-        text.append(line("control", "a reference that other rows are compared with"))
-    if chosen["gain"]:
-        # a figure may leave its control out
-        control = next((row for row in rows if row["system"] == chosen["control"]), None)
-        over = chosen["control"] if control is None else ", ".join(labels(control)[1:])
-        gained = f" [{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]" if chosen["gain_low"] else ""
-        text.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {over}"))
-    if chosen["published"]:
-        text.append(line("paper", f"{chosen['published']} is printed in the paper"))
-    each = [
-        run if (mean := _value(place, [record], list(columns))) is None else f"{mean:.1f} ({run})"
-        for record, run in results.items()
-    ]
-    return [*text, line("seeds", f"{chosen['seeds']}: {', '.join(dict.fromkeys(each))}")]
-
-
-def _value(place: Place, records: Collection[str], columns: Sequence[str]) -> float | None:
-    """The mean over seeds and columns of the records' values, in per cent; None if a record lacks one."""
+def _recomputed(chain: Chain, columns: Mapping[str, str], runs: Mapping[str, str]) -> float | None:
+    """Tell what the records of ``runs`` (record → run) give for each of ``columns`` (key → label) and each seed; returns the
+    mean, None if a record has no such value. Numbers that no record holds are checked by `mdc verify`, which rebuilds."""
     try:
-        values = [read(place.record(record))["probes"][column]["value"] for record in records for column in columns]
-    except (KeyError, TypeError):
+        values = [[float(read(chain.record(name))["probes"][key]["value"]) for key in columns] for name in runs]
+        by_seed, by_column = list(map(fmean, values)), list(map(fmean, zip(*values, strict=True)))
+        mean = fmean(by_seed)
+    except (KeyError, TypeError, StatisticsError):
+        _tell({"by seed": ", ".join(runs.values())})
         return None
-    return float(sum(values) / len(values)) if values else None
+    parts = [("mean of", columns, by_column)] if len(columns) > 1 else []
+    for key, names, means in (*parts, ("by seed", runs, by_seed)):
+        told = (f"{name} {value:.4f}" for name, value in zip(names.values(), means, strict=True))
+        _tell({key: ", ".join(told)})
+    _tell({"recomputed": f"{mean:.4f}"})
+    return mean
 
 
-def _value_broken(
-    place: Place, artefact: str, path: Path, chosen: Line, results: Collection[str], columns: Sequence[str]
-) -> Broken | None:
-    """Broken if the number differs from its records. Numbers that no record holds are checked by `mdc verify`, which rebuilds."""
-    value, shown = _value(place, results, columns), float(chosen["value"])
-    # not ">": a NaN must not pass
-    if value is None or abs(shown - value) <= _TOLERANCE:
-        return None
-    mend = place.again(artefact, artefact)
-    return Broken(f"{path}: {name(chosen)} is {shown:.4f}, its records give {value:.4f}; to mend: {mend}")
+def _story(chain: Chain, jobs: Iterable[str]) -> None:
+    """Tell the record and the host file of each job; of later jobs of a verb only the differences in configuration."""
+    first: dict[str, Any] = {}
+    for job in jobs:
+        path, record, host = chain.record(job), read(chain.record(job)), chain.host(job)
+        print(f"\n{job}")
+        _tell({"record": path if path.is_file() else f"{path} is missing"})
+        _tell({key: record.get(key) for key in ("steps", "samples_seen", "loss", "outputs")})
+        _tell(host or {"command": "not known: no host file of this record is here"})
+        _tell({} if host.get("log") else {"log": chain.folder.log(job)})
+        for edit in chain.plan.edits.get(job, []):
+            _tell({"edit": f"code {edit.old[:12]}… → {edit.new[:12]}…, accepted on {edit.date}: {edit.reason}"})
+        if record and VERBS[chain.jobs[job].verb].stage in _CONFIGURED:
+            for part, kind in (("versions", ""), ("config", chain.jobs[job].verb)):
+                before = first.setdefault(part + kind, record)
+                differing = {path: new for path, _, new in leaves(before[part], record[part]) if path != "job"}
+                _tell({part: record[part] if before is record else differing or None})
 
 
-#: rows without a system → the column of the csv files that holds their values
-_LEVELS = {
-    "chance": "chance",
-    "best shortcut": "shortcut",
-    "most frequent class": "shortcut",
-    "perfect scorer": "ceiling",
-}
+# --- cells of csv files -----------------------------------------------------------------------------------------------
 
 
-def _level(rows: Sequence[Line], level: str, column: str) -> str:
-    wanted, key = column.strip().casefold(), _LEVELS[level]
-    value = next((row[key] for row in rows if row["label"].casefold() == wanted and row[key]), None)
-    if value is None:
-        names = ", ".join(dict.fromkeys(row["label"] for row in rows if row[key])) or "none"
-        raise UserError(f"no column '{column}' in row '{level}'; columns: {names}")
-    return f"{level} on {column}: {_short(value)} per cent; it is of no encoder, only of the set (its index.json)"
+def lines(path: Path) -> list[Line]:
+    """The lines of a csv file as {heading: cell}. Broken if it cannot be read or is empty."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Broken(f"{path}: cannot be read ({error})") from None
+    if not rows:
+        raise Broken(f"{path}: holds no line")
+    return rows
 
 
-# --- the chain ----------------------------------------------------------------------------------------------------------
+def are_numbers(rows: Sequence[Line]) -> bool:
+    """Whether the file is in long format: each line one number of a table (see :class:`mdc.report.frame.Number`)."""
+    return {"system", "label", "control", "value"} <= rows[0].keys()
 
 
-def _check(place: Place, artefact: str, table: Path, records: Sequence[str], deep: bool) -> Broken | None:
-    """Walk down from the table's record and from ``records``; print and return the first broken link, if any.
+def labels(line: Line) -> list[str]:
+    """A number's dataset, backbone and method, as tables show them; without a dataset the pooling is added."""
+    pooling = POOLINGS.get(line["pooling"], line["pooling"]) if line["dataset"] == "none" else ""
+    return [line["dataset"], line["backbone"], ", ".join(filter(None, (line["method"], pooling)))]
 
-    ``table``: the requested csv file, perhaps a copy.
+
+def name(line: Line) -> str:
+    """A number's row labels and column label."""
+    return f"{', '.join(labels(line))}: {line['label']}"
+
+
+def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
+    """The one line that matches ``row`` and ``column``, and the heading of the requested cell.
+
+    ``row``: the line's first cell, or enough of its cells and labels, separated by commas, to identify it. A match in the given
+    order has priority: in a comparison the order distinguishes the two sides. ``column``: a heading; in long format a label, its
+    key, a dataset, or several of these. UserError if no line matches (the closest rows or columns are listed) or several do
+    (they are listed).
     """
-    with closing(Walk(place, deep)) as walk:
-        try:
-            walk.begin(
-                [artefact, *dict.fromkeys(job for record in records for job in [record, *place.plan.ancestors(record)])]
-            )
-            walk.own(artefact, records)
-            own = place.record(artefact).with_name(table.name)
-            if sha256_file(table) != sha256_file(own):
-                raise Broken(f"{table}: not the copy of {own}; to mend: {place.copy_again(artefact)}")
-            for record in records:
-                for _ in walk.jobs(record, artefact):
-                    pass
-        except Broken as error:
-            print(line("chain", f"BROKEN: {error}"))
-            return error
-        print(line("chain", walk.summary()))
-    return None
+    numbers, requested, datasets = are_numbers(table), _parts(row), {line.get("dataset", "") for line in table}
+    wanted = {*_parts(column)} if numbers else {column.strip().casefold()}
+
+    def rank(line: Line) -> int:
+        cells = [*line.values(), *(labels(line) if numbers else ())]
+        words, in_order = {*map(str.casefold, cells), *_parts(",".join(cells))}, iter(_parts(",".join(line.values())))
+        fits = [
+            cells[0].casefold() == row.strip().casefold(),
+            all(part in in_order for part in requested),
+            {*requested} <= words,
+            numbers and {*requested} <= words | {*line["system"].casefold().split("/")},
+        ]
+        return len(fits) - fits.index(True) if requested and any(fits) else 0
+
+    def columns(line: Line) -> Iterable[str]:
+        """An encoder that was trained on no dataset is shown under every dataset."""
+        under = datasets if line.get("dataset") == "none" else {line.get("dataset", "")}
+        return [line["label"], line["column"], *under] if numbers else line
+
+    def cells_of(line: Line) -> list[str]:
+        """Its labels, or its cells without scale and keys."""
+        hidden = ("scale", "artefact", "system", "record")
+        return labels(line) if numbers else [cell for key, cell in line.items() if cell and key not in hidden]
+
+    def called(line: Line) -> str:
+        """Its cells up to the first number."""
+        return ", ".join(takewhile(lambda cell: not re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", cell), cells_of(line)))
+
+    best = max(map(rank, table))
+    in_row = [line for line in table if best and rank(line) == best]
+    if not in_row:
+        raise UserError(f"no row '{row}'; rows: {'; '.join(_closest(row, map(called, table)))}")
+    fitting = [line for line in in_row if column.strip() and wanted <= {*map(str.casefold, columns(line))}]
+    if not fitting:
+        known = (line["label"] for line in table) if numbers else table[0]
+        raise UserError(f"no column '{column}'; columns: {', '.join(_closest(column, known))}")
+    # a number may appear in a figure several times, as that of untouched images in each of its panels
+    apart = {
+        (name(line), line["estimator"], line["system"]) if numbers else (*line.values(),): line for line in fitting
+    }
+    if len(apart) > 1:
+        fits = dict.fromkeys(name(line) if numbers else ", ".join(cells_of(line)) for line in fitting)
+        raise UserError(
+            f"row '{row}' and column '{column}' fit {len(apart)} lines: {'; '.join([*fits][:12])}; say more"
+        )
+    return fitting[0], "value" if numbers else next(head for head in fitting[0] if head.casefold() in wanted)
 
 
-def _behind(place: Place, artefact: str, records: Sequence[str], columns: Mapping[str, str] | None) -> list[str]:
-    """The jobs to describe: by seed the run and its probes, then their data, then the table.
-
-    ``columns``: the number's probes, if not all.
-    """
-    runs: dict[str, None] = {}
-    data: dict[str, None] = {}
-    probes = place.plan.scale.data.probes
-    unused = {f"data/probes/{name}" for name in probes if columns is not None and name not in columns}
-    for record in records:
-        for job in [*reversed(list(place.plan.ancestors(record))), record]:
-            if job in unused:
-                continue
-            (data if job.startswith("data/") else runs)[job] = None
-    return [*runs, *data, artefact]
+def _closest(text: str, names: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(text, dict.fromkeys(names), 12, cutoff=0)
 
 
-def _short(number: str) -> str:
-    return f"{float(number):.1f}"
-
-
-def _signed(number: str) -> str:
-    return f"{float(number):+.1f}"
+def _parts(text: str) -> list[str]:
+    return [part.strip().casefold() for part in text.split(",") if part.strip()]

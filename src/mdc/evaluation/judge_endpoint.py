@@ -132,7 +132,10 @@ class Endpoint:
         url = f"data:image/{kind};base64,{base64.b64encode(shown).decode()}"
         parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question.text}]
         system = [{"role": "system", "content": self.config.instruction}] if self.config.instruction else []
-        request: dict[str, Any] = {"model": self.config.model, "messages": [*system, {"role": "user", "content": parts}]}
+        request: dict[str, Any] = {
+            "model": self.config.model,
+            "messages": [*system, {"role": "user", "content": parts}],
+        }
         request |= {"max_tokens": self.config.max_tokens, "temperature": 0.0, "seed": 0}
         if self.config.answer == "text":
             return request

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,12 @@ def _chosen() -> str | None:
         return None
 
 
-def checked(file: Path, sha256: str | None, record: Path) -> Path:
-    """``file``, which ``record`` names by its ``sha256``. UserError if it is missing or another."""
+def checked(file: Path, sha256: str | None, record: Path, sha256_of: Callable[[Path], str] = sha256_file) -> Path:
+    """``file``, which ``record`` in its job's folder names by its ``sha256``. UserError if it is missing or another."""
     if not file.is_file():
-        raise UserError(f"{file}: no such file, though {record} names it; {again(file)}")
-    if sha256_file(file) != sha256:
-        raise UserError(f"{file}: not the file that {record} names (its sha256 differs); {again(file)}")
+        raise UserError(f"{file}: no such file, though {record} names it; {again(record)}")
+    if sha256_of(file) != sha256:
+        raise UserError(f"{file}: not the file that {record} names (its sha256 differs); {again(record)}")
     return file
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from mdc.plan.jobs.shown import System
 from mdc.plan.jobs.shown_captions import CaptionTableJob
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report.frame import Contrast, Kind, Side, decided
-from mdc.report.manifests import Manifests, read_table, record_of, title
+from mdc.report.manifests import Manifests, read_table, title
 from mdc.report.measured_captions import FILE, UNITS, MeasuredCaptions, measured_of
 from mdc.report.results import Pair, Results
 from mdc.report.statistics.claims import Claim, caption_margin
@@ -28,18 +28,18 @@ class Captioned(Results):
     def __init__(self, job: CaptionTableJob, manifests: Manifests) -> None:
         chosen = job.choose.systems.values() if job.choose else ()
         named = [name for records in (*(s.records for s in job.systems), *chosen) for name in records]
-        self.records = {name: record_of(job, manifests, name) for name in dict.fromkeys(named)}
+        self.records = {name: read_json(manifests[name]) for name in dict.fromkeys(named)}
         self.parts_of = {
             part: {column.key: column.label for column in job.columns if column.part == part}
             for part in dict.fromkeys(column.part for column in job.columns)
         }
         self.all_columns = {column.key: column.label for column in job.columns}
 
-        self._read = cache(lambda name: read_table(job, manifests, name, FILE, ("system", "image"), measured_of))
+        self._read = cache(lambda name: read_table(manifests, name, FILE, measured_of))
         self.missing = self._missing(job)
         available = [column for column in job.columns if column.key not in self.missing]
         if not available:
-            raise UserError(f"{title(job.artefact)}: no metric is there of all its systems; measure its captions again")
+            raise UserError(f"{title(job.artefact)}: no metric is there of all its systems")
         update: dict[str, Any] = {"columns": available}
         #: claims whose metric is not available
         self.claims_lost: list[Pair] = []
@@ -95,7 +95,7 @@ class Captioned(Results):
         """The measured captions of one system in one record; UserError if the record lacks it."""
         systems = self._read(record)
         if system not in systems:
-            raise UserError(f"{title(self.job.artefact)}: {record} lacks {system}; measure again")
+            raise UserError(f"{title(self.job.artefact)}: {record} lacks {system}")
         return systems[system]
 
     def _missing(self, job: CaptionTableJob) -> dict[str, str]:

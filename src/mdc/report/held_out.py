@@ -31,14 +31,11 @@ class Matrix:
 
 
 def read_matrix(file: Path, record: dict[str, Any], estimator: str) -> Matrix:
-    """The scores of one estimator beside the record of a retrieval job; UserError if they cannot be read, or are no numbers."""
-    from safetensors import SafetensorError, safe_open
+    """The scores of one estimator beside the record of a retrieval job; UserError if they are no numbers."""
+    from safetensors import safe_open
 
-    try:
-        with safe_open(str(file), framework="numpy") as tensors:
-            scores, pieces = tensors.get_tensor(estimator), tensors.get_tensor("pieces")
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{file}: no scores by {estimator} can be read from it ({error}); score again") from None
+    with safe_open(str(file), framework="numpy") as tensors:
+        scores, pieces = tensors.get_tensor(estimator), tensors.get_tensor("pieces")
     if np.isnan(scores).any():
         raise UserError(f"{file}: scores by {estimator} are no numbers (NaN); score again, with weights that are")
     captions = tuple(tuple(caption) for caption in record["captions"])

@@ -31,9 +31,8 @@ class Judged:
 
 
 def judged(job: CaptionTableJob, manifests: Manifests, contest: ShownContest) -> Judged:
-    """A contest's choices; UserError if a record is missing, stale, or not that of its choices."""
-    columns = ("contest", "image", "systems", "votes", "status")
-    tables = [table_of(job, manifests, name, "judged.parquet", columns) for name in contest.records]
+    """A contest's choices; UserError if no image got an answer with every seed."""
+    tables = [table_of(manifests, name, "judged.parquet") for name in contest.records]
     seeds = [[row for row in as_rows(table) if row["contest"] == contest.name] for table in tables]
     answered = [{row["image"]: row for row in rows if row["votes"]} for rows in seeds]
     images = tuple(image for image in answered[0] if all(image in seed for seed in answered))

@@ -10,8 +10,8 @@ from typing import Any
 
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.call import Call, record
-from mdc.plan.records import clear_leftovers, write_json
-from mdc.report.manifests import Manifests, record_of
+from mdc.plan.records import clear_leftovers, read_json, write_json
+from mdc.report.manifests import Manifests, check_inputs
 from mdc.report.warnings import warnings
 
 
@@ -28,7 +28,8 @@ def main(call: Call) -> None:
 
 
 def make(job: Any, manifests: Manifests, out: Path) -> None:
-    """Write the files of ``job`` to the folder ``out``. UserError as the artefact's module."""
+    """Check the inputs of ``job``, then write its files to the folder ``out``. UserError as the artefact's module."""
+    check_inputs(job, manifests)
     labels: dict[str, str] = {}
 
     def counted(shown: Any) -> Any:
@@ -37,7 +38,7 @@ def make(job: Any, manifests: Manifests, out: Path) -> None:
         if corpus is None or corpus.listed is None:
             return shown
         if corpus.key not in labels:
-            measured = record_of(job, manifests, getattr(shown, "job", None) or shown.records[0])
+            measured = read_json(manifests[getattr(shown, "job", None) or shown.records[0]])
             pairs = (measured.get("training") or measured)["pairs"]
             labels[corpus.key] = f"{corpus.label} ({pairs:,} pairs)"
         return shown.but(corpus=corpus.but(label=labels[corpus.key]))

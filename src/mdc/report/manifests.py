@@ -1,19 +1,15 @@
-"""The input manifests of a table or figure, read and checked against its job.
-
-A manifest that is missing, of another job, of another scale or stale is a UserError here.
-"""
+"""The inputs of a table or figure: checked once, before any is read, and then read as they are."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.shown import ArtefactJob, ShownRun
-from mdc.plan.outputs import checked
+from mdc.plan.outputs import again, checked
 from mdc.plan.records import UserError, read_json, read_json_lines
-from mdc.plan.verbs import verb_of
+from mdc.plan.verbs import VERBS, verb_of
 
 Manifests = Mapping[str, Path]
 #: a table of per-item results: column → list of cells
@@ -26,74 +22,40 @@ def title(artefact: str) -> str:
     return re.sub(r"(?<=[a-z])(?=\d)", " ", artefact).replace("_", " ")
 
 
-def path_of(job: ArtefactJob, manifests: Manifests, name: str) -> Path:
-    """The path of the manifest of the input job ``name``; UserError if there is none."""
-    if name not in manifests:
-        raise UserError(f"{title(job.artefact)}: no manifest of {name} was given; make it first")
-    return Path(manifests[name])
+def check_inputs(job: ArtefactJob, manifests: Manifests) -> None:
+    """Check every input of ``job``: its record is of that job, scale and configuration, and its files have the sha256 that the
+    record names. UserError at the first that is not so.
 
-
-def record_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]:
-    """The record of the run or evaluation ``name``; UserError if it is missing, of another job or scale, or stale."""
-    path = path_of(job, manifests, name)
-    record = read_json(path)
-    if record.get("id") != name:
-        raise UserError(
-            f"{path}: {title(job.artefact)} needs the record of {name}, this is of {str(record.get('id'))[:100]}"
-        )
-    config = record.get("config")
-    scale = config.get("scale") if isinstance(config, dict) else None
-    if scale != job.scale:
-        raise UserError(f"{path}: the record of {name} is of scale {str(scale)[:100]}; needed: {job.scale}")
-    if name not in job.expected:
-        raise UserError(f"{title(job.artefact)}: its configuration expects no record of {name}, though it needs one")
-    config_sha256 = str(record.get("config_sha256"))
-    if config_sha256 != job.expected[name]:
-        raise UserError(
-            f"{path}: the record of {name} is stale: made with configuration {config_sha256[:12]}, expected "
-            f"{job.expected[name][:12]}; make it again"
-        )
-    return record
-
-
-def data_of(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]:
-    """The index or vocabulary that the job ``name`` made; UserError unless the record beside it is of that job and names it by
-    sha256. Its configuration is not compared: equal data that other code wrote gives the same table."""
-    path = path_of(job, manifests, name)
-    record_path = path.with_name(ScaleFolder(path.parent).record(name, verb_of(name)).name)
-    record = read_json(record_path)
-    if record.get("id") != name:
-        raise UserError(f"{record_path}: {title(job.artefact)} needs {name}, this is {str(record.get('id'))[:100]}")
-    return read_json(checked(path, record.get("outputs", {}).get(path.name), record_path))
-
-
-def file_of(job: ArtefactJob, manifests: Manifests, name: str, file: str) -> Path:
-    """A file beside the record of the job ``name``; UserError if the record does not name it, or its sha256 differs."""
-    record, path = record_of(job, manifests, name), path_of(job, manifests, name).parent / file
-    sha256 = record.get("outputs", {}).get(file)
-    if sha256 is None:
-        raise UserError(f"{path_of(job, manifests, name)}: the record of {name} names no {file}; make it again")
-    return checked(path, sha256, path_of(job, manifests, name))
-
-
-def table_of(job: ArtefactJob, manifests: Manifests, name: str, file: str, columns: Sequence[str]) -> Table:
-    """The table of per-item results ``file`` beside the record of the job ``name``.
-
-    UserError besides (see :func:`file_of`) if it cannot be read, or lacks one of ``columns``.
+    The configuration of data is not compared: equal data that other code wrote gives the same table. No table reads a checkpoint.
     """
-    import pyarrow
-    import pyarrow.parquet as parquet
+    for name in job.inputs:
+        if name not in manifests:
+            raise UserError(f"{title(job.artefact)}: no manifest of {name} was given; make it first")
+        manifest, verb = Path(manifests[name]), VERBS[verb_of(name)]
+        path = manifest.with_name(verb.record)
+        record = read_json(path)
+        config, sha256, outputs = (record.get(key) for key in ("config", "config_sha256", "outputs"))
+        if record.get("id") != name or not isinstance(outputs, dict):
+            raise UserError(f"{path}: is no record of {name}, which {title(job.artefact)} needs; {again(path)}")
+        if verb.stage == "data":
+            checked(manifest, outputs.get(manifest.name), path)
+            continue
+        scale = config.get("scale") if isinstance(config, dict) else None
+        if scale != job.scale:
+            raise UserError(f"{path}: the record of {name} is of scale {scale}; needed: {job.scale}")
+        if sha256 != job.expected.get(name):
+            raise UserError(f"{path}: the record of {name} is stale: it has another configuration; {again(path)}")
+        if verb.stage != "trainings":
+            for file, sha256 in {**dict.fromkeys(verb.outputs), **outputs}.items():
+                checked(path.with_name(file), sha256, path)
 
-    path = file_of(job, manifests, name, file)
-    try:
-        table = parquet.ParquetFile(path).read()  # read_table would import pandas
-        cells = {column: table.column(column).to_pylist() for column in table.column_names}
-    except (OSError, pyarrow.ArrowException, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({str(error)[:200]}); make it again") from None
-    missing = [column for column in columns if column not in cells]
-    if missing or not table.num_rows:
-        raise UserError(f"{path}: {f'no column {missing[0]}' if missing else 'holds no row'}; make it again")
-    return cells
+
+def table_of(manifests: Manifests, name: str, file: str) -> Table:
+    """The table of per-item results ``file`` beside the record of the job ``name``."""
+    from pyarrow.parquet import ParquetFile
+
+    # read_table would import pandas
+    return dict(ParquetFile(Path(manifests[name]).with_name(file)).read().to_pydict())
 
 
 def as_rows(table: Table) -> list[dict[str, Any]]:
@@ -101,41 +63,31 @@ def as_rows(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
 
-def read_table(
-    job: ArtefactJob, manifests: Manifests, name: str, file: str, columns: Sequence[str], read: Callable[[Table], Read]
-) -> Read:
-    """The result of ``read`` on a table (see :func:`table_of`); a UserError for a bad cell names the file."""
-    table = table_of(job, manifests, name, file, columns)
-    with reading(path_of(job, manifests, name).with_name(file)):
-        return read(table)
+def read_table(manifests: Manifests, name: str, file: str, read: Callable[[Table], Read]) -> Read:
+    """The result of ``read`` on a table (see :func:`table_of`); an error for a bad cell names the file."""
+    with reading(Path(manifests[name]).with_name(file)):
+        return read(table_of(manifests, name, file))
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Errors of the block, which turns a table into arrays, become a UserError that names the file."""
+    """Errors of the block, which reads ``path`` or what lies beside it, become a UserError that names it."""
     try:
         yield
-    except (UserError, ValueError, TypeError, LookupError) as error:
-        raise UserError(f"{path}: {str(error)[:200]}; make it again") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}; {again(path)}") from None
+    except Exception as error:  # what was changed by hand raises many kinds
+        raise UserError(f"{path}: cannot be read ({error!r:.200}); {again(path)}") from error
 
 
-def run_log(job: ArtefactJob, manifests: Manifests, name: str) -> tuple[Path, list[dict[str, Any]]]:
-    """The path of the log beside the manifest of the run ``name``, and its lines with a step.
-
-    UserError besides (see :func:`record_of`) if the log has no loss, or a step or loss that is not a number.
-    """
-    record_of(job, manifests, name)
-    log = path_of(job, manifests, name).with_name("log.jsonl")
-    lines = read_json_lines(log)
-    for line in lines:
-        if not all(
-            isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss", "grad_norm")
-        ):
-            raise UserError(f"{log}: a step, a loss or a gradient norm is no number; retrain the run")
-    kept = [line for line in lines if "step" in line]
-    if not any("loss" in line for line in kept):
-        raise UserError(f"{log}: it holds no loss; retrain the run")
-    return log, kept
+def run_log(manifests: Manifests, name: str) -> list[dict[str, Any]]:
+    """The lines with a step in the log of the run ``name``; UserError if they hold no loss, or a loss that is no number."""
+    log = Path(manifests[name]).with_name("log.jsonl")
+    lines = [line for line in read_json_lines(log) if "step" in line]
+    values = [line[key] for line in lines for key in ("step", "loss", "validation_loss", "grad_norm") if key in line]
+    if not any("loss" in line for line in lines) or not all(isinstance(value, int | float) for value in values):
+        raise UserError(f"{log}: it holds no loss, or one that is no number; {again(log)}")
+    return lines
 
 
 def run_place(run: ShownRun) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report import seen, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import names
 from mdc.report.frame import Contrast, Side, write_contrasts
-from mdc.report.manifests import Manifests, data_of
+from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
 from mdc.report.statistics.estimate import NOT_COMPARED, Estimate, over_splits
 from mdc.report.statistics.replicates import Floats
@@ -34,7 +34,7 @@ class OverDatasets:
         self.pairs = [(first, second) for first, second in over.pairs]
         shares = {}
         for dataset in over.datasets:
-            trained = data_of(job, manifests, dataset.trained_on)["splits"]["train"]["samples"]
+            trained = read_json(manifests[dataset.trained_on])["splits"]["train"]["samples"]
             shares[dataset.key] = dataset.images / int(trained)
         if len({round(share, 12) for share in shares.values()}) > 1:
             text = ", ".join(f"{key} {share:.4f}" for key, share in shares.items())

@@ -25,7 +25,7 @@ def _worst(job: SystemsJob, manifests: Manifests, runs: Sequence[str]) -> Iterat
     """The seed of one system whose loss rose most, and how many more rose; nothing where none did."""
     risen = []
     for run in (run for run in dict.fromkeys(runs) if f"runs/{run}" in job.expected):
-        _, lines = run_log(job, manifests, f"runs/{run}")
+        lines = run_log(manifests, f"runs/{run}")
         losses = {line["step"]: line["validation_loss"] for line in lines if "validation_loss" in line}
         if not losses:
             continue

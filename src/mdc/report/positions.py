@@ -99,12 +99,10 @@ class Positions:
         return None if key == reference or self.systems[key].reverse else reference
 
     def _tokens(self, system: System) -> Tokens:
-        gain_columns = [f"{context}{end}" for context in CONTEXTS for end in ("", "_mismatched")]
-        columns = ("key", "place", "tokens", "kind", "eot", "before", "after", *gain_columns)
-        tables = [table_of(self.job, self.manifests, name, "tokens.parquet", columns) for name in system.records]
+        tables = [table_of(self.manifests, name, "tokens.parquet") for name in system.records]
         first = tables[0]
         if any(table["key"] != first["key"] or table["place"] != first["place"] for table in tables):
-            raise UserError(f"{system.key}: its seeds were measured on different captions; measure them again")
+            raise UserError(f"{system.key}: its seeds were measured on different captions")
         gains = {}
         for context, label in CONTEXTS.items():
             own, other = (
@@ -113,7 +111,7 @@ class Positions:
             gains[context] = own - other
             for name, row in zip(system.records, gains[context], strict=True):
                 if not np.isfinite(row).all():
-                    raise UserError(f"{name}: a token's gain in {label} is no finite number; measure it again")
+                    raise UserError(f"{name}: a token's gain in {label} is no finite number")
         keys, pieces, place = np.array(first["key"]), np.array(first["tokens"]) - 1, np.array(first["place"])
         edges = np.quantile(pieces[np.unique(keys, return_index=True)[1]], [1 / 3, 2 / 3])
         return Tokens(
@@ -144,7 +142,7 @@ class Positions:
                 if against is not None:
                     other = self.tokens[against]
                     if tokens.keys.tolist() != other.keys.tolist():
-                        raise UserError(f"{key} and {against} were measured on different captions; measure them again")
+                        raise UserError(f"{key} and {against} were measured on different captions")
                     values = values - other.gain[context]
                 for (end, in_third), length in product(_ends(tokens.relative).items(), range(3)):
                     here = ours & in_third & (tokens.length == length)
@@ -155,15 +153,12 @@ class Positions:
         EOT."""
         import pandas as pd
 
-        columns = ("step", "place", "tokens", "key", "norm")
-        tables = [
-            table_of(self.job, self.manifests, name, "gradients.parquet", columns) for name in self.systems[key].records
-        ]
+        tables = [table_of(self.manifests, name, "gradients.parquet") for name in self.systems[key].records]
         for name, table in zip(self.systems[key].records, tables, strict=True):
             if any(table[column] != tables[0][column] for column in ("step", "place", "key")):
-                raise UserError(f"{name}: gradients of other captions than those of the first seed; measure them again")
+                raise UserError(f"{name}: gradients of other captions than those of the first seed")
             if not np.isfinite(np.array(table["norm"], dtype=np.float64)).all():
-                raise UserError(f"{name}: a gradient's norm is no finite number; measure it again")
+                raise UserError(f"{name}: a gradient's norm is no finite number")
         snapshots = [list(pd.DataFrame(table).groupby("step")) for table in tables]
         self._steps[key] = sorted(set(tables[0]["step"]))
         for step, seeds in zip(self._steps[key], zip(*snapshots, strict=True), strict=True):

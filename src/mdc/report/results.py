@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
-from typing import Annotated, Any, Literal
+from functools import cache, cached_property
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
-
-from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.shown import System, SystemsJob
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report import published, seen, words
 from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset
 from mdc.report.items import items_of
-from mdc.report.manifests import Manifests, path_of, read_table, record_of, title
+from mdc.report.manifests import Manifests, reading, table_of, title
 from mdc.report.statistics.claims import Decision, claim, decide
 from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.replicates import Items, Replicates, mean, resampled
@@ -52,7 +49,7 @@ class Results:
         self.overall = AVERAGE if averages else self.measures[0]
         self.primary_measure = self._primary_measure()
         self._labels_differ()
-        self.record = cache(partial(record_of, job, manifests))
+        self.record = cache(lambda name: read_json(manifests[name]))
         self.items: dict[tuple[str, str], list[Items]] = {}
         self.metric: dict[str, str] = {}
         self.chance: dict[str, float | None] = {}
@@ -67,7 +64,7 @@ class Results:
         try:
             replicates = resampled(self.items, job.statistics.bootstrap)
         except UserError as error:
-            raise UserError(f"{self.title}: {error}; make it again") from None
+            raise UserError(f"{self.title}: {error}") from None
         self.replicates: dict[tuple[str, str], Replicates] = {}
         for key, system in self.systems.items():
             # a model without seeds, and a rule that reads the captions alone, are one result however often they are read
@@ -98,47 +95,36 @@ class Results:
         self.trained_on = seen.counted(job, manifests)
 
     def read(self) -> None:
-        """Read the records: sets ``items``, ``metric`` and ``chance``. UserError if a record lacks a column or names other items,
-        its values are not those of its items, or chance levels differ between records."""
-        items = {
-            name: self._probe(name) for name in dict.fromkeys(name for s in self.job.systems for name in s.records)
-        }
-        for system in self.job.systems:
-            for column in self.columns:
-                self.items[system.key, column] = [items[name][column] for name in system.records]
+        """Read the records: sets ``items``, ``metric`` and ``chance``. UserError if a record's values are not those of its items,
+        or chance levels differ between records."""
+        names = dict.fromkeys(name for system in self.job.systems for name in system.records)
+        results = {name: self._probe(name) for name in names}
         for column in self.columns:
-            results = {name: self.record(name)["probes"][column] for name in items}
-            chances = {round(float(result["chance"]), 6): name for name, result in results.items()}
+            for system in self.job.systems:
+                self.items[system.key, column] = [results[name][column][0] for name in system.records]
+            chances = {round(of[column][1], 6): name for name, of in results.items()}
             if len(chances) > 1:
                 levels = ", ".join(f"{name} with {chance:g}" for chance, name in chances.items())
-                raise UserError(f"{self.title}: {column} has other chance levels: {levels}; measure them again")
-            first = next(iter(results.values()))
-            self.metric[column] = METRICS.get(first["metric"], first["metric"])
-            self.chance[column] = float(first["chance"])
-            if (best := best_shortcut(first)) is not None:
+                raise UserError(f"{self.title}: {column} has other chance levels: {levels}")
+            _, self.chance[column], self.metric[column], best = next(iter(results.values()))[column]
+            if best is not None:
                 self.shortcut[column], self.shortcut_by[column] = 100 * best[0], best[1]
 
-    def _probe(self, name: str) -> dict[str, Items]:
-        record, path = self.record(name), path_of(self.job, self.manifests, name)
-        try:
-            _Probed.model_validate(record)
-        except ValidationError as error:
-            raise UserError(
-                f"{path}: not a probe record: {first_problem(error, record)}; probe this encoder again"
-            ) from None
-        columns = ("probe", "item", "value", "scores", "targets")
-        items = read_table(self.job, self.manifests, name, "items.parquet", columns, items_of)
-        for column in self.columns:
-            if column not in record["probes"] or column not in items:
-                raise UserError(f"{path}: the record of {name} or its items lack {column}; probe this encoder again")
-            # the two files may belong to different runs
-            reported, value = record["probes"][column], 100 * items[column].value
-            if reported["n"] != items[column].n or abs(reported["value"] - value) > 1e-3:
-                raise UserError(
-                    f"{name} on {column}: the record says {reported['value']:.3f} over {reported['n']} items, its items give "
-                    f"{value:.3f} over {items[column].n}; probe this encoder again"
-                )
-        return items
+    def _probe(self, name: str) -> dict[str, tuple[Items, float, str, tuple[float, str] | None]]:
+        """Of each column a record's items, chance level, metric and best shortcut."""
+        results = {}
+        with reading(self.manifests[name]):
+            items = items_of(table_of(self.manifests, name, "items.parquet"))
+            for column in self.columns:
+                told = self.record(name)["probes"][column]
+                n, value, metric = items[column].n, 100 * items[column].value, str(told["metric"])
+                if told["n"] != n or not abs(told["value"] - value) <= 1e-3:
+                    raise UserError(
+                        f"{name} on {column}: the record says {told['value']:.3f} over {told['n']} items, its items give "
+                        f"{value:.3f} over {n}"
+                    )
+                results[column] = items[column], float(told["chance"]), METRICS.get(metric, metric), best_shortcut(told)
+        return results
 
     def _averaged(self, levels: Mapping[str, float | None]) -> float | None:
         """The mean over the columns of the average; None if one has no value."""
@@ -294,11 +280,11 @@ class Results:
         for record in (record for system in here for record in system.records):
             training_record = self.record(record).get("training")
             if not training_record:
-                raise UserError(f"{self.title}: the record of {record} does not tell its {name}; probe it again")
+                raise UserError(f"{self.title}: the record of {record} does not tell its {name}")
             by_count.setdefault(int(training_record[key]), record)
         if len(by_count) > 1:
             text = ", ".join(f"{record} on {count:,}" for count, record in by_count.items())
-            raise UserError(f"{self.title}: runs of {corpus} saw different numbers of {name}: {text}; train them again")
+            raise UserError(f"{self.title}: runs of {corpus} saw different numbers of {name}: {text}")
         return next(iter(by_count))
 
     def count(self, system: System, measure: str) -> int:
@@ -369,31 +355,3 @@ def best_shortcut(result: Mapping[str, Any], score: str | None = None) -> tuple[
     Winoground's ``score``; None if there is none."""
     found = [one for one in result.get("shortcuts", ()) if one.get("score") == score]
     return max(((float(one["value"]), one["what"]) for one in found), default=None)
-
-
-class _Shortcut(BaseModel):
-    what: str
-    value: Annotated[float, Field(ge=0, le=1)]
-
-
-class _Result(BaseModel):
-    metric: str
-    n: Annotated[int, Field(gt=0)]
-    value: float
-    chance: float
-    shortcuts: list[_Shortcut] = []
-
-
-class _Training(BaseModel):
-    pairs: Annotated[int, Field(gt=0)]
-    steps: Annotated[int, Field(gt=0)]
-    samples_seen: Annotated[int, Field(gt=0)]
-
-
-class _Probed(BaseModel):
-    """The part of a probe's record that is read here."""
-
-    kind: Literal["probe"]
-    training: _Training | None = None
-    probes: dict[str, _Result]
-    outputs: dict[str, str]

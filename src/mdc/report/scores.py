@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ShownColumn, System
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
-from mdc.report.manifests import Manifests, file_of, path_of, read_table, reading, record_of
+from mdc.report.manifests import Manifests, read_table, reading
 from mdc.report.results import Results, best_shortcut
 from mdc.report.scored_sets import ScoredSet, log_mean_exp, pairs_of, right_share, scores_of
 from mdc.report.statistics.replicates import Floats, Items
@@ -68,13 +69,13 @@ class Choices(Results):
         for name, scored_set, chosen in self.chosen(system, seed, column):
             scores = shown_scores(system, scored_set, alpha)
             if column.score is not None:
-                with reading(path_of(self.job, self.manifests, system.records[seed])):
+                with reading(Path(self.manifests[system.records[seed]])):
                     pairs = kept_pairs(scored_set, chosen)
                     values.append(pair_values(scores, pairs, column.score))
                 named = [f"{name}/{scored_set.groups[first]}" for first, _ in pairs]
                 ids, images, parts = ids + named, images + named, parts + [name] * len(pairs)
                 continue
-            with reading(path_of(self.job, self.manifests, system.records[seed])):
+            with reading(Path(self.manifests[system.records[seed]])):
                 values.append(right_share(scores, scored_set.present, column.ties)[chosen])
             ids += [f"{name}/{scored_set.items[n]}" for n in chosen]
             images += [scored_set.images[n] for n in chosen]
@@ -180,19 +181,11 @@ class Store:
         self.matrix = cache(self._matrix)
 
     def _scores(self, name: str) -> dict[str, ScoredSet]:
-        columns = ("set", "item", "option", "estimator")
-        by_set = read_table(self.job, self.manifests, name, "scores.parquet", columns, scores_of)
-        assert isinstance(self.job, ChoiceTableJob)
-        if missing := [
-            name_of_set for column in self.job.columns for name_of_set in column.sets if name_of_set not in by_set
-        ]:
-            path = path_of(self.job, self.manifests, name)
-            raise UserError(f"{path}: the scores lack {missing[0]}; score again")
-        return by_set
+        return read_table(self.manifests, name, "scores.parquet", scores_of)
 
     def _matrix(self, name: str, estimator: str) -> Matrix:
-        file = file_of(self.job, self.manifests, name, "matrix.safetensors")
-        return read_matrix(file, record_of(self.job, self.manifests, name), estimator)
+        path = Path(self.manifests[name])
+        return read_matrix(path.with_name("matrix.safetensors"), read_json(path), estimator)
 
     def alphas(self, system: System) -> list[float | None]:
         """α of each seed for a row that subtracts the language prior, None for any other row."""

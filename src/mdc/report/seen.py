@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from mdc.plan.jobs.shown import ArtefactJob, Seen
+from mdc.plan.records import read_json
 from mdc.plan.verbs import verb_of
-from mdc.report.manifests import Manifests, data_of, file_of, record_of
+from mdc.report.manifests import Manifests
 
 #: verb → its file of items and, there, the columns of an item's key, of its set, and of its image
 _ITEMS = {
@@ -27,27 +29,27 @@ class Counted:
 
 
 def counted(job: ArtefactJob, manifests: Manifests) -> list[Counted]:
-    """The test sets of ``job`` of which some images were trained on, by corpus. Errors as of :func:`data_of`."""
+    """The test sets of ``job`` of which some images were trained on, by corpus."""
     counts = []
     for entry in job.seen:
-        if seen := {row["key"] for row in data_of(job, manifests, entry.job)["seen"]}:
+        if seen := {row["key"] for row in read_json(manifests[entry.job])["seen"]}:
             tested: dict[str, str] = {}
             for record in entry.records:
-                tested |= _images(job, manifests, record, entry.name)
+                tested |= _images(manifests, record, entry.name)
             trained_on = {tested[key] for key in seen & tested.keys()}
             counts.append(Counted(entry, len(trained_on), len({*tested.values()})))
     return [count for count in counts if count.count]
 
 
-def _images(job: ArtefactJob, manifests: Manifests, name: str, test: str) -> dict[str, str]:
+def _images(manifests: Manifests, name: str, test: str) -> dict[str, str]:
     """{key of an item of the set ``test`` that the job ``name`` measured: its image}."""
     from pyarrow.parquet import ParquetFile
 
     if verb_of(name) == "score-pairs":
-        return {key: key for key in record_of(job, manifests, name)["keys"]}
+        return {key: key for key in read_json(manifests[name])["keys"]}
     file, key, of_set, image = _ITEMS[verb_of(name)]
     columns = [*dict.fromkeys(column for column in (key, of_set, image) if column)]
-    rows = ParquetFile(file_of(job, manifests, name, file)).read(columns=columns).to_pylist()
+    rows = ParquetFile(Path(manifests[name]).with_name(file)).read(columns=columns).to_pylist()
     return {row[key]: row[image] for row in rows if of_set is None or row[of_set] == test}
 
 

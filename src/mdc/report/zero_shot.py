@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from mdc.plan.jobs.shown import System, ZeroShotTableJob
+from mdc.plan.jobs.shown import ZeroShotTableJob
 from mdc.plan.records import UserError
-from mdc.report.manifests import Table, path_of, read_table
+from mdc.report.manifests import Table, read_table
 from mdc.report.results import METRICS, Results
 from mdc.report.statistics.replicates import Items, rows_of
 
@@ -21,48 +21,36 @@ class ZeroShot(Results):
     shortcut_name = "most frequent class"
 
     def read(self) -> None:
-        self._items_of = cache(self._classified)
+        items_of = cache(self._classified)
         for system in self.job.systems:
             for column in self.columns:
-                self.items[system.key, column] = [self._of(system, name, column) for name in system.records]
+                key = column, system.estimator, system.shown
+                self.items[system.key, column] = [items_of(name)[key] for name in system.records]
         probes = self.first(self.job.systems[0])["probes"]
         for column in self.columns:
             self.metric[column] = METRICS["top1"]
             self.chance[column], self.shortcut[column] = probes[column]["chance"], probes[column]["most_frequent"]
 
     def _classified(self, name: str) -> dict[tuple[str, str, str], Items]:
-        """The items of the job ``name`` by (probe, estimator, ``own`` or ``debiased``), each right or not.
-
-        UserError if its record lacks a probe or does not match its items.
-        """
-        record, path = self.record(name), path_of(self.job, self.manifests, name)
-        if missing := [probe for probe in self.columns if probe not in record["probes"]]:
-            raise UserError(f"{path}: the record of {name} lacks {missing[0]}; make it again")
+        """The items of the job ``name`` by (probe, estimator, ``own`` or ``debiased``), each right or not. UserError if they do
+        not match its record."""
+        probes = self.record(name)["probes"]
 
         def items_of(table: Table) -> dict[tuple[str, str, str], Items]:
             places = rows_of(list(zip(table["probe"], table["estimator"], strict=True)))
             by_key: dict[tuple[str, str, str], Items] = {}
-            for probe in self.columns:
-                for estimator, top1 in record["probes"][probe]["top1"].items():
-                    rows = places.get((probe, estimator), [])
-                    ids = tuple(str(table["item"][row]) for row in rows)
-                    groups = tuple(f"{probe}/{item}" for item in ids)
-                    for shown, column in _VALUES.items():
-                        if top1[column] is not None:
-                            values = np.array([table[column][row] for row in rows], dtype=np.float64)
-                            items = by_key[probe, estimator, shown] = Items(ids, values, groups, kind="answers")
-                            if abs(100 * items.value - top1[column]) > 1e-3:
-                                raise UserError(
-                                    f"{probe}, {estimator}: the record says {top1[column]:.3f}, its items another value"
-                                )
+            for probe, (estimator, top1) in ((p, of) for p in self.columns for of in probes[p]["top1"].items()):
+                rows = places.get((probe, estimator), [])
+                ids = tuple(str(table["item"][row]) for row in rows)
+                groups = tuple(f"{probe}/{item}" for item in ids)
+                for shown, column in _VALUES.items():
+                    if top1[column] is not None:
+                        values = np.array([table[column][row] for row in rows], dtype=np.float64)
+                        items = by_key[probe, estimator, shown] = Items(ids, values, groups, kind="answers")
+                        if not abs(100 * items.value - top1[column]) <= 1e-3:
+                            raise UserError(
+                                f"{probe}, {estimator}: the record says {top1[column]:.3f}, its items another value"
+                            )
             return by_key
 
-        columns = ("probe", "estimator", "item", *_VALUES.values())
-        return read_table(self.job, self.manifests, name, "items.parquet", columns, items_of)
-
-    def _of(self, system: System, name: str, column: str) -> Items:
-        key = column, system.estimator, system.shown
-        items = self._items_of(name)
-        if key not in items:
-            raise UserError(f"{path_of(self.job, self.manifests, name)}: has no {' '.join(key)}; make it again")
-        return items[key]
+        return read_table(self.manifests, name, "items.parquet", items_of)

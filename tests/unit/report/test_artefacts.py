@@ -113,8 +113,8 @@ def test_a_manifest_that_is_not_the_one_it_needs_is_refused_in_one_line(name: st
     if name == "figure3":  # an index of a set, which has no configuration
         refused("not the file that .* names", name="another")
         return
-    refused(f"{title(name)} needs the record of {needed}, this is of x", id="x")
-    refused(f"the record of {needed} is stale: made with configuration 000000000000", config_sha256="0" * 64)
+    refused(f"is no record of {needed}, which {title(name)} needs", id="x")
+    refused(f"the record of {needed} is stale", config_sha256="0" * 64)
     refused(f"the record of {needed} is of scale paper; needed: mini", config={**whole["config"], "scale": "paper"})
 
 

@@ -106,7 +106,10 @@ def test_indexes_that_do_not_serve_are_one_line(tmp_path: Path) -> None:
         index.write_text(json.dumps(values))
         with pytest.raises(UserError, match=told):
             job(tmp_path / "out", given, "data/texts/long")
-    for name, message in (("data/texts/long", "sha256 differs"), ("data/texts/other", "this is data/texts/long")):
+    for name, message in (
+        ("data/texts/long", "sha256 differs"),
+        ("data/texts/other", "is no record of data/texts/other"),
+    ):
         asked = shown_job(
             "figure3", [name], context_length=77, sets=[{"job": name, "key": "k", "label": "K", "split": "all"}]
         )

@@ -28,6 +28,7 @@ from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
 from mdc.report.frame import Contrast, Side
 from mdc.report.items import items_of
+from mdc.report.make import make
 from mdc.report.manifests import table_of
 from mdc.report.results import Results
 from mdc.report.statistics.claims import Decision
@@ -378,7 +379,7 @@ MDC = "probe/dense/B/mdc/s0"
 @pytest.mark.parametrize(
     ("probe", "outputs", "match"),
     [
-        (None, None, f"the record of {MDC} or its items lack pets"),
+        (None, None, "probe.json: cannot be read .KeyError..pets"),
         ({"value": 1.0}, None, f"{MDC} on pets: the record says 1.000"),
         ({}, {"items.parquet": "0" * 64}, "items.parquet: not the file that"),
         ({"chance": 1.0}, None, f"pets has other chance levels: .*{MDC} with 1"),
@@ -394,7 +395,7 @@ def test_a_record_that_is_not_its_items_is_refused_by_name(
     record["probes"] |= {} if probe is None else {"pets": pets | probe}
     given[MDC].write_text(json.dumps(record | ({"outputs": outputs} if outputs else {})))
     with pytest.raises(UserError, match=match) as told:
-        table1.make(made.job, given, tmp_path / "out")
+        make(made.job, given, tmp_path / "out")
     assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
 
 
@@ -637,7 +638,7 @@ def test_items_round_trip_with_their_groups(tmp_path: Path) -> None:
     def read(frame: pd.DataFrame) -> dict[str, Items]:
         frame.to_parquet(path)
         write_manifest(tmp_path, name, "probe.json", outputs={path.name: sha256_file(path)})
-        return items_of(table_of(job, given, name, path.name, ("probe", "item")))
+        return items_of(table_of(given, name, path.name))
 
     frame = pd.DataFrame(columns)
     items = read(frame)

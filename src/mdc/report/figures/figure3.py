@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import CaptionSet, LengthsJob
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import Axes, drawing, headline, line_handle
-from mdc.report.manifests import Manifests, data_of
+from mdc.report.manifests import Manifests
 
 SHOWN = {
     "artefacts": {"figure3": {"title": "Figure 3: caption lengths"}},
@@ -44,7 +44,7 @@ def make(job: LengthsJob, manifests: Manifests, out: Path) -> None:
 
     UserError if an index is missing, of another set, not as it was made, or holds no lengths.
     """
-    corpora = [Lengths.of(s, data_of(job, manifests, s.job), manifests[s.job]) for s in job.sets]
+    corpora = [Lengths.of(s, read_json(manifests[s.job]), manifests[s.job]) for s in job.sets]
     records = {lengths.key: lengths.job for lengths in job.sets}
     each = [row for lengths in corpora for row in lengths.each()]
     whole = [lengths.summary(job.context_length) for lengths in corpora]
@@ -72,7 +72,7 @@ class Lengths:
             listed = index["captions"]["per_split"][shown.split]["histogram"]
             counts = {int(pieces): count for pieces, count in listed.items() if count}
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(f"{path}: has no caption lengths of split {shown.split!r}; make the set again") from None
+            raise UserError(f"{path}: has no caption lengths of split {shown.split!r}") from None
         if not all(pieces >= 0 and type(count) is int and count > 0 for pieces, count in counts.items()):
             raise UserError(f"{path}: a caption length or a count of split {shown.split!r} is no whole number from 0")
         if not counts:

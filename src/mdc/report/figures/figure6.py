@@ -19,7 +19,7 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, headline
-from mdc.report.manifests import Manifests, as_rows, path_of, table_of
+from mdc.report.manifests import Manifests, as_rows, table_of
 from mdc.report.tables.render import write_page
 
 SHOWN = {
@@ -82,13 +82,13 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manife
     keys = list(next(iter(rows.values())))
     count = min(job.examples, len(keys))
     chosen = sorted(np.random.default_rng([job.seed, 6]).choice(len(keys), size=count, replace=False).tolist())
-    path = path_of(job, manifests, dataset.corpus)
+    path = Path(manifests[dataset.corpus])
     reader = ShardReader(path, dataset.split)
     names = file_names(path, dataset.split, [keys[number] for number in chosen])
     for number in chosen:
         key, data, record = reader.read(number)
         if key != keys[number]:
-            raise UserError(f"{path}: image {number} is {key}, and the captions are of {keys[number]}; caption again")
+            raise UserError(f"{path}: image {number} is {key}, and the captions are of {keys[number]}")
         image = decode_named(data, f"{path}: image {key}")
         own = [(system, rows[system.key][key]) for system in dataset.systems]
         yield _Example(dataset, names[key], image, list(record["captions"]), own)
@@ -96,7 +96,7 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manife
 
 def _captions(job: CaptionFigureJob, system: ShownCaptions, manifests: Manifests) -> dict[str, Mapping[str, Any]]:
     """The captions of a system by image."""
-    table = table_of(job, manifests, system.record, "captions.parquet", ("image", "system", "caption"))
+    table = table_of(manifests, system.record, "captions.parquet")
     return {row["image"]: row for row in as_rows(table) if row["system"] == system.system}
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import LossesJob, ShownRun
+from mdc.plan.records import read_json
 from mdc.report.figures.drawing import (
     MARKER,
     Axes,
@@ -31,7 +32,7 @@ from mdc.report.figures.drawing import (
     write_logs,
 )
 from mdc.report.figures.styles import method_styles
-from mdc.report.manifests import Manifests, record_of, run_log, run_place
+from mdc.report.manifests import Manifests, run_log, run_place
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},
@@ -89,13 +90,13 @@ def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
     curves = []
     for run in job.runs:
-        _, lines = run_log(job, manifests, run.job)
+        lines = run_log(manifests, run.job)
         # of a step that was logged twice the last counts
         train, validation, norm = (
             {line["step"]: line[key] for line in lines if key in line}
             for key in ("loss", "validation_loss", "grad_norm")
         )
-        expected = _expected(run, record_of(job, manifests, run.job)["config"], lines)
+        expected = _expected(run, read_json(manifests[run.job])["config"], lines)
         curves.append(Curve(run, train, validation, norm, expected))
     logs = (
         (

@@ -17,10 +17,10 @@ from mdc.plan.jobs.folder import HOST
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import System
 from mdc.plan.jobs.shown_captions import CostJob
-from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.records import read_json, sha256_file
 from mdc.report import words
 from mdc.report.frame import Number, dataset, write_levels
-from mdc.report.manifests import Manifests, data_of, path_of, record_of
+from mdc.report.manifests import Manifests
 from mdc.report.statistics.estimate import Estimate
 from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table
@@ -103,27 +103,19 @@ def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, in
     from mdc.training.memory import captions_like, operations
 
     name = system.records[0]
-    record = record_of(job, manifests, name)
-    run = as_job(record["config"], "pretrain", str(path_of(job, manifests, name)))
-    pieces = f"data/vocabularies/{run.vocabulary}"
-    index, _ = (data_of(job, manifests, data) for data in (f"data/corpora/{run.corpus}", pieces))
-    vocabulary = Vocabulary.read(path_of(job, manifests, pieces))
+    record = read_json(manifests[name])
+    run = as_job(record["config"], "pretrain", str(manifests[name]))
+    index = read_json(manifests[f"data/corpora/{run.corpus}"])
+    vocabulary = Vocabulary.read(manifests[f"data/vocabularies/{run.vocabulary}"])
     batch = run.recipe.batch_size // run.recipe.processes
-    try:
-        parameters, seen = (
-            [int(record["parameters"][which]) for which in ("all", "encoder")],
-            int(record["samples_seen"]),
-        )
-    except (KeyError, TypeError):
-        raise UserError(f"{path_of(job, manifests, name)}: does not tell its parameters; retrain the run") from None
+    parameters, seen = [record["parameters"][which] for which in ("all", "encoder")], record["samples_seen"]
     flop = round(operations(run, captions_like(run, index, vocabulary)) / batch)
     return dict(zip(_COUNTED, (*parameters, flop, flop * seen, seen), strict=True))
 
 
 def _host(job: CostJob, manifests: Manifests, name: str) -> dict[str, Any]:
     """The host file beside a record, empty if there is none, or if it belongs to another record."""
-    record_of(job, manifests, name)
-    path = path_of(job, manifests, name)
+    path = Path(manifests[name])
     host = read_json(path.with_name(HOST)) if path.with_name(HOST).is_file() else {}
     return host if host.get("manifest_sha256") == sha256_file(path) else {}
 
@@ -139,7 +131,7 @@ def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None
             n = int(timed.get("captions", 1))
             times = 1 / n
         else:  # the first process's, times the number of processes
-            timed, n, times = host, 1, record_of(job, manifests, name)["config"]["recipe"]["processes"]
+            timed, n, times = host, 1, read_json(manifests[name])["config"]["recipe"]["processes"]
         if (seconds := timed.get("seconds" if on_gpu else "processor_seconds")) is not None:
             machine = host["device"] if on_gpu else host.get("processor", "unknown")
             measured.append((on_gpu, times * float(seconds), n, str(machine)))

@@ -86,7 +86,7 @@ class CaptionTable(CaptionedImages):
             if problem:
                 yield number, line, None, "", problem, json.dumps(detail)
                 continue
-            name = image_name(name)
+            name = image_name(str(name))
             drawn = drawn_split(name, source["val_fraction"])
             split = drawn if split_column is None else words.known(word, f"{path}, line {line}")
             if split != UNUSED:
