@@ -103,7 +103,7 @@ def test_encoders_of_each_library_are_rows_by_every_head(r: Path, capsys: pytest
     small_project.write_params(Path(), found)
     plan = Plan(validate(found))
     probes = [name for name in plan.jobs if name.startswith("probe/frozen/")]
-    assert len(probes) == 3 * 3
+    assert len(probes) == 2 * 3
     do_jobs(plan, [*(f"encoders/{key}" for key in RANDOM), *probes])
     do_jobs(plan, [name for name in plan.jobs if name.startswith("probe/") and "frozen" not in name])
     do_jobs(plan, ["table1", "table_neighbours"])
