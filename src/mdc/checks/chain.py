@@ -73,18 +73,23 @@ class Chain:
         wanted = {name for job in jobs for name in (job, *self.plan.ancestors(job))}
         return [name for name in self.jobs if name in wanted]
 
+    def made(self, job: str) -> bool:
+        """Whether a job has a record, or other files of one that is lost."""
+        lost = self.folder.job(job).glob(f"{job}*") if job in self.shown else ()
+        return self.record(job).is_file() or self.manifest(job).is_file() or any(lost)
+
     def update(self, job: str) -> str:
         """The call that brings a job and its inputs up to date."""
         target = RESULTS / self.shown[job].files[0] if job in self.shown else self.manifest(job)
         return snakemake(target, self._named)
 
     def check(self, jobs: Iterable[str], inputs: Mapping[str, Iterable[str]] | None = None) -> Iterator[None]:
-        """Check the links between ``jobs``, then their files, several at a time; yields once for each good file.
+        """Check the links between those of ``jobs`` that are made, then their files, several at a time; yields for each file.
 
         Each job comes after its inputs, so that the first broken link is the one to mend. ``inputs``: job → those of its inputs
         that are checked, by default all. Raises Broken at the first link that does not hold.
         """
-        for job in jobs:
+        for job in filter(self.made, jobs):
             self.files |= dict.fromkeys(self._links(job, (inputs or {}).get(job)))
             self.linked.append(job)
         pool = ThreadPoolExecutor()

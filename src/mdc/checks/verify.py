@@ -28,22 +28,19 @@ def main(args: argparse.Namespace) -> None:
 
     chain = Chain(args.params, args.scale, args.deep)
     print(f"{chain.folder.root}:")
-    # a table may have lost its record and not its files
-    left = {name for name in chain.shown if any(chain.folder.job(name).glob(f"{name}*"))}
-    jobs = chain.behind(name for name in chain.jobs if chain.record(name).is_file() or name in left)
-    good = sum(1 for _ in progress(chain.check(jobs), desc="checked", unit=" files", leave=False))
-    artefacts = [name for name in jobs if name in chain.shown]
+    good = sum(1 for _ in progress(chain.check(chain.jobs), desc="checked", unit=" files", leave=False))
+    artefacts = [name for name in chain.linked if name in chain.shown]
     copies = sum(check_copies(chain, name) for name in artefacts)
     # last, because it takes longer
     equal = sum(progress(rebuilt(chain, artefacts), total=len(artefacts), desc="rebuilt", unit=" tables", leave=False))
     for name in artefacts:
         if (scale := copied_scale(chain.results, name)) not in (None, chain.scale):
             print(f"  {name}: its copies at {chain.results} are of scale {scale}")
-    print(f"  {len(jobs)} records: good")
+    print(f"  {len(chain.linked)} records: good")
     print(f"  {good} files that these name: good")
     print(f"  {equal} files of tables and figures rebuilt from the records, equal to the byte: good")
     print(f"  {copies} copies at {chain.results}: good")
-    print(f"  {chain.summary()}" if jobs else "  nothing is made yet")
+    print(f"  {chain.summary()}" if chain.linked else "  nothing is made yet")
 
 
 def check_copies(chain: Chain, artefact: str) -> int:
