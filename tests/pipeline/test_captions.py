@@ -280,6 +280,8 @@ def test_figure_6_names_images_as_the_persons_files(r: Path) -> None:
     (folder / "names.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     names = {"names": {"file": "names.jsonl", "sha256": sha256_file(folder / "names.jsonl")}}
     write_json(folder / "index.json", read_json(folder / "index.json") | names)
+    made = read_json(folder / "made.json")
+    write_json(folder / "made.json", made | {"outputs": {"index.json": sha256_file(folder / "index.json")}})
     do_jobs(small_project.plan(), ["figure6"])
     page, table = ((r / f"figure6/figure6.{ending}").read_text() for ending in ("html", "csv"))
     named = [page.count(f'alt="image {start}') for start in ("", "my photos/")]

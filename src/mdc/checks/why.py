@@ -19,7 +19,7 @@ from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.outputs import RESULTS, again
-from mdc.plan.records import UserError, sha256_file
+from mdc.plan.records import UserError, did_you_mean, sha256_file
 from mdc.plan.verbs import VERBS
 from mdc.report.frame import AVERAGE, OF_SYSTEMS, POOLINGS
 
@@ -41,10 +41,9 @@ def main(args: argparse.Namespace) -> None:
     chain = Chain(args.params, scale or None, args.deep)
     artefact = next((name for name, job in chain.shown.items() if path.name in job.files), None)
     if artefact is None or not scale:
-        known = ", ".join(file for job in chain.shown.values() for file in job.files if file.endswith(".csv"))
-        raise UserError(
-            f"{path}: not there, or no csv file of a table or figure with its scale; numbers are in {known}"
-        )
+        known = [file for job in chain.shown.values() for file in job.files if file.endswith(".csv")]
+        hint = did_you_mean(path.name, known) or f"; numbers are in {', '.join(known)}"
+        raise UserError(f"{path}: not there, or no csv file of a table or figure with its scale{hint}")
     if args.scale not in (None, scale):
         raise UserError(f"{path}: of scale {scale}, and --scale says {args.scale}")
     chain.results = path.parents[2] if path.parent.name == artefact else path.parent

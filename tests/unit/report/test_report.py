@@ -26,7 +26,6 @@ from mdc.report.claimed import claimed
 from mdc.report.csv_file import csv_text
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
-from mdc.report.frame import Contrast, Side
 from mdc.report.items import items_of
 from mdc.report.make import make
 from mdc.report.manifests import table_of
@@ -319,16 +318,6 @@ def test_the_least_p_of_a_bootstrap_is_shown_as_a_bound() -> None:
     assert words.corrected_p(decision, of["seeds"]) == "0.004"
     assert words.corrected_p(decision, replace(of["bootstrap"], p=0.003)) == "0.004"
     assert words.corrected_p(replace(decision, p_holm=None), of["bootstrap"]) == "", "a claim that was not tested"
-
-
-def test_a_claim_in_a_figure_s_note_has_its_prediction_and_the_digits_that_are_asked_for() -> None:
-    sides = [Side(method, "A", "B", method) for method in ("X", "Y")]
-    decision = Decision("inconclusive", "equivalent", 0.042, detectable=0.034)
-    estimate = Estimate(0.021, 0.013, 0.056, n=60, seeds=1, kind="bootstrap")
-    line = Contrast("difference", *sides, "c", "c", "m", "points", estimate, decision)
-    notes = words.claim_sentences([line, replace(line, predicted="lower"), replace(line, decision=None)], 2)
-    assert ["lower" in note for note in notes] == [False, True] and len(set(notes)) == 2
-    assert all(number in note for note in notes for number in ("0.02", "0.01", "0.06", "0.04", "0.03"))
 
 
 def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tuple[ProbingWorld, Table, Path]) -> None:
