@@ -53,9 +53,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
     assert project.planned("all") == {}
     said = good(project.mdc("verify"))
-    verbs = [job.verb for job in Plan(validate(project.values)).jobs.values()]
-    assert f"{verbs.count('probe')} records in probe/: good" in said
-    assert f"{verbs.count('pretrain')} records in runs/: good" in said
+    assert f"{len(Plan(validate(project.values)).jobs)} records: good" in said
     results = project.folder / "results"
     named = project.values["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}
