@@ -1,5 +1,5 @@
 # Two commands: `make results/table1.csv` and `make test`. Both set up the environment first, from requirements.lock.
-# A machine with Python 3.11 or 3.12, pip, git and make needs nothing else.
+# A machine with Python 3.11 (3.11.4 or newer) or 3.12, pip, git and make needs nothing else.
 
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
@@ -38,7 +38,7 @@ endif
 
 .venv/.ready: requirements.lock pyproject.toml | $(UV)
 	[ "$$(cat $@ 2>/dev/null)" = "$$(pwd -P)" ] || if [ -L .venv ]; then rm .venv; elif [ -e $@ ]; then rm -r .venv; fi
-	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .venv
+	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11.4,<3.13' .venv
 	$(UV) pip sync --python .venv --quiet --require-hashes --compile-bytecode requirements.lock
 	$(UV) pip install --python .venv --quiet --no-deps --no-build-isolation --editable .
 	echo "$$(pwd -P)" > $@

@@ -176,6 +176,25 @@ def test_a_header_without_end_is_not_taken_into_memory(tmp_path: Path, kind: byt
     assert not any((tmp_path / "out").iterdir())
 
 
+def test_a_damaged_header_is_not_taken_for_the_end(tmp_path: Path) -> None:
+    path = tar(tmp_path / "t", *((name, b"x" * 700) for name in "abcde"), mode="w")
+    body = bytearray(path.read_bytes())
+    body[2 * 1536 + 100] ^= 7  # the third member's mode, which its checksum covers
+    path.write_bytes(body)
+    with pytest.raises(UserError, match="corrupt archive"):
+        unpack(path, "tar", tmp_path / "out")
+    assert all_below(tmp_path) == ["out", "t"]
+
+
+def test_headers_without_number_are_refused(tmp_path: Path) -> None:
+    header = member("h", tarfile.XHDTYPE)
+    header.size = 11
+    one = header.tobuf(tarfile.USTAR_FORMAT) + b"11 path=ab\n".ljust(tarfile.BLOCKSIZE, b"\0")
+    (tmp_path / "t").write_bytes(one * 900 + member("f", tarfile.REGTYPE).tobuf() + bytes(1024))
+    with pytest.raises(UserError, match="corrupt archive"):
+        unpack(tmp_path / "t", "tar", tmp_path / "out")
+
+
 DEEP = "is nested over 64 folders deep, or its name is not UTF-8"
 OURS = "has a name that this project reserves"
 

@@ -1,9 +1,8 @@
 """Safe unpacking of untrusted archives: no path outside the folder, no symbolic link, a limit on the size, all or nothing.
 
-shutil and tarfile's data filter neither limit the unpacked size nor clean up after a failure; and the filter makes links, by
-which archives got out of its folder (CVE-2025-4330, CVE-2025-4517; fixed in Python 3.11.13). Here, an archive is unpacked into
-a temporary folder in the target. Once it is complete, its files move to their places, and a note is written: the archive's
-sha256 and every file's size.
+zipfile, and tarfile with its data filter, write the files. The filter's links are not used: by them archives got out of its
+folder (CVE-2025-4330, CVE-2025-4517; fixed in Python 3.11.13). An archive is unpacked into a temporary folder in the target.
+Once it is complete, its files move to their places, and a note is written: the archive's sha256 and every file's size.
 """
 
 import gzip
@@ -15,7 +14,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -34,10 +33,10 @@ _BLOCK = 1 << 20
 # what the readers raise on damaged archives, and file systems on write errors
 _DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError),
-    *(NotImplementedError, ValueError, ArithmeticError, LookupError),
+    *(NotImplementedError, ValueError, ArithmeticError, LookupError, RecursionError),
 )
-# name, size in bytes, and content: a file, the member that a link points to, or None for a folder
-_Member = tuple[str, int, IO[bytes] | str | None]
+# name, size in bytes, the member that a link points to, and what writes a file under a name
+_Member = tuple[str, int, str | None, Callable[[str], None] | None]
 _OURS = frozenset({"archives", "lock"})  # reserved: an archive must not overwrite the notes about another
 
 
@@ -85,7 +84,7 @@ def unpack(
     shutil.rmtree(beside, ignore_errors=True)  # what a killed process left
     beside.mkdir()
     try:
-        with _user_errors(archive), closing(_zip(archive) if kind == "zip" else _tar(archive)) as members:
+        with _user_errors(archive), closing((_zip if kind == "zip" else _tar)(archive, beside)) as members:
             bar = progress(members, unit=" members", desc=f"unpack {archive.name}", leave=False)
             files = _unpack(bar, beside, only.split(), limit)
         if not files:
@@ -128,38 +127,32 @@ def _unpack(members: Iterable[_Member], folder: Path, only: list[str], limit: in
     files: dict[str, int] = {}
     links: list[tuple[str, str]] = []
     total = 0
-
-    def new(place: str) -> Path:
-        if place in files:
-            raise _Refused(f"duplicate member {place!r}")
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        return folder / place
-
-    for number, (name, size, content) in enumerate(members, 1):
+    for number, (name, size, link, write) in enumerate(members, 1):
         total += size  # an unwanted member counts too: it has to be read
         if size < 0 or total > limit or number > MAX_MEMBERS:
             raise _Refused(f"member {name!r}: more than {limit} bytes or {MAX_MEMBERS} members")
         place = _place(name, only)
-        link_target = _place(content, only) if isinstance(content, str) else None
+        link_target = _place(link, only) if link is not None else None
         if place is None:
             continue
-        if content is None:
-            (folder / place).mkdir(parents=True, exist_ok=True)
-        elif isinstance(content, str):
+        if link is not None:
             links += [(place, link_target)] if link_target is not None else []
+        elif write is None:
+            (folder / place).mkdir(parents=True, exist_ok=True)
+        elif place in files:
+            raise _Refused(f"duplicate member {place!r}")
         else:
-            with new(place).open("xb") as out:
-                left = size
-                while left and (block := content.read(min(_BLOCK, left))):
-                    out.write(block)
-                    left -= len(block)
-            if left or content.read(1):  # reading past the end compares a zip's checksum
+            write(place)
+            if (folder / place).stat().st_size != size:
                 raise EOFError(f"{name!r} is not as long as its header says")
             files[place] = size
-    for place, target in links:  # hard links
+    for place, target in links:  # a symbolic link becomes a hard one
         if target not in files:
             raise _Refused(f"link {place!r} points to {target!r}, which is not a file of the archive")
-        os.link(folder / target, new(place))
+        if place in files:
+            raise _Refused(f"duplicate member {place!r}")
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        os.link(folder / target, folder / place)
         files[place] = files[target]
     return files
 
@@ -180,64 +173,64 @@ def _place(name: str, only: list[str]) -> str | None:
     return "/".join(parts[begins[0] :]) if begins else None
 
 
-def _zip(archive: Path) -> Generator[_Member]:
+def _zip(archive: Path, folder: Path) -> Generator[_Member]:
     with zipfile.ZipFile(archive) as handle:
         for member in handle.infolist():
             if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise _Refused(f"member {member.filename!r} is a link or a device")
             if member.flag_bits & 0x1:
                 raise _Refused(f"member {member.filename!r} is encrypted")
-            if member.is_dir():
-                yield member.orig_filename, 0, None
-            else:
-                with handle.open(member) as content:
-                    yield member.orig_filename, member.file_size, content
+
+            def write(place: str, member: zipfile.ZipInfo = member) -> None:
+                member.filename = place
+                handle.extract(member, folder)
+
+            yield member.orig_filename, member.file_size, None, None if member.is_dir() else write
 
 
-def _tar(archive: Path) -> Generator[_Member]:
+def _tar(archive: Path, folder: Path) -> Generator[_Member]:
     with archive.open("rb") as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        stream = _Stream(gzip.GzipFile(fileobj=raw) if packed else raw)
-        with tarfile.open(fileobj=stream, mode="r|") as handle:  # type: ignore[call-overload]
-            while (member := stream.next_member(handle)) is not None:
+        reader = _Reader(gzip.GzipFile(fileobj=raw) if packed else raw)
+        with tarfile.open(fileobj=reader, mode="r:") as handle:  # type: ignore[call-overload]
+            while (member := reader.next_member(handle)) is not None:
+                link, write = None, None
                 if member.issym() or member.islnk():
                     base = posixpath.dirname(member.name) if member.issym() else ""
-                    yield member.name, member.size, posixpath.normpath(posixpath.join(base, member.linkname))
-                elif member.isdir():
-                    yield member.name, member.size, None
+                    link = posixpath.normpath(posixpath.join(base, member.linkname))
                 elif member.isreg() and not member.issparse():
-                    content = handle.extractfile(member)
-                    yield member.name, member.size, content
-                    while content.read(_BLOCK):
-                        pass
-                else:
+
+                    def write(place: str, member: tarfile.TarInfo = member) -> None:
+                        member = member.replace(name=place, deep=False)
+                        handle.extract(member, folder, set_attrs=False, filter="data")
+
+                elif not member.isdir():
                     raise _Refused(f"member {member.name!r} is not a regular file (a device)")
+                yield member.name, member.size, link, write
                 handle.members.clear()  # or it keeps every header in memory
-        # read past the last member: gzip compares its checksum, and the end mark is checked
-        while block := stream.read(_BLOCK):
-            yield "", len(block), None
-        if stream.last != bytes(tarfile.BLOCKSIZE):
-            raise EOFError("no end-of-archive marker")
+            # tarfile takes a damaged header and a truncated file for the end; gzip compares its checksum at its end
+            reader.seek(handle.offset)
+            if reader.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                raise EOFError("no end-of-archive marker")
+            while block := reader.read(_BLOCK):
+                yield "", len(block), None, None
 
 
-class _Stream:
-    """A tar's byte stream that remembers its last block: tarfile does not notice a truncated file."""
+class _Reader:
+    """A tar's bytes with a limit on its headers, of which tarfile would read any length into memory."""
 
     def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
-        self.source, self.last = source, b""
-        self.header: float = _MAX_HEADER  # bytes left for the header that is being read
+        self.source, self.seek, self.tell = source, source.seek, source.tell
+        self.end: float = _MAX_HEADER  # no header may reach beyond
 
     def next_member(self, handle: tarfile.TarFile) -> tarfile.TarInfo | None:
-        """The next member of ``handle``, whose previous one was read to its end. EOFError for a header that is too long."""
-        self.header = _MAX_HEADER
+        """The next member of ``handle``. EOFError for a header that is too long."""
+        self.end = handle.offset + _MAX_HEADER
         member = handle.next()
-        self.header = math.inf
+        self.end = math.inf
         return member
 
     def read(self, size: int) -> bytes:
-        block = self.source.read(size)
-        self.header -= len(block)
-        if self.header < 0:
+        if self.tell() + size > self.end:
             raise EOFError(f"a header of more than {_MAX_HEADER} bytes")
-        self.last = (self.last + block)[-tarfile.BLOCKSIZE :]
-        return block
+        return self.source.read(size)
