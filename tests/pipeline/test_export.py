@@ -29,9 +29,9 @@ from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.runs import open_run
 from mdc.plan.records import read_json, sha256_file, write_json
-from mdc.report.claimed import claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, LEVELS, RUNS
+from mdc.report.words import claimed
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -29,8 +29,6 @@ pytestmark = pytest.mark.usefixtures("own_copy")
 
 PARALLEL = "alt/ViT-T-12/parallel/s0"
 PLAN = small_project.plan((0, 1))
-#: files of jobs that no record names: they hold clocks, or serve people alone
-_UNNAMED = ("host.json", "log.jsonl")
 _TEXT = Path(tampering.__file__).with_name("plants.yaml").read_text(encoding="utf-8")
 PLANTS: list[dict[str, Any]] = yaml.safe_load(_TEXT.replace("RUN", MDC).replace("OTHER", CLIP))
 
@@ -91,12 +89,12 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     )
     artefacts = [name for name in PLAN.jobs if name in ARTEFACTS]
     files = sum(len(ARTEFACTS[name].files) for name in artefacts)
-    # every file of a job but its record, of which only what rests on it knows the hash, and what tells of a call
+    # every file of a job but its record, of which only what rests on it knows the hash, and the file that tells of its call
     records = {ScaleFolder(r).record(name, job.verb) for name, job in PLAN.jobs.items()}
     named = [path for job in PLAN.jobs for path in (r / job).iterdir() if path.is_file() and path not in records]
     assert counts(out) == {
         "records": len(PLAN.jobs),
-        "files that these name": len([p for p in named if p.name not in _UNNAMED]),
+        "files that these name": len([p for p in named if p.name != "host.json"]),
         # but for those that hold times
         "files of tables and figures rebuilt from the records, equal to the byte": files
         - sum(len(ARTEFACTS[name].measured) for name in artefacts),

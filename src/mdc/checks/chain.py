@@ -21,11 +21,10 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.outputs import RESULTS, again, checked, snakemake
-from mdc.plan.records import UserError, read_json, sha256_file, sha256_json
+from mdc.plan.records import NOT_OURS, UserError, read_json, sha256_file, sha256_json
 from mdc.plan.verbs import VERBS
 
 QUICK = 4 << 30  # bytes of one set's files that are hashed without --deep
-NOT_OURS = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 _ABSENT = "absent"
 
 
@@ -143,6 +142,8 @@ class Chain:
     def _files(self, job: str, outputs: Mapping[str, str]) -> Iterator[Named]:
         by, manifest, folder = self.record(job), self.manifest(job), VERBS[self.jobs[job].verb].lists
         yield from ((by.with_name(name), sha256, by, None) for name, sha256 in outputs.items())
+        if log := self.host(job).get("log_sha256"):  # a log holds times, so no record names it
+            yield by.with_name("log.jsonl"), log, self.folder.host(job), None
         listed: dict[Path, tuple[str, Path, int]] = {}
         for file in _entries(read_json(manifest)) if folder else ():
             path = Path(os.path.normpath(manifest.parent / folder / file["file"]))

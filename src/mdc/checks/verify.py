@@ -9,13 +9,13 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from mdc.checks.chain import NOT_OURS, Broken, Chain, read
+from mdc.checks.chain import Broken, Chain
 from mdc.plan.artefacts import declared
 from mdc.plan.host import usable_cores
 from mdc.plan.jobs.read import as_job
 from mdc.plan.outputs import again
 from mdc.plan.processes.interrupts import end_with_parent, leave_to_parent
-from mdc.plan.records import UserError, read_json, sha256_file, versions
+from mdc.plan.records import NOT_OURS, UserError, read_json, sha256_file, versions
 from mdc.report.index_page import copied_scale
 from mdc.report.make import make
 
@@ -59,19 +59,13 @@ def rebuilt(chain: Chain, artefacts: Sequence[str]) -> Iterator[int]:
     """Rebuild ``artefacts``, whose links hold; yields for each the number of files that are equal byte for byte.
 
     Drawings are compared only under the library versions that drew them. Files that hold times are not compared. Raises Broken at
-    the first file that differs. A run's log holds times, so no record names its hash; if a file differs, each log is first
-    compared with the hash in its host file.
+    the first file that differs.
     """
     # forked: spawned processes would import everything again
     pool = ProcessPoolExecutor(max(1, min(usable_cores(), len(artefacts))), get_context("fork"), initializer=_worker)
     inputs = [{job: chain.manifest(job) for job in chain.jobs[name].inputs} for name in artefacts]
     try:
-        results = pool.map(_rebuild, map(chain.record, artefacts), inputs)
-        for name, manifests, (equal, problem) in zip(artefacts, inputs, results, strict=True):
-            if problem:
-                _check_logs(chain, manifests)
-                raise Broken(f"{problem.partition('; to mend: ')[0]}; {again(chain.record(name))}")
-            yield equal
+        yield from pool.map(_rebuild, map(chain.record, artefacts), inputs)
     except BrokenProcessPool:
         raise UserError("a process that rebuilt a table was ended from outside; is the memory full?") from None
     finally:
@@ -84,8 +78,8 @@ def _worker() -> None:
     gc.set_threshold(100_000)  # a drawing has many objects that live as long as it does
 
 
-def _rebuild(path: Path, manifests: Mapping[str, Path]) -> tuple[int, str]:
-    """The number of files of a rebuilt table or figure that are compared, and a message if one differs or an input is refused."""
+def _rebuild(path: Path, manifests: Mapping[str, Path]) -> int:
+    """The number of files of a rebuilt table or figure that are compared. Broken if one differs or an input is refused."""
     record = read_json(path)
     job = as_job(record["config"], "make", str(path))
     apart = {*declared(job.artefact, job.kind).measured}
@@ -95,22 +89,11 @@ def _rebuild(path: Path, manifests: Mapping[str, Path]) -> tuple[int, str]:
         try:
             make(job, manifests, Path(folder))
         except UserError as error:
-            return 0, str(error)
+            raise Broken(str(error) if "; to mend: " in str(error) else f"{error}; {again(path)}") from None
         except NOT_OURS as error:
-            return 0, f"{path}: not as this version writes it ({error!r})"
+            raise Broken(f"{path}: not as this version writes it ({error!r}); {again(path)}") from None
         compared = [file for file in record["outputs"] if file not in apart]
         for file in compared:
             if sha256_file(Path(folder, file)) != record["outputs"][file]:
-                return 0, f"{path.with_name(file)}: rebuilt from the same records, it differs"
-        return len(compared), ""
-
-
-def _check_logs(chain: Chain, inputs: Mapping[str, Path]) -> None:
-    """Broken at a run's log that is missing or differs from the hash in its host file."""
-    for name, manifest in inputs.items():
-        log, host = manifest.with_name("log.jsonl"), chain.folder.host(name)
-        if chain.jobs[name].verb != "pretrain":
-            continue
-        if not log.is_file() or read(host).get("log_sha256") not in (None, sha256_file(log)):
-            said = f"not the log that {host} names" if log.is_file() else "missing"
-            raise Broken(f"{log}: {said}; {again(manifest)}")
+                raise Broken(f"{path.with_name(file)}: rebuilt from the same records, it differs; {again(path)}")
+        return len(compared)

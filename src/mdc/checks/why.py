@@ -3,10 +3,8 @@
 import argparse
 import csv
 import difflib
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from statistics import StatisticsError, fmean
 from textwrap import indent
@@ -14,20 +12,17 @@ from typing import Any
 
 import yaml
 
-from mdc.checks.chain import NOT_OURS, Broken, Chain, leaves, read
+from mdc.checks.chain import Broken, Chain, read
 from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.outputs import RESULTS, again
-from mdc.plan.records import UserError, did_you_mean, sha256_file
+from mdc.plan.records import NOT_OURS, UserError, did_you_mean, sha256_file
 from mdc.plan.verbs import VERBS
 from mdc.report.frame import AVERAGE, OF_SYSTEMS, POOLINGS
 
 Line = dict[str, str]
 _TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 items
-#: rows without a system → the column of the csv files that holds their values
-_LEVELS = {"chance": "chance", "perfect scorer": "ceiling"}
-_LEVELS |= dict.fromkeys(("best shortcut", "most frequent class"), "shortcut")
 #: jobs of these stages decide a number; their configurations and versions are printed
 _CONFIGURED = ("trainings", "probes", "scoring", "captions")
 
@@ -60,12 +55,6 @@ def _why(chain: Chain, artefact: str, asked: Path, row: str, column: str) -> Non
     if path.name == f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
         # the long format has a line for each number of a table in the paper's layout
         path, rows = numbers, lines(numbers)
-    if are_numbers(rows) and (level := _LEVELS.get(row.strip().casefold())):
-        values = {line["label"].casefold(): f"{float(line[level]):.1f}" for line in rows if line[level]}
-        if (key := column.strip().casefold()) not in values:
-            raise UserError(f"no column '{column}' in row '{row}'; columns: {', '.join(values) or 'none'}")
-        print(f"{row} on {column}: {values[key]} per cent; it is of no encoder, only of the set (its index.json)")
-        return
     chosen, heading = choose(rows, row, column)
     runs = _runs(path.with_name(f"{artefact}_runs.csv"), chosen)
     # a line of one record, of some systems, or of all inputs of its table
@@ -147,10 +136,11 @@ def _recomputed(chain: Chain, columns: Mapping[str, str], runs: Mapping[str, str
 
 
 def _story(chain: Chain, jobs: Iterable[str]) -> None:
-    """Tell the record and the host file of each job; of later jobs of a verb only the differences in configuration."""
-    first: dict[str, Any] = {}
+    """Tell the record and the host file of each job; the configuration and versions of the first of each verb."""
+    told = set[str]()
+    versions: dict[str, str] | None = None
     for job in jobs:
-        path, record, host = chain.record(job), read(chain.record(job)), chain.host(job)
+        path, record, host, verb = chain.record(job), read(chain.record(job)), chain.host(job), chain.jobs[job].verb
         print(f"\n{job}")
         _tell({"record": path if path.is_file() else f"{path} is missing"})
         _tell({key: record.get(key) for key in ("steps", "samples_seen", "loss", "outputs")})
@@ -158,11 +148,12 @@ def _story(chain: Chain, jobs: Iterable[str]) -> None:
         _tell({} if host.get("log") else {"log": chain.folder.log(job)})
         for edit in chain.plan.edits.get(job, []):
             _tell({"edit": f"code {edit.old[:12]}… → {edit.new[:12]}…, accepted on {edit.date}: {edit.reason}"})
-        if record and VERBS[chain.jobs[job].verb].stage in _CONFIGURED:
-            for part, kind in (("versions", ""), ("config", chain.jobs[job].verb)):
-                before = first.setdefault(part + kind, record)
-                differing = {path: new for path, _, new in leaves(before[part], record[part]) if path != "job"}
-                _tell({part: record[part] if before is record else differing or None})
+        if record and verb not in told and VERBS[verb].stage in _CONFIGURED:
+            told.add(verb)
+            _tell(
+                {"versions": record["versions"] if record["versions"] != versions else None, "config": record["config"]}
+            )
+            versions = record["versions"]
 
 
 # --- cells of csv files -----------------------------------------------------------------------------------------------
@@ -223,32 +214,27 @@ def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
         under = datasets if line.get("dataset") == "none" else {line.get("dataset", "")}
         return [line["label"], line["column"], *under] if numbers else line
 
-    def cells_of(line: Line) -> list[str]:
+    def called(line: Line) -> str:
         """Its labels, or its cells without scale and keys."""
         hidden = ("scale", "artefact", "system", "record")
-        return labels(line) if numbers else [cell for key, cell in line.items() if cell and key not in hidden]
-
-    def called(line: Line) -> str:
-        """Its cells up to the first number."""
-        return ", ".join(takewhile(lambda cell: not re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", cell), cells_of(line)))
+        return name(line) if numbers else ", ".join(cell for key, cell in line.items() if cell and key not in hidden)
 
     best = max(map(rank, table))
     in_row = [line for line in table if best and rank(line) == best]
     if not in_row:
-        raise UserError(f"no row '{row}'; rows: {'; '.join(_closest(row, map(called, table)))}")
+        known = (", ".join(labels(line)) if numbers else called(line) for line in table)
+        raise UserError(f"no row '{row}'; rows: {'; '.join(_closest(row, known))}")
     fitting = [line for line in in_row if column.strip() and wanted <= {*map(str.casefold, columns(line))}]
     if not fitting:
-        known = (line["label"] for line in table) if numbers else table[0]
+        known = (line["label"] for line in table) if numbers else (head for head in table[0])
         raise UserError(f"no column '{column}'; columns: {', '.join(_closest(column, known))}")
     # a number may appear in a figure several times, as that of untouched images in each of its panels
     apart = {
         (name(line), line["estimator"], line["system"]) if numbers else (*line.values(),): line for line in fitting
     }
     if len(apart) > 1:
-        fits = dict.fromkeys(name(line) if numbers else ", ".join(cells_of(line)) for line in fitting)
-        raise UserError(
-            f"row '{row}' and column '{column}' fit {len(apart)} lines: {'; '.join([*fits][:12])}; say more"
-        )
+        fits = "; ".join([*dict.fromkeys(map(called, fitting))][:12])
+        raise UserError(f"row '{row}' and column '{column}' fit {len(apart)} lines: {fits}; say more")
     return fitting[0], "value" if numbers else next(head for head in fitting[0] if head.casefold() in wanted)
 
 

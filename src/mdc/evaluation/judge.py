@@ -7,7 +7,6 @@ an audit, and each system's vote; and last ``judged.json`` with counts of status
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +94,7 @@ def _by_endpoint(
     def answered(entry: tuple[str, int, Question]) -> tuple[Row, bool]:
         contest, n, posed = entry
         key, data, _ = images.reader.read(n)
-        identity: dict[str, Any] = {"image": sha256(data).hexdigest(), "text": posed.text, "model": config.model}
-        identity |= {"instruction": config.instruction, "max_tokens": config.max_tokens, "answer": config.answer}
-        name = sha256_json(identity)
+        name = sha256_json(endpoint.request(posed, data))
         place = call.cache / name[:2] / f"{name}.json"
         stored = _stored_answer(place)
         answer = stored or endpoint.ask(posed, data)

@@ -106,7 +106,7 @@ class Endpoint:
         not know the model, or does not speak the protocol."""
         openai = self._openai
         try:
-            choice = self._client.chat.completions.create(**self._request(question, image)).choices[0]
+            choice = self._client.chat.completions.create(**self.request(question, image)).choices[0]
             if choice.message.refusal or choice.finish_reason == "content_filter":
                 return Answer("refused", None, self._short(choice.message.refusal))
             letter = chosen_letter(choice.message.content or "", question.letters)
@@ -127,7 +127,8 @@ class Endpoint:
         except (openai.OpenAIError, AttributeError, LookupError, TypeError, ValueError) as error:  # not the protocol
             return Answer("malformed", None, self._short(error))
 
-    def _request(self, question: Question, image: bytes) -> dict[str, Any]:
+    def request(self, question: Question, image: bytes) -> dict[str, Any]:
+        """All that decides the answer: the model, the shown image, the text, and the form of the answer."""
         shown, kind = as_shown(image)
         url = f"data:image/{kind};base64,{base64.b64encode(shown).decode()}"
         parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question.text}]

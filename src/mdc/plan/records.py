@@ -30,6 +30,9 @@ _PACKAGES = (
     "torchvision",
 )
 
+#: what code that reads a file's content raises if the content is not as this version writes it
+NOT_OURS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+
 os.umask(
     _UMASK := os.umask(0o077)
 )  # can only be read by setting it, so it is read here, before other threads write files

@@ -22,10 +22,10 @@ from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
-from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, OtherVersion, read_claims
 from mdc.report.tables.render import escape_markdown, write_page
+from mdc.report.words import TOGETHER, claimed
 
 #: files of the package that the output depends on
 DATA_FILES = ("report/templates/index.html.j2",)

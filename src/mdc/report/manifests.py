@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from mdc.plan.jobs.shown import ArtefactJob, ShownRun
 from mdc.plan.outputs import again, checked
-from mdc.plan.records import UserError, read_json, read_json_lines
+from mdc.plan.records import NOT_OURS, UserError, read_json, read_json_lines
 from mdc.plan.verbs import VERBS, verb_of
 
 Manifests = Mapping[str, Path]
@@ -76,7 +76,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f"{path}: {error}; {again(path)}") from None
-    except Exception as error:  # what was changed by hand raises many kinds
+    except (*NOT_OURS, OSError, NotImplementedError) as error:  # pyarrow raises all of these
         raise UserError(f"{path}: cannot be read ({error!r:.200}); {again(path)}") from error
 
 

@@ -291,16 +291,6 @@ class Results:
         """Test items; of an average, those of all its columns."""
         return sum(self.items[system.key, name][0].n for name in self.parts(measure))
 
-    @property
-    def controls_differ(self) -> bool:
-        """Whether systems of one backbone have different controls, as CLIP ([CLS]) and captioners: their gains do not compare."""
-        pairs = {(system.backbone.key, system.control) for system in self.job.systems if system.control}
-        return len(pairs) > len({backbone for backbone, _ in pairs})
-
-    def controls(self) -> list[str]:
-        """The labels of the systems' controls."""
-        return list(dict.fromkeys(self.systems[control].method.label for _, control in self.gains))
-
     def parts(self, measure: str) -> list[str]:
         """The columns of a measure."""
         return self.averaged if measure == AVERAGE else [measure]
@@ -325,13 +315,12 @@ class Results:
         first = self.job.systems[0]
         return f"Test items: {', '.join(f'{label} {self.count(first, key)}' for key, label in self.columns.items())}."
 
-    def notes(self, systems: Sequence[System] | None = None) -> list[str]:
-        """The notes below a table of levels of ``systems``, by default all: theirs, the columns', and those of every table."""
-        shown = self.job.systems if systems is None else systems
+    def notes(self) -> list[str]:
+        """The notes below a table of levels: its systems', its columns', and those of every table."""
         shortcuts = [f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items()]
-        pairs = {n.dataset: n.pairs for n in self.numbers if n.pairs is not None and n.system in shown}
+        pairs = {n.dataset: n.pairs for n in self.numbers if n.pairs is not None}
         return [
-            *dict.fromkeys(system.note for system in shown if system.note),
+            *dict.fromkeys(system.note for system in self.job.systems if system.note),
             *self.job.notes,
             *([f"Best shortcut: {'; '.join(shortcuts)}. {_SHORTCUT}"] if shortcuts else []),
             *([f"Image–caption pairs: {', '.join(f'{k} {n:,}' for k, n in pairs.items())}."] if pairs else []),

@@ -1,16 +1,23 @@
-"""The sentences that tables and figures share: scales, intervals, p-values, verdicts."""
+"""The sentences that tables, figures and pages share: scales, intervals, p-values, verdicts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.shown import ArtefactJob, PositionsFigureJob, Statistics, System, SystemsJob
 from mdc.report.csv_file import signed
-from mdc.report.frame import POOLINGS
+from mdc.report.frame import POOLINGS, comparison_name
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 
 #: the warning of every scale but the paper's
 _WARNING = "not a reproduction of the paper's numbers"
+#: how the numbers of a list of claims are to be read
+TOGETHER = (
+    "An interval is of its difference alone. A verdict also takes the other claims of its table or figure into account, so it "
+    "may be inconclusive where the interval leaves out 0."
+)
 
 
 def scale_text(job: ArtefactJob) -> str:
@@ -121,4 +128,43 @@ def claims(statistics: Statistics) -> tuple[str, ...]:
         if statistics.order == "holm"
         else "Claims are tested in this order, without correction, until the first that is not supported; a size is decided only "
         "if all earlier sizes are.",
+    )
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """``comparison``: both sides, dataset, column, and whether the first is predicted to be lower; ``difference``: with interval
+    and unit; ``about``: the ``direction`` with its scope (:func:`direction`) and images that were trained on; ``detectable``: the
+    minimum detectable effect of an inconclusive claim, else ""."""
+
+    comparison: str
+    difference: str
+    direction: str
+    about: str
+    size: str
+    detectable: str
+
+    @property
+    def verdict(self) -> str:
+        """``inconclusive (methods), equivalent, minimum detectable 2.3``"""
+        size = self.size if self.size not in ("undecided", "not tested") else ""
+        least = f"minimum detectable {self.detectable}" if self.detectable else ""
+        return ", ".join(part for part in (self.about, size, least) if part)
+
+
+def claimed(row: Mapping[str, Any]) -> Claimed:
+    """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`), or the cells of one."""
+    numbers = [float(row[key]) for key in ("value", "low", "high") if row[key] not in ("", None)]
+    decimals = 1 if max(map(abs, numbers), default=0) >= 1 else 2
+    value, *ends = [signed(number, decimals) for number in numbers] or ["–"]
+    interval = f"[{', '.join(ends)}]" if len(ends) == 2 else ""
+    parts = comparison_name(row), row["condition"], row["label"], "predicted lower" * (row["predicted"] == "lower")
+    scope = f" ({row['scope']})" if row["scope"] else ""  # "not compared" has none
+    return Claimed(
+        comparison=", ".join(filter(None, parts)),
+        difference=" ".join(filter(None, (value, interval, row["unit"] if numbers else ""))),
+        direction=row["direction"],
+        about=row["direction"] + scope + seen(row.get("seen") or ""),
+        size=row["size"],
+        detectable=f"{float(row['detectable']):#.2g}".rstrip(".") if row["detectable"] not in ("", None) else "",
     )

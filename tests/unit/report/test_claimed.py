@@ -11,11 +11,11 @@ import pytest
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.shown import Statistics
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
-from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.index_page import as_markdown, write_index
 from mdc.report.tables.comparisons import columns
+from mdc.report.words import TOGETHER, claimed
 
 CLAIM = dict.fromkeys(CLAIMS, "") | {
     **{

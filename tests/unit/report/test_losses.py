@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from shown import LoggedRuns, make, shown_run
+from shown import LoggedRuns, make, planned, shown_run
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.jobs.shown import ShownRun
@@ -85,6 +85,15 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Figure, "savefig", savefig)
     losses.draw(curves({f"c{i}": methods for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t")
     assert len(checked) == 1
+
+
+def test_below_minis_losses_stand_two_lines_at_most(tmp_path: Path) -> None:
+    """… which conftest.py counts; with what the arithmetic says of every range of t that the scale has."""
+    steps = dict.fromkeys(range(1, 4), 3.0)
+    runs = planned("mini")["figure_loss"].runs
+    made = [losses.Curve(run, steps, steps, steps, 0.176 if run.t_range is not None else None) for run in runs]
+    losses.draw(made, [tmp_path / "loss.png"], "t")
+    assert (tmp_path / "loss.png").is_file()
 
 
 @pytest.mark.parametrize("held_out", [{10: 7.0, 100: 2.5, 200: 2.4}, {10: 2.9, 30: 0.4, 100: 2.2, 200: 6.6}])

@@ -10,9 +10,9 @@ from mdc.app.export.results import Results
 from mdc.plan.config.backbones import Backbone, ResNet
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
-from mdc.report.claimed import TOGETHER, claimed
 from mdc.report.frame import POOLINGS
 from mdc.report.tables.render import escape_markdown, write_page
+from mdc.report.words import TOGETHER, claimed
 
 #: a data file of the package that this module depends on
 DATA_FILES = ("report/templates/model_card.md.j2",)

@@ -8,8 +8,8 @@ from pathlib import Path
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.plan.verbs import verb_of
-from mdc.report.claimed import Claimed, claimed
 from mdc.report.frame import CLAIMS, LEVELS, POOLINGS, RUNS, read_rows
+from mdc.report.words import Claimed, claimed
 
 Row = dict[str, str]
 #: files of a table and their columns

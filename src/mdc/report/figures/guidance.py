@@ -19,7 +19,7 @@ from mdc.report.frame import Contrast, Side, decided, write_contrasts, write_lev
 from mdc.report.manifests import Manifests
 from mdc.report.statistics.claims import Claim
 from mdc.report.statistics.curves import Floats, difference
-from mdc.report.statistics.estimate import NOT_COMPARED, estimate
+from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Replicates
 
 SHOWN = {
@@ -51,7 +51,7 @@ def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
     claims = decided(list(compared), [Claim(line.estimate) for line in compared], job.statistics)
     low, high = zip(*compared.values(), strict=True) if compared else ((), ())
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims, cider_from=low, cider_to=high)
-    _draw(job, results, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, results, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 def _claims(job: GuidanceFigureJob, results: Captioned) -> dict[Contrast, tuple[float, float] | tuple[None, None]]:
@@ -89,12 +89,7 @@ def _points(results: Captioned, system: str, seeds: int) -> Floats:
     return np.broadcast_to(points, (seeds, *points.shape[1:]))  # a single record is paired with every seed
 
 
-def _draw(
-    job: GuidanceFigureJob,
-    results: Captioned,
-    claims: Sequence[Contrast],
-    paths: Sequence[Path],
-) -> None:
+def _draw(job: GuidanceFigureJob, results: Captioned, paths: Sequence[Path]) -> None:
     across = [key for key in results.parts_of["paper"] if key in results.columns]
     of_methods = len({curve.method for curve in job.curves}) == len(job.curves)
     named = {curve.key: curve.method if of_methods else curve.key for curve in job.curves}
@@ -111,10 +106,6 @@ def _draw(
         panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         note = f"{words.bars(job)} Numbers: the least and the greatest scale of guidance."
-        if any(claim.estimate is NOT_COMPARED for claim in claims):
-            lost = [results.all_columns[key] for key in (_Y, _EQUAL) if key in results.missing]
-            why = f"{lost[0]} is not available" if lost else f"no {_EQUAL} is reached by the curves of all seeds"
-            note += f" Not compared: {why}."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 
 

@@ -54,7 +54,7 @@ def make(job: RobustnessFigureJob, manifests: Manifests, out: Path) -> None:
     write_levels(out / f"{job.artefact}.csv", job, numbers, distortion=kinds, strength=places, curve=keys)
     claims = _claims(job, results)
     write_contrasts(out / f"{job.artefact}_contrasts.csv", job, claims)
-    _draw(job, results, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
+    _draw(job, results, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
@@ -109,7 +109,7 @@ def kept(results: Captioned, curve: Worsening, measure: str) -> Replicates | Non
     return whole.of(share, worst, control)
 
 
-def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contrast], paths: Sequence[Path]) -> None:
+def _draw(job: RobustnessFigureJob, results: Captioned, paths: Sequence[Path]) -> None:
     kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
     rows = [key for key in dict.fromkeys((job.primary_metric, _PRECISION)) if key in results.columns]
     rows = rows or list(results.columns)[:1]  # where neither is available
@@ -142,9 +142,4 @@ def _draw(job: RobustnessFigureJob, results: Captioned, claims: Sequence[Contras
         for panel in panels[-1]:
             panel.set_xlabel("strength")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        note = words.bars(job)
-        if any(claim.estimate is NOT_COMPARED for claim in claims):
-            lost = results.claimed_metric in results.missing
-            why = "is not available" if lost else "of one side is not significantly above its mismatched-image control"
-            note += f" Not compared: {results.all_columns[results.claimed_metric]} {why}."
-        bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)
+        bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], words.bars(job))

@@ -14,7 +14,10 @@ from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
 from mdc.report.warnings import warnings
 
-_NAMED = 3  # controls that a heading names
+_ALONE = (
+    "An interval here applies to one difference alone: none is corrected for the number of differences. Claims have "
+    "their verdicts under primary comparisons."
+)
 
 
 def rows(results: Results, systems: Sequence[System], block: str | None = None) -> list[Row]:
@@ -72,14 +75,10 @@ def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Tabl
     open_ = [pair for pair in probing.named if any((pair, m) not in probing.decisions for m in probing.measures)]
     within = [pair for pair in open_ if len({dataset(probing.systems[key]) for key in pair}) == 1]
     across = [pair for pair in open_ if pair not in within]
-    verdicts = "The claims among them have their verdicts under primary comparisons. " if probing.decisions else ""
-    alone = (
-        f"{verdicts}An interval here applies to one difference alone: none is corrected for the number of differences."
-    )
     return [
         *([_primary(probing)] if probing.decisions else []),
         *(
-            _differences(probing, f"Differences between {kind}", pairs, "Difference", ("Points", alone), measures)
+            _differences(probing, f"Differences between {kind}", pairs, "Difference", ("Points", _ALONE), measures)
             for kind, pairs in (("methods", within), ("datasets", across))
             if pairs
         ),
@@ -90,12 +89,11 @@ def gains(probing: Results) -> list[Table]:
     """Every system against its control; none if none has one."""
     if not probing.gains:
         return []
-    controls = probing.controls()
-    # one control for each row, as in Table 2, would be too long a heading
-    named = f" ({', '.join(controls)})" if len(controls) <= _NAMED else ""
-    apart = ("Methods with different controls are compared in the next tables.",) * probing.controls_differ
-    caption = ("Points above each row's own control", *apart)
-    return [_differences(probing, f"Gain over the control{named}", probing.gains, "Gain", caption)]
+    caption = (
+        "Points above each row's own control",
+        "Methods with different controls are compared in the next tables.",
+    )
+    return [_differences(probing, "Gain over the control", probing.gains, "Gain", caption)]
 
 
 def _primary(probing: Results) -> Table:

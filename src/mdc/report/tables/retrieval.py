@@ -35,7 +35,7 @@ def make(job: RetrievalTableJob, manifests: Manifests, out: Path) -> None:
         (
             "Best in bold, second best underlined (after rounding).",
             "Intervals are over queries, given this gallery.",
-            *score_rows.estimator_notes(job.systems, job.samples),
+            score_rows.estimator_notes(job.samples),
             "own − α mismatched: the score of an image and a caption less α times the log of the caption's mean probability "
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
             f"{score_rows.alpha_notes(results)}.",

@@ -4,24 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.shown import System
 from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Row, Table
 from mdc.report.zero_shot import ZeroShot
 
 
-def estimator_notes(systems: Sequence[System], samples: int) -> list[str]:
-    """One sentence for each estimator."""
-    by_name: dict[str, list[str]] = {}
-    for system in systems:
-        if system.shown == "own" and not system.per_token and system.weights in (None, "last"):
-            by_name.setdefault(system.estimator, []).append(system.method.label)
+def estimator_notes(samples: int) -> str:
+    """What every estimator is, by its name in the csv files."""
     drawn = f", by {samples} masks a caption"
-    return [
-        f"{', '.join(dict.fromkeys(labels))}: {ESTIMATORS[name].text}{drawn * ESTIMATORS[name].sampled}."
-        for name, labels in by_name.items()
-    ]
+    each = (f"{name.replace('_', ' ')}: {one.text}{drawn * one.sampled}" for name, one in ESTIMATORS.items())
+    return f"Estimators (`estimator` in the csv files): {'; '.join(each)}."
 
 
 def alpha_notes(results: Choices | Retrieval) -> str:
@@ -36,7 +29,7 @@ def alpha_notes(results: Choices | Retrieval) -> str:
         f"for each seed, estimator and unit (caption or token) it is the value of {weights} with the highest image-to-text R@1 "
         "on these pairs, of equal ones the smallest"
     )
-    return f"{rule}: {'; '.join(chosen)}" if chosen else rule
+    return f"{rule}: {'; '.join(chosen) or 'no row'}"
 
 
 def write(results: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:

@@ -59,9 +59,9 @@ def _main(results: Choices) -> list[Table]:
             what = "per-token means" if per_token else "sums over a caption's tokens"
             notes = (
                 "Best in bold, second best underlined (after rounding).",
-                *score_rows.estimator_notes(every, job.samples),
+                score_rows.estimator_notes(job.samples),
                 *_set_notes(results),
-                *results.notes(own),
+                *results.notes(),
             )
             tables.append(
                 comparisons.level_table(

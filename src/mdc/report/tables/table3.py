@@ -82,14 +82,11 @@ _OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")
 _OTHERS_NOTE = (
     "Rows without numbers are in the paper's table; theirs are not in its public text, and are of other images."
 )
-_SEARCHED = "Length: number of tokens that a caption must have; free: MDC predicts its end; –: until end-of-text."
-_DIFFUSED = (
-    "Length: –: a caption ends at the first end-of-text token that the diffusion writes; best of several: MDC writes one of each "
-    "length, and keeps the one with the highest length-normalised log probability."
-)
 _LENGTH = (
+    "Length: number of tokens that a caption must have; free: MDC predicts its end; –: until the first end-of-text; best of "
+    "several: MDC writes one of each length, and keeps the one with the highest length-normalised log probability.",
     "ARC is not told how long its caption is to be, and an MDC row with a number is, so metrics that reward the right length "
-    "are not comparable between them (the paper's footnote); rows of ARC that are forced to a length are."
+    "are not comparable between them (the paper's footnote); rows of ARC that are forced to a length are.",
 )
 
 
@@ -270,13 +267,11 @@ def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
 def _main_notes(results: Captioned) -> list[str]:
     job, paper = results.job, results.parts_of["paper"]
     references = {f"{results.records[system.records[0]]['references']:.3g}" for system in job.systems}
-    lost_over = job.over is not None and results.claimed_metric in results.missing
     return [
         "Best in bold, second best underlined (after rounding). † (grey): shown but not ranked.",
         f"All × 100, as the COCO caption challenge computes them. References per image: {' or '.join(sorted(references))}. B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
-        _DIFFUSED if job.artefact.startswith("mcd_") else _SEARCHED,
-        *([_LENGTH] if job.artefact == "table3" else []),
+        *_LENGTH,
         *([_OTHERS_NOTE] if job.artefact in _OTHERS else []),
         *_choice_notes(results),
         *dict.fromkeys(
@@ -286,31 +281,21 @@ def _main_notes(results: Captioned) -> list[str]:
         ),
         *dict.fromkeys(system.note for system in job.systems if system.note),
         *(f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper),
-        *(["No claim is decided, since its metric is not available."] if results.claims_lost or lost_over else []),
     ]
 
 
 def _choice_notes(results: Captioned) -> list[str]:
-    """The best system on the images for model selection, by the mean over seeds of the primary metric."""
+    """The mean over seeds of the primary metric on the images for model selection."""
     choose, column = results.job.choose, results.job.primary_metric
     if choose is None or column in results.missing:
         return []
-    means = {}
-    for system, records in choose.systems.items():
-        items = [results.of(record, system).items(column) for record in records]
-        if any(item is None for item in items):
-            return []
-        means[system] = 100 * float(np.mean([item.value for item in items if item is not None]))
-    runs = {system.method.key: tuple(system.runs) for system in results.job.systems}
     labels = {system.method.key: label_of(system) for system in results.job.systems}
-    best: dict[tuple[str, ...], str] = {}  # for each training: its guidance scale is chosen
-    for name, mean in means.items():
-        training = runs.get(name, (name,))
-        if training not in best or mean > means[best[training]]:
-            best[training] = name
-    named = ", ".join(f"{labels.get(name, name)} ({means[name]:.1f})" for name in best.values())
-    each = " of each training" if len(best) > 1 else ""
-    return [f"The best{each} on {choose.label} by {results.columns[column]}: {named}."]
+    means = []
+    for name, records in choose.systems.items():
+        items = [results.of(record, name).items(column) for record in records]
+        values = [100 * item.value for item in items if item is not None]
+        means.append(f"{labels.get(name, name)} {np.mean(values):.1f}" if values else f"{labels.get(name, name)} –")
+    return [f"{results.columns[column]} on {choose.label}, by which the best is chosen: {', '.join(means)}."]
 
 
 def _more_notes(results: Captioned) -> list[str]:

@@ -32,7 +32,7 @@ def make(job: ZeroShotTableJob, manifests: Manifests, out: Path) -> None:
         [*comparisons.rows(results, job.systems, ""), *comparisons.levels(results)],
         (
             "Best in bold, second best underlined (after rounding).",
-            *score_rows.estimator_notes(job.systems, job.samples),
+            score_rows.estimator_notes(job.samples),
             f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images "
             "(all, where there are fewer).",
             f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
