@@ -23,6 +23,9 @@ from mdc.report.frame import AVERAGE, OF_SYSTEMS, POOLINGS
 
 Line = dict[str, str]
 _TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 items
+#: rows without a system → the column of the csv files that holds their values
+_LEVELS = {"chance": "chance", "perfect scorer": "ceiling"}
+_LEVELS |= dict.fromkeys(("best shortcut", "most frequent class"), "shortcut")
 #: jobs of these stages decide a number; their configurations and versions are printed
 _CONFIGURED = ("trainings", "probes", "scoring", "captions")
 
@@ -55,6 +58,12 @@ def _why(chain: Chain, artefact: str, asked: Path, row: str, column: str) -> Non
     if path.name == f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
         # the long format has a line for each number of a table in the paper's layout
         path, rows = numbers, lines(numbers)
+    if are_numbers(rows) and (level := _LEVELS.get(row.strip().casefold())):
+        values = {line["label"].casefold(): f"{float(line[level]):.1f}" for line in rows if line[level]}
+        if (key := column.strip().casefold()) not in values:
+            raise UserError(f"no column '{column}' in row '{row}'; columns: {', '.join(values) or 'none'}")
+        print(f"{row} on {column}: {values[key]} per cent; it is of no encoder, only of the set (its index.json)")
+        return
     chosen, heading = choose(rows, row, column)
     runs = _runs(path.with_name(f"{artefact}_runs.csv"), chosen)
     # a line of one record, of some systems, or of all inputs of its table
