@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -140,10 +139,15 @@ Encoded = tuple[bytes, str]  # an image's bytes, and the extension of their form
 
 
 def read_image(image: object, image_size: int | None = None) -> Encoded:
-    """Encoded bytes with their extension. LeftOut if they cannot be decoded completely.
+    """Encoded bytes, or those in a struct as in Hugging Face's datasets, with their extension. LeftOut if they cannot be decoded
+    completely.
 
     With ``image_size``, an image whose shorter side has more pixels is resized to a JPEG.
     """
+    if isinstance(image, dict):
+        if image.get("bytes") is None and image.get("path"):
+            raise LeftOut("image is a path without bytes", str(image["path"]))
+        image = image.get("bytes")
     if not isinstance(image, bytes) or not image:
         raise LeftOut("no image", "zero bytes" if image == b"" else "")
     if len(image) > MAX_FILE:
@@ -180,12 +184,6 @@ def counted(read: Callable[[], Encoded], skipped: Skipped, key: str, file: str) 
     except LeftOut as left:
         skipped.add(left.reason, key, file, left.detail)
         return None
-
-
-def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> Encoded | None:
-    """``read_image``, counted; of a struct, as in Hugging Face's datasets, its ``bytes``."""
-    image = image.get("bytes") if isinstance(image, dict) else image
-    return counted(partial(read_image, image), skipped, key, file)
 
 
 def _existing_form(path: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.parquet_file import holds_bytes, is_text, need_columns, open_parquet, parquet_rows
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
+from mdc.data.formats.samples import read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, named_splits
 from mdc.data.formats.table_rows import files_of
 from mdc.plan.data_folder import Links
@@ -85,15 +85,10 @@ class ParquetFiles:
             for split, key, row in self._rows(path, file, splits, numbers, [column, caption_column, label_column]):
                 if chosen and split in chosen and not chosen[split](key):
                     continue
-                image, read = row[column], None
-                if isinstance(image, dict):
-                    if image.get("bytes") is None and image.get("path"):
-                        read = LeftOut("image is a path without bytes", str(image["path"]))
-                    image = image.get("bytes")
                 texts = texts_of(row[caption_column]) if caption_column else []
                 label = row[label_column] if label_column else None
                 named = "" if split == ALL else split
-                yield SourceItem(key, path.name, read or partial(read_image, image), texts, named, label)
+                yield SourceItem(key, path.name, partial(read_image, row[column]), texts, named, label)
 
     def keys_of_file(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[str]:
         """The keys of the rows of one file that are in ``splits``, without reading images; ``numbers``: see ``rows_of_file``."""

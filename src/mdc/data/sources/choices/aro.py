@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field, StrictStr
 
 from mdc.data.formats.annotations import Number, read_published
-from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.data.formats.folders import NamedImages, dataset_folder, needed
 from mdc.data.formats.samples import ChoiceSample, Skipped
 from mdc.data.sources.cleaned import Choices
 
@@ -67,7 +67,7 @@ class Aro(Choices):
         self._items: Sequence[_Relation | _Attribution] = read_published(
             path, dataset, form, {field.name for field in fields(item)}
         )
-        self._images = existing_folder(root / "images", dataset)
+        self._images = needed(root / "images", dataset=dataset)
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         images = NamedImages(self._images, skipped)

@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import clean_caption
 from mdc.data.formats.folders import NamedImages, listed_name, needed
-from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, checked_image, texts_of
+from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, counted, read_image, texts_of
 from mdc.data.sources.cleaned import Choices
 from mdc.data.sources.named_table import RIGHT, WRONG, NamedTable
 from mdc.models.text import has_piece
@@ -54,7 +55,7 @@ class ChoiceTable(Choices):
             name = listed_name(str(cell or ""))
             image = folder.read(key, name)
         else:
-            image = checked_image(cell, skipped, key, self._table.path.name)
+            image = counted(partial(read_image, cell), skipped, key, self._table.path.name)
             name = hashlib.blake2b(image[0], digest_size=8).hexdigest() if image is not None else ""
         return None if image is None else (image, name.encode("utf-8", "replace").decode())
 
