@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, Skipped, counted, read_file
+from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, read_file
 from mdc.plan.data_folder import Links, is_clutter, walk
 from mdc.plan.records import UserError
 
@@ -90,12 +90,6 @@ def read_named(root: Path, name: str, image_size: int | None = None, *, follow: 
     return read_file(place, image_size)
 
 
-class NamedImages:
-    """The images of a folder by name. The last one is cached, because lists name an image several times in a row."""
-
-    def __init__(self, root: Path, skipped: Skipped, follow: bool = False) -> None:
-        self._skipped, self._read = skipped, lru_cache(1)(partial(read_named, root.resolve(), follow=follow))
-
-    def read(self, key: str, name: str) -> Encoded | None:
-        """(encoded bytes, extension); None for an image that is missing, broken or outside: sample ``key`` is left out."""
-        return counted(partial(self._read, name), self._skipped, key, name)
+def named_images(root: Path, follow: bool = False) -> Callable[[str], Encoded]:
+    """``read_named`` of the images of a folder. The last one is cached, because lists name an image several times in a row."""
+    return lru_cache(1)(partial(read_named, root.resolve(), follow=follow))

@@ -103,11 +103,6 @@ def decode_named(data: bytes, name: str) -> Image.Image:
         raise UserError(f"{name} {error}") from None
 
 
-def image_format(data: bytes) -> str:
-    """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``smaller``."""
-    return _decoded(data, None, strict=True).form
-
-
 def as_shown(data: bytes) -> tuple[bytes, str]:
     """(bytes, "jpeg" or "png") of the image that ``decode`` gives, for programs that decode otherwise: an upright RGB JPEG stays
     as it is, and everything else becomes a PNG. ImageError as in ``decode``."""
@@ -135,9 +130,10 @@ def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect:
     return decoded._replace(image=decoded.image.resize((width, height), Image.Resampling.BICUBIC))
 
 
-def at_most(data: bytes, shorter: int) -> tuple[bytes, str]:
-    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``smaller``."""
-    decoded = smaller(data, shorter)
+def at_most(data: bytes, shorter: int | None) -> tuple[bytes, str]:
+    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``smaller``.
+    ``shorter`` None: any size."""
+    decoded = _decoded(data, None, strict=True) if shorter is None else smaller(data, shorter)
     return (decoded.jpeg(), "jpg") if decoded.smaller else (data, ENDINGS[decoded.form][0])
 
 

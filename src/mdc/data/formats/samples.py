@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mdc.data.formats.images import ENDINGS, ImageError, at_most, image_format
+from mdc.data.formats.images import ENDINGS, ImageError, at_most
 from mdc.data.formats.lfs import is_lfs_pointer
 from mdc.data.formats.rank import hash64
 from mdc.data.formats.tar import MAX_FILE, Place
@@ -155,7 +155,7 @@ def read_image(image: object, image_size: int | None = None) -> Encoded:
     if is_lfs_pointer(image):
         raise LeftOut("image is a Git LFS pointer", "run `git lfs pull`")
     try:
-        return (image, ENDINGS[image_format(image)][0]) if image_size is None else at_most(image, image_size)
+        return at_most(image, image_size)
     except ImageError as error:
         raise LeftOut(error.reason, str(error)) from None
 

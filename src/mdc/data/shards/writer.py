@@ -18,10 +18,10 @@ from mdc.data.formats.samples import RawSample, Skipped, skipped_list
 from mdc.data.shards.image_hashes import write_hashes
 from mdc.data.shards.index import INDEX, NAMES, keys_of, names_in
 from mdc.data.shards.lines import ENDING
-from mdc.data.shards.offsets import SUFFIX, offsets_name
+from mdc.data.shards.offsets import SUFFIX, file_entry, offsets_name
 from mdc.data.shards.shard_file import HASHES, NewShard, key_hash, new_shard
 from mdc.plan.progress import progress
-from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
@@ -63,9 +63,7 @@ class NewSet:
         for path in self.out_dir.iterdir():
             if _OURS.fullmatch(path.name) and path.name not in current:
                 path.unlink()
-        index: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts), **left_out_of(skipped)}
-        if skipped.counts:
-            index["skipped_list"] = file_entry(self.out_dir / SKIPPED)
+        index: dict[str, Any] = {"splits": splits, **left_out_of(skipped, self.out_dir / SKIPPED)}
         looks = {split: hashes["looks"] for split, hashes in self.hashes.items()}
         index["image_hashes"] = write_hashes(self.out_dir, images, looks)
         return index | ({"repeated": repeated} if repeated else {})
@@ -153,6 +151,8 @@ def write_set(
     else:
         (out_dir / NAMES).unlink()
     index |= summary(index)
+    if shortcuts := [shortcut.row() for shortcut in source.shortcuts()]:
+        index["shortcuts"] = shortcuts
     write_json(out_dir / INDEX, index)
     return index
 
@@ -164,14 +164,15 @@ def begin(out_dir: Path) -> None:
         (out_dir / name).unlink(missing_ok=True)
 
 
-def left_out_of(skipped: Skipped) -> dict[str, int]:
-    """The number of captions that are left out of samples that keep others, for an index; empty if there are none."""
-    return {"captions_left_out": skipped.captions} if skipped.captions else {}
-
-
-def file_entry(path: Path) -> dict[str, Any]:
-    """A file's entry in an index."""
-    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
+def left_out_of(skipped: Skipped, listed: Path) -> dict[str, Any]:
+    """What an index says of what is left out: "skipped" {reason: samples} and, where there are any, "captions_left_out", the
+    captions of samples that keep others, and "skipped_list", the file ``listed``."""
+    captions = {"captions_left_out": skipped.captions} if skipped.captions else {}
+    return {
+        "skipped": dict(skipped.counts),
+        **captions,
+        **({"skipped_list": file_entry(listed)} if skipped.counts else {}),
+    }
 
 
 def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
