@@ -12,12 +12,11 @@ from typing import Any
 
 from mdc.app.init.find import Corpus
 from mdc.app.init.survey import Survey
-from mdc.data.formats.captions import caption_name
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.formats.tar import sample_key
 from mdc.data.obtain.hub import hub_api, hub_endpoint
-from mdc.data.sources.parquet import image_column
+from mdc.data.sources.parquet import caption_column, image_column
 from mdc.plan.records import UserError
 
 _ID = re.compile(r"(?:hub:)?([A-Za-z0-9][\w.-]*/[\w.-]+)((?:/[\w.-]+)*)(?:@([\w./-]+))?")
@@ -121,15 +120,13 @@ def _footer(dataset: HubId, commit: str, path: str) -> Iterator[Path]:
 
 def _columns(dataset: HubId, commit: str, path: str) -> dict[str, str]:
     with _footer(dataset, commit, path) as file, open_parquet(file) as opened:
-        names = opened.schema_arrow.names
         try:
-            image = image_column(file)
-        except UserError:
-            raise UserError(f"{dataset.repo}: no column of {path} holds images; it has {', '.join(names)}") from None
-    caption = caption_name(sorted(names))
-    if caption is None:
-        raise UserError(f"{dataset.repo}: no column of {path} is called captions; it has {', '.join(names)}")
-    return {"image_column": image, "caption_field": caption}
+            return {
+                "image_column": image_column(file),
+                "caption_field": caption_column(file, None, opened.schema_arrow),
+            }
+        except UserError as error:
+            raise UserError(f"{dataset.repo}/{path}{str(error).removeprefix(str(file))}") from None
 
 
 def _rows(dataset: HubId, commit: str, files: Mapping[str, int]) -> int:

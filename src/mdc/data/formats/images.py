@@ -79,9 +79,7 @@ class Decoded(NamedTuple):
     def jpeg(self, quality: int = QUALITY) -> bytes:
         """The image as a JPEG without metadata."""
         self.image.info.clear()  # Pillow would write a GIF's or PNG's comment, for which a JPEG has only 64 kB
-        buffer = io.BytesIO()
-        self.image.save(buffer, "JPEG", quality=quality)
-        return buffer.getvalue()
+        return _saved(self.image, "JPEG", quality=quality)
 
 
 def decode(data: bytes) -> Image.Image:
@@ -110,9 +108,7 @@ def as_shown(data: bytes) -> tuple[bytes, str]:
     if decoded.plain:
         return data, "jpeg"
     decoded.image.info.clear()
-    buffer = io.BytesIO()
-    decoded.image.save(buffer, "PNG")
-    return buffer.getvalue(), "png"
+    return _saved(decoded.image, "PNG"), "png"
 
 
 def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
@@ -320,8 +316,12 @@ def _to_rgb(image: Image.Image, bits: int) -> Image.Image:
 
 def png(pixels: Pixels) -> bytes:
     """(height, width) or (height, width, 3) uint8 as the bytes of a PNG; deterministic."""
+    return _saved(Image.fromarray(pixels), "PNG", compress_level=6)
+
+
+def _saved(image: Image.Image, form: str, **options: int) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=6)
+    image.save(buffer, form, **options)
     return buffer.getvalue()
 
 

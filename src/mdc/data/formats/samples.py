@@ -15,7 +15,6 @@ from typing import IO, Any
 
 from mdc.data.formats.images import ENDINGS, ImageError, at_most
 from mdc.data.formats.lfs import is_lfs_pointer
-from mdc.data.formats.rank import hash64
 from mdc.data.formats.tar import MAX_FILE, Place
 from mdc.plan.records import atomic_path
 
@@ -249,3 +248,14 @@ def distance(name: str, share: float) -> float:
 
 def _hash(name: str) -> int:
     return hash64(name.encode("utf-8", "replace"))
+
+
+def hash64(content: bytes) -> int:
+    """64 bits of BLAKE2b."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+
+
+def rank_hash(seed: int, key: str) -> int:
+    """The rank of ``key``: the N lowest are a random subset of size N, and smaller subsets are in larger ones."""
+    # keys with lone surrogates are ranked too, before their rows are left out
+    return hash64(f"{seed}\0{key}".encode("utf-8", "surrogatepass"))

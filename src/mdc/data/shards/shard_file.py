@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mdc.data.formats.rank import hash64
-from mdc.data.formats.samples import RawSample
+from mdc.data.formats.samples import RawSample, hash64
 from mdc.data.formats.tar import TarWriter
 from mdc.data.shards.image_hashes import NONE, difference_hash
 from mdc.data.shards.lines import SourceTar, sample_line

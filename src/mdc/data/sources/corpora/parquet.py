@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mdc.data.formats.folders import size_and_time
-from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import drawn_split
+from mdc.data.formats.samples import drawn_split, rank_hash
 from mdc.data.formats.split_words import no_val
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.parquet import ALL, ParquetFiles
