@@ -20,7 +20,7 @@ from PIL import Image, PngImagePlugin
 from mdc.app.cli import main
 from mdc.data.formats import images
 from mdc.data.formats.images import ImageError, as_shown, decode
-from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, counted, read_file
+from mdc.data.formats.samples import MAX_FILE, Skipped, counted, read_file, read_image
 from mdc.plan.records import read_json, read_json_lines, sha256_file
 
 
@@ -77,7 +77,7 @@ UNUSABLE = {
 def test_an_unusable_image_is_left_out_for_its_reason(name: str) -> None:
     data, reason = UNUSABLE[name]
     skipped = Skipped()
-    assert checked_image(data, skipped, "k", "f") is None
+    assert counted(partial(read_image, data), skipped, "k", "f") is None
     assert skipped.counts == {reason: 1}
 
 
@@ -105,7 +105,7 @@ def test_a_jpeg_cut_anywhere_is_left_out_though_closed_by_an_end_mark(kind: str,
     scan, skipped = whole.rindex(b"\xff\xda") if "pro" not in kind else whole.index(b"\xff\xda"), Skipped()
     cuts = range(scan + 20, len(whole) - 60, 61)
     for cut in cuts:
-        checked_image(whole[:cut] + b"\xff\xd9", skipped, "k", "f")
+        counted(partial(read_image, whole[:cut] + b"\xff\xd9"), skipped, "k", "f")
     assert skipped.counts["image cannot be decoded"] >= len(cuts) * (0.95 if "progressive" in kind else 1) > 40
 
 

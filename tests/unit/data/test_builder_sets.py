@@ -198,7 +198,7 @@ def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pyte
         before = (folder / file).read_bytes()
         (folder / file).write_bytes(pickle.dumps(Payload(victim), protocol=2))
         for split in ("train", "test"):
-            with pytest.raises(UserError, match=rf"{file}: checksum mismatch, expected MD5 {sums[file]}"):
+            with pytest.raises(UserError, match=r"split of cifar10 cannot be read \(.*not found or corrupted"):
                 list(iter_probe(source("cifar10"), split, tmp_path))
         (folder / file).write_bytes(before)
     assert not victim.exists()

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from data_samples import encoded, iter_corpus, write_corpus, write_parquet
 
-from mdc.data.formats.rank import rank_hash
-from mdc.data.formats.samples import Skipped
+from mdc.data.formats.samples import Skipped, rank_hash
 from mdc.data.shards.index import ShardReader
 from mdc.data.shards.set_job import splits_of
 from mdc.data.sources.corpora.parquet import resplit

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from mdc.data.formats.rank import rank_hash
-from mdc.data.formats.samples import LeftOut, Skipped, safe_key
+from mdc.data.formats.samples import LeftOut, Skipped, rank_hash, safe_key
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.corpora import parquet as corpus
 from mdc.data.sources.source import open_corpus

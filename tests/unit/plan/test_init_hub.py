@@ -109,16 +109,15 @@ def test_tars_are_counted_by_their_first_samples(hub: Hub, tmp_path: Path, capsy
 
 
 def test_what_cannot_be_meant(hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "someone/none: no such file or folder, and no such dataset on the hub" in _refused(
-        capsys, "own", "someone/none"
-    )
-    assert "no commit, branch or tag later on the hub" in _refused(capsys, "own", "someone/birds@later")
+    refused = _refused(capsys, "own", "someone/none")
+    assert "someone/none (no such file or folder here): no such dataset repository on the hub" in refused
+    refused = _refused(capsys, "own", "someone/birds@later")
+    assert "someone/birds at later (no such file or folder here): no such commit, branch or tag" in refused
     files = hub.files[COMMIT]
     hub.files[COMMIT] = {**files, "other/train-00000-of-00001.parquet": next(iter(files.values()))}
     assert "has several sets: data, other; name one: hub:someone/birds/data" in _refused(capsys, "own", "someone/birds")
     hub.files[COMMIT] = {"a.zip": b"zip"}
     assert "neither parquet files nor tars of it" in _refused(capsys, "own", "someone/birds")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert "someone/birds: no such file or folder, and the hub cannot be reached" in _refused(
-        capsys, "own", "someone/birds"
-    )
+    refused = _refused(capsys, "own", "someone/birds")
+    assert "someone/birds (no such file or folder here): cannot reach the hub" in refused

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,9 @@ def recognise(root: Path, paths: Sequence[str]) -> Corpus:
     if kind_of(root / path, TEXTS) is None and ending != ".txt":
         raise UserError(f"{root / path}: unknown file extension; allowed: {_TAKEN}")
     folder = root / folders[0] if folders else (root / path).parent
-    return _table(root, path, look_at_table(root / path, [folder, *_image_folders(folder)]))
+    return _table(
+        root, path, look_at_table(root / path, [folder, *_image_folders(folder, _by_kind(folder, Links())["images"])])
+    )
 
 
 def _folder(root: Path, path: str) -> Corpus:
@@ -72,7 +73,7 @@ def _folder(root: Path, path: str) -> Corpus:
     stems = {Path(name).with_suffix("") for name in files["images"]}
     loose = [name for name in (*files["tables"], *files["texts"]) if Path(name).with_suffix("") not in stems]
     beside = any(Path(name).with_suffix("") in stems for name in files["texts"])
-    tables, wrong, within = [], [], _image_folders(folder)
+    tables, wrong, within = [], [], _image_folders(folder, files["images"])
     for name in loose[:_MOST_TABLES]:
         starts = [folder, (folder / name).parent, *within]
         try:
@@ -114,10 +115,9 @@ def _kind(file: Path) -> str:
     return "tables" if kind_of(file, TEXTS) else "others"
 
 
-def _image_folders(folder: Path) -> list[Path]:
-    """Folders below that hold images, the first ones."""
-    found = (place for place, names in walk([folder], Links()) if any(is_image_name(Path(name)) for name in names))
-    return list(islice(found, _MOST_FOLDERS))
+def _image_folders(folder: Path, images: list[str]) -> list[Path]:
+    """The folders of ``images``, the first ones."""
+    return list(dict.fromkeys((folder / name).parent for name in images))[:_MOST_FOLDERS]
 
 
 def _table(root: Path, path: str, table: Table) -> Corpus:

@@ -1,7 +1,6 @@
 """Survey of a dataset on the Hugging Face hub without downloading it: commit, files, parquet footers."""
 
 import io
-import os
 import re
 import tarfile
 import tempfile
@@ -13,11 +12,11 @@ from typing import Any
 
 from mdc.app.init.find import Corpus
 from mdc.app.init.survey import Survey
-from mdc.data.formats.captions import caption_name
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.split_words import SplitWords
 from mdc.data.formats.tar import sample_key
-from mdc.data.sources.parquet import image_column
+from mdc.data.obtain.hub import hub_api, hub_endpoint
+from mdc.data.sources.parquet import caption_column, image_column
 from mdc.plan.records import UserError
 
 _ID = re.compile(r"(?:hub:)?([A-Za-z0-9][\w.-]*/[\w.-]+)((?:/[\w.-]+)*)(?:@([\w./-]+))?")
@@ -47,11 +46,12 @@ def look_at_hub(dataset: HubId, name: str) -> tuple[Corpus, Survey]:
     UserError if the hub has no such dataset or cannot be reached, if it has no parquet files or tars of it, or several
     sets.
     """
-    with _one_line(dataset):
-        commit, sizes = _files(dataset, dataset.revision)
+    at = f" at {dataset.revision}" if dataset.revision else ""
+    with hub_api(f"{dataset.repo}{at} (no such file or folder here)") as api:
+        commit, sizes = _files(api, dataset, dataset.revision)
         if not sizes and dataset.revision is None:
             with suppress(Exception):  # not every dataset has been converted
-                commit, sizes = _files(dataset, _CONVERTED)
+                commit, sizes = _files(api, dataset, _CONVERTED)
         if not sizes:
             raise UserError(f"{dataset.repo}: the hub has neither parquet files nor tars of it, and has converted none")
         words = SplitWords({})
@@ -85,15 +85,9 @@ def look_at_hub(dataset: HubId, name: str) -> tuple[Corpus, Survey]:
     return Corpus(source, holds_out, origin, captions, dataset=entry), contents
 
 
-def _endpoint() -> str | None:
-    return (os.environ.get("HF_ENDPOINT") or "").rstrip("/") or None
-
-
-def _files(dataset: HubId, revision: str | None) -> tuple[str, dict[str, int]]:
+def _files(api: Any, dataset: HubId, revision: str | None) -> tuple[str, dict[str, int]]:
     """(commit, {path: bytes}) of the tars of a revision or else of its parquet files."""
-    from huggingface_hub import HfApi
-
-    info = HfApi(endpoint=_endpoint()).dataset_info(dataset.repo, revision=revision, files_metadata=True)
+    info = api.dataset_info(dataset.repo, revision=revision, files_metadata=True)
     start = f"{dataset.folder}/" if dataset.folder else ""
     files = {entry.rfilename: entry.size or 0 for entry in info.siblings or [] if entry.rfilename.startswith(start)}
     for ending in (".tar", ".parquet"):
@@ -107,7 +101,7 @@ def _part(dataset: HubId, commit: str, path: str, bytes_range: str) -> bytes:
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers, get_session
 
-    url = hf_hub_url(dataset.repo, path, repo_type="dataset", revision=commit, endpoint=_endpoint())
+    url = hf_hub_url(dataset.repo, path, repo_type="dataset", revision=commit, endpoint=hub_endpoint())
     answer = get_session().get(
         url, headers={**build_hf_headers(), "Range": f"bytes={bytes_range}"}, follow_redirects=True
     )
@@ -126,15 +120,13 @@ def _footer(dataset: HubId, commit: str, path: str) -> Iterator[Path]:
 
 def _columns(dataset: HubId, commit: str, path: str) -> dict[str, str]:
     with _footer(dataset, commit, path) as file, open_parquet(file) as opened:
-        names = opened.schema_arrow.names
         try:
-            image = image_column(file)
-        except UserError:
-            raise UserError(f"{dataset.repo}: no column of {path} holds images; it has {', '.join(names)}") from None
-    caption = caption_name(sorted(names))
-    if caption is None:
-        raise UserError(f"{dataset.repo}: no column of {path} is called captions; it has {', '.join(names)}")
-    return {"image_column": image, "caption_field": caption}
+            return {
+                "image_column": image_column(file),
+                "caption_field": caption_column(file, None, opened.schema_arrow),
+            }
+        except UserError as error:
+            raise UserError(f"{dataset.repo}/{path}{str(error).removeprefix(str(file))}") from None
 
 
 def _rows(dataset: HubId, commit: str, files: Mapping[str, int]) -> int:
@@ -159,27 +151,3 @@ def _of_tars(dataset: HubId, commit: str, files: Mapping[str, int]) -> int:
             keys.add(sample_key(member.name))
             end = member.offset_data
     return round(max(1, len(keys) - 1) / end * sum(files.values()))
-
-
-@contextmanager
-def _one_line(dataset: HubId) -> Iterator[None]:
-    """Replace the library's multi-line errors by one line."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from huggingface_hub import errors
-
-    try:
-        yield
-    except (UserError, MemoryError):
-        raise
-    except errors.GatedRepoError:
-        raise UserError(f"{dataset.repo}: gated dataset: accept the terms, then run `hf auth login`") from None
-    except errors.RepositoryNotFoundError:
-        raise UserError(
-            f"{dataset.repo}: no such file or folder, and no such dataset on the hub, or it is private (run `hf auth login`)"
-        ) from None
-    except errors.RevisionNotFoundError:
-        raise UserError(f"{dataset.repo}: no commit, branch or tag {dataset.revision} on the hub") from None
-    except Exception as error:  # of the library, of what it fetches with, of the network: of many kinds
-        raise UserError(
-            f"{dataset.repo}: no such file or folder, and the hub cannot be reached ({type(error).__name__})"
-        ) from None

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from mdc.app.init.survey import Survey
-from mdc.data.formats.rank import hash64
 from mdc.data.formats.reading import SourceItem, with_images
-from mdc.data.formats.samples import Skipped, held_out
+from mdc.data.formats.samples import Skipped, hash64, held_out
 from mdc.data.shards.image_hashes import WORDS, Hashes, difference_hash, find
 from mdc.data.sources.probes.class_folder import ClassFolder
 

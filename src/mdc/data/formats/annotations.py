@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from mdc.data.formats.folders import existing_file
+from mdc.data.formats.folders import needed
 from mdc.data.formats.gzipped import lines_of, read_json_value
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.records import UserError
@@ -37,7 +37,7 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
             raise ValueError("duplicate key in an object")
         return last_values if keep is None else {key: value for key, value in pairs if key in keep}
 
-    value = read_json_value(existing_file(path, dataset), slim)
+    value = read_json_value(needed(path, "file", dataset), slim)
     try:
         return TypeAdapter(form).validate_python(value)
     except ValidationError as error:
@@ -46,5 +46,5 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
 
 def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:
     """(number from 1, text) of the lines that are not blank, without line ends. UserError if the file is not UTF-8."""
-    lines = lines_of(existing_file(path, dataset))
+    lines = lines_of(needed(path, "file", dataset))
     return ((number, line.rstrip("\r\n")) for number, line in lines if line.strip())

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mdc.data.formats.samples import Skipped
 from mdc.models.text import clip_pieces, clip_text, has_piece
-from mdc.plan.records import UserError
 
 MAX_CHARACTERS = 20_000  # of a caption; longer than any context
 
@@ -60,8 +59,6 @@ def clean_captions(
     kept = [text for text in map(clean_caption, captions) if has_piece(text) and text.lower() not in _NOTHING]
     if mode == "cut" and max_pieces is not None:
         kept = [short for text in kept if (short := _cut(text, max_pieces))]
-    elif mode not in ("each", "join"):
-        raise UserError(f"caption_mode is {mode!r}; allowed: each, join, cut (with max_pieces)")
     if kept and skipped is not None:
         skipped.captions += len(captions) - len(kept)
     if mode == "join" and kept:

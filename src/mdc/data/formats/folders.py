@@ -8,40 +8,30 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, Skipped, counted, read_file
+from mdc.data.formats.samples import IMAGE_ENDINGS, Encoded, LeftOut, read_file
 from mdc.plan.data_folder import Links, is_clutter, walk
 from mdc.plan.records import UserError
 
 
 def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
     """A dataset's folder. UserError if it does not exist; it names the key of the scale."""
-    return existing_folder(Path(data_dir) / source["path"], source.get("dataset", source["kind"]))
+    return needed(Path(data_dir) / source["path"], dataset=source.get("dataset", source["kind"]))
 
 
-def existing_folder(folder: Path, dataset: str) -> Path:
-    """``folder`` if it exists, otherwise a UserError that says what to do."""
-    if not folder.is_dir():
-        raise UserError(
-            f"{folder}: no such folder; put {dataset} there (`mdc data list` says from where), or name the place of "
-            f"your own copy in data.datasets.{dataset}.path of the scale; relative paths start from MDC_DATA"
+def needed(
+    path: Path, what: Literal["folder", "file", "file or folder"] = "folder", dataset: str | None = None
+) -> Path:
+    """``path`` if it exists, otherwise a UserError that says what to do; for a published ``dataset`` it names the key of the
+    scale."""
+    if {"folder": path.is_dir, "file": path.is_file, "file or folder": path.exists}[what]():
+        return path
+    remedy = "put it there, or set MDC_DATA to the folder that has it"
+    if dataset is not None:
+        remedy = (
+            f"put {dataset} there (`mdc data list` says from where), or name the place of your own copy in "
+            f"data.datasets.{dataset}.path of the scale; relative paths start from MDC_DATA"
         )
-    return folder
-
-
-def existing_file(file: Path, dataset: str) -> Path:
-    """``file`` if it exists, otherwise a UserError that says where it belongs."""
-    if not file.is_file():
-        raise UserError(
-            f"{file}: no such file; it belongs to {dataset}, whose place is data.datasets.{dataset}.path of the scale"
-        )
-    return file
-
-
-def needed(path: Path, what: Literal["folder", "file", "file or folder"] = "folder") -> Path:
-    """A source's own ``path``. UserError if it does not exist."""
-    if not {"folder": path.is_dir, "file": path.is_file, "file or folder": path.exists}[what]():
-        raise UserError(f"{path}: no such {what}; put it there, or set MDC_DATA to the folder that has it")
-    return path
+    raise UserError(f"{path}: no such {what}; {remedy}")
 
 
 def inside(root: Path, name: str, follow: bool = False) -> Path | None:
@@ -100,12 +90,6 @@ def read_named(root: Path, name: str, image_size: int | None = None, *, follow: 
     return read_file(place, image_size)
 
 
-class NamedImages:
-    """The images of a folder by name. The last one is cached, because lists name an image several times in a row."""
-
-    def __init__(self, root: Path, skipped: Skipped, follow: bool = False) -> None:
-        self._skipped, self._read = skipped, lru_cache(1)(partial(read_named, root.resolve(), follow=follow))
-
-    def read(self, key: str, name: str) -> Encoded | None:
-        """(encoded bytes, extension); None for an image that is missing, broken or outside: sample ``key`` is left out."""
-        return counted(partial(self._read, name), self._skipped, key, name)
+def named_images(root: Path, follow: bool = False) -> Callable[[str], Encoded]:
+    """``read_named`` of the images of a folder. The last one is cached, because lists name an image several times in a row."""
+    return lru_cache(1)(partial(read_named, root.resolve(), follow=follow))

@@ -79,9 +79,7 @@ class Decoded(NamedTuple):
     def jpeg(self, quality: int = QUALITY) -> bytes:
         """The image as a JPEG without metadata."""
         self.image.info.clear()  # Pillow would write a GIF's or PNG's comment, for which a JPEG has only 64 kB
-        buffer = io.BytesIO()
-        self.image.save(buffer, "JPEG", quality=quality)
-        return buffer.getvalue()
+        return _saved(self.image, "JPEG", quality=quality)
 
 
 def decode(data: bytes) -> Image.Image:
@@ -103,11 +101,6 @@ def decode_named(data: bytes, name: str) -> Image.Image:
         raise UserError(f"{name} {error}") from None
 
 
-def image_format(data: bytes) -> str:
-    """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``smaller``."""
-    return _decoded(data, None, strict=True).form
-
-
 def as_shown(data: bytes) -> tuple[bytes, str]:
     """(bytes, "jpeg" or "png") of the image that ``decode`` gives, for programs that decode otherwise: an upright RGB JPEG stays
     as it is, and everything else becomes a PNG. ImageError as in ``decode``."""
@@ -115,9 +108,7 @@ def as_shown(data: bytes) -> tuple[bytes, str]:
     if decoded.plain:
         return data, "jpeg"
     decoded.image.info.clear()
-    buffer = io.BytesIO()
-    decoded.image.save(buffer, "PNG")
-    return buffer.getvalue(), "png"
+    return _saved(decoded.image, "PNG"), "png"
 
 
 def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Decoded:
@@ -135,9 +126,10 @@ def smaller(data: bytes, shorter: int, max_pixels: int = MAX_PIXELS, max_aspect:
     return decoded._replace(image=decoded.image.resize((width, height), Image.Resampling.BICUBIC))
 
 
-def at_most(data: bytes, shorter: int) -> tuple[bytes, str]:
-    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``smaller``."""
-    decoded = smaller(data, shorter)
+def at_most(data: bytes, shorter: int | None) -> tuple[bytes, str]:
+    """(encoded bytes, extension): unchanged if the image is small enough, otherwise a resized RGB JPEG. Errors as ``smaller``.
+    ``shorter`` None: any size."""
+    decoded = _decoded(data, None, strict=True) if shorter is None else smaller(data, shorter)
     return (decoded.jpeg(), "jpg") if decoded.smaller else (data, ENDINGS[decoded.form][0])
 
 
@@ -324,8 +316,12 @@ def _to_rgb(image: Image.Image, bits: int) -> Image.Image:
 
 def png(pixels: Pixels) -> bytes:
     """(height, width) or (height, width, 3) uint8 as the bytes of a PNG; deterministic."""
+    return _saved(Image.fromarray(pixels), "PNG", compress_level=6)
+
+
+def _saved(image: Image.Image, form: str, **options: int) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=6)
+    image.save(buffer, form, **options)
     return buffer.getvalue()
 
 

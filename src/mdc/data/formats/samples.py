@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from mdc.data.formats.images import ENDINGS, ImageError, at_most, image_format
+from mdc.data.formats.images import ENDINGS, ImageError, at_most
 from mdc.data.formats.lfs import is_lfs_pointer
-from mdc.data.formats.rank import hash64
 from mdc.data.formats.tar import MAX_FILE, Place
 from mdc.plan.records import atomic_path
 
@@ -140,10 +138,15 @@ Encoded = tuple[bytes, str]  # an image's bytes, and the extension of their form
 
 
 def read_image(image: object, image_size: int | None = None) -> Encoded:
-    """Encoded bytes with their extension. LeftOut if they cannot be decoded completely.
+    """Encoded bytes, or those in a struct as in Hugging Face's datasets, with their extension. LeftOut if they cannot be decoded
+    completely.
 
     With ``image_size``, an image whose shorter side has more pixels is resized to a JPEG.
     """
+    if isinstance(image, dict):
+        if image.get("bytes") is None and image.get("path"):
+            raise LeftOut("image is a path without bytes", str(image["path"]))
+        image = image.get("bytes")
     if not isinstance(image, bytes) or not image:
         raise LeftOut("no image", "zero bytes" if image == b"" else "")
     if len(image) > MAX_FILE:
@@ -151,7 +154,7 @@ def read_image(image: object, image_size: int | None = None) -> Encoded:
     if is_lfs_pointer(image):
         raise LeftOut("image is a Git LFS pointer", "run `git lfs pull`")
     try:
-        return (image, ENDINGS[image_format(image)][0]) if image_size is None else at_most(image, image_size)
+        return at_most(image, image_size)
     except ImageError as error:
         raise LeftOut(error.reason, str(error)) from None
 
@@ -180,12 +183,6 @@ def counted(read: Callable[[], Encoded], skipped: Skipped, key: str, file: str) 
     except LeftOut as left:
         skipped.add(left.reason, key, file, left.detail)
         return None
-
-
-def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> Encoded | None:
-    """``read_image``, counted; of a struct, as in Hugging Face's datasets, its ``bytes``."""
-    image = image.get("bytes") if isinstance(image, dict) else image
-    return counted(partial(read_image, image), skipped, key, file)
 
 
 def _existing_form(path: Path) -> Path:
@@ -251,3 +248,14 @@ def distance(name: str, share: float) -> float:
 
 def _hash(name: str) -> int:
     return hash64(name.encode("utf-8", "replace"))
+
+
+def hash64(content: bytes) -> int:
+    """64 bits of BLAKE2b."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+
+
+def rank_hash(seed: int, key: str) -> int:
+    """The rank of ``key``: the N lowest are a random subset of size N, and smaller subsets are in larger ones."""
+    # keys with lone surrogates are ranked too, before their rows are left out
+    return hash64(f"{seed}\0{key}".encode("utf-8", "surrogatepass"))

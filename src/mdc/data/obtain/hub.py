@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -177,9 +177,14 @@ def _list(mirror: Mirror) -> list[RepoFile]:
     return sorted(wanted, key=lambda file: file.path)
 
 
+def _hub(mirror: Mirror) -> AbstractContextManager[HfApi]:
+    return hub_api(f"{mirror.repo} at {mirror.revision[:12]}", "; partial download kept; rerun to resume")
+
+
 @contextmanager
-def _hub(mirror: Mirror) -> Iterator[HfApi]:
-    """The hub's API, whose errors of many lines become a UserError of one."""
+def hub_api(what: str, remedy: str = "") -> Iterator[HfApi]:
+    """The hub's API, whose errors of many lines become a UserError of one, which begins with ``what``. ``remedy``: what to do
+    where the hub does not answer."""
     # the library reads them once, when it is imported; a user's own setting is kept
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_UPDATE_CHECK", "1")
@@ -188,9 +193,9 @@ def _hub(mirror: Mirror) -> Iterator[HfApi]:
 
     disable_progress_bars()  # its bars of each file would write over ours, which counts them all
     try:
-        yield HfApi(endpoint=os.environ.get("HF_ENDPOINT", "").rstrip("/") or None)
+        yield HfApi(endpoint=hub_endpoint())
     except Exception as error:
-        message = f"cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
+        message = f"cannot reach the hub ({type(error).__name__}){remedy}"
         if isinstance(error, errors.GatedRepoError):
             message = "gated dataset: accept the terms, then run `hf auth login`"
         elif isinstance(error, errors.RepositoryNotFoundError):
@@ -198,9 +203,14 @@ def _hub(mirror: Mirror) -> Iterator[HfApi]:
         elif isinstance(error, errors.RevisionNotFoundError):
             message = "no such commit, branch or tag in the repository"
         elif status := getattr(getattr(error, "response", None), "status_code", None):
-            message = f"HTTP {status} from the hub; rerun to resume"
+            message = f"HTTP {status} from the hub{remedy}"
         elif isinstance(error, OSError) and error.strerror:
-            message = f"{error.strerror}; partial download kept; rerun to resume"
+            message = f"{error.strerror}{remedy}"
         elif not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HUBS_OWN:
             raise
-        raise UserError(f"{mirror.repo} at {mirror.revision[:12]}: {message}") from None
+        raise UserError(f"{what}: {message}") from None
+
+
+def hub_endpoint() -> str | None:
+    """The hub's address by the environment; None: the usual one."""
+    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or None

@@ -57,14 +57,12 @@ def write_choices(
         }
 
     def summary(index: dict[str, Any]) -> dict[str, Any]:
-        shortcuts = [shortcut.row() for shortcut in source.shortcuts()]
         return {
             "options": {str(size): sizes[size] for size in sorted(sizes)},
             "chance": sum(count / size for size, count in sizes.items()) / sum(sizes.values()),
             "groups": dict(groups),
             "pieces": sorted(pieces),
             "same_as_answer": dict(same),
-            **({"shortcuts": shortcuts} if shortcuts else {}),
         }
 
     return write_set("choices", name, source, [SPLIT], out_dir, record, summary, **sharded)

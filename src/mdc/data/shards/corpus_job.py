@@ -4,13 +4,14 @@ If the corpus's parts are already written, it writes only the index, which refer
 parts. A part of which a corpus takes only the beginning is written by the corpus's own job.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.samples import RawSample, skipped_list
 from mdc.data.shards.caption_statistics import UNIT, CaptionStatistics
-from mdc.data.shards.index import INDEX, PARTS
+from mdc.data.shards.index import INDEX
 from mdc.data.shards.parts import read_captions, write_part
 from mdc.data.shards.set_job import note, sharding, source_of, splits_of
 from mdc.data.shards.writer import SKIPPED, NewSet, write_set
@@ -19,7 +20,7 @@ from mdc.data.sources.source import Source, open_corpus
 from mdc.models.text import CONTEXT_LENGTH
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
-from mdc.plan.records import UserError, read_json, write_json
+from mdc.plan.records import read_json, write_json
 
 
 def main(call: Call) -> None:
@@ -85,14 +86,9 @@ def join_parts(
     context_length: int,
     splits: Sequence[str],
 ) -> dict[str, Any]:
-    """Write the index of a corpus (also returned) from the index ``parts``; errors as ``write_corpus``.
-
-    UserError also if ``parts`` is not in the folder of parts beside the corpora.
-    """
+    """Write the index of a corpus (also returned) from the index ``parts``; errors as ``write_corpus``."""
     entries = {entry["part"]: entry for entry in read_json(parts)["parts"]}
-    prefix = f"{PARTS}{parts.parent.name}/"
-    if (out_dir / prefix).resolve() != parts.parent.resolve():
-        raise UserError(f"{parts}: lies elsewhere than {out_dir / PARTS}; corpora name their parts from beside them")
+    prefix = os.path.relpath(parts.parent.resolve(), out_dir.resolve()) + "/"
     new = NewSet(name, out_dir, splits)
     statistics = {split: CaptionStatistics(context_length) for split in splits}
     with skipped_list(out_dir / SKIPPED) as skipped:

@@ -17,8 +17,9 @@ from PIL import Image
 
 from mdc.data.formats.images import ImageError, smaller
 from mdc.data.shards.index import INDEX
+from mdc.data.shards.offsets import file_entry
 from mdc.plan.outputs import checked
-from mdc.plan.records import atomic_path, sha256_file
+from mdc.plan.records import atomic_path
 
 FILE = "images.safetensors"
 WORDS = 4  # of 64 bits
@@ -63,7 +64,7 @@ def write_hashes(folder: Path, images: Mapping[str, np.ndarray], looks: Mapping[
             arrays[f"{split}.looks"] = hashes
     with atomic_path(folder / FILE) as temporary:
         save_file(arrays, temporary)
-        return {"file": FILE, "bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
+    return file_entry(folder / FILE)
 
 
 def read_hashes(folder: Path, index: Mapping[str, Any], split: str) -> tuple[Hashes, Hashes]:

@@ -23,7 +23,6 @@ from mdc.plan.records import UserError, read_json, sha256_file
 
 INDEX = "index.json"
 NAMES = "names.jsonl"  # of a person's own files, by key
-PARTS = "../../parts/"  # the folder of the parts of corpora, relative to a corpus's
 Kind = Literal["corpus", "probe", "choices"]
 _HAS = {"corpus": {"captions"}, "probe": {"label", "labels"}, "choices": {"options"}}  # a record has one of them
 _QUICK = 4 << 30  # bytes that "auto" hashes
@@ -57,7 +56,9 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
         tars = {source_tar(path.parent / shard["file"]) for shard in shards if is_lines(shard["file"])}
         whole = verify is True or sum(shard["bytes"] for shard in shards) + sum(tar.size for tar in tars) <= _QUICK
         for shard in shards:
-            verify_shard(path.parent, shard, whole)
+            check_sizes(path.parent, shard)
+            for entry in (shard, shard["offsets"]) if whole else ():
+                checked(path.parent / entry["file"], entry["sha256"], path)
         for tar in tars if whole else ():
             if sha256_file(tar.path) != tar.sha256:
                 raise UserError(f"{tar.path}: its sha256 is not the one that {path.parent} names; rebuild the set")
@@ -89,14 +90,6 @@ def names_in(file: Path, split: str, keys: Collection[str]) -> dict[str, str]:
             rows = (row for row in map(json.loads, lines) if row["split"] == split and row["key"] in names)
             names |= {row["key"]: row["file"].encode("utf-8", "replace").decode() for row in rows}
     return names
-
-
-def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
-    """Compare a shard's files with its entry in an index: their sizes and, if ``whole``, their sha256. UserError says what is
-    wrong."""
-    check_sizes(folder, shard)
-    for entry in (shard, shard["offsets"]) if whole else ():
-        checked(folder / entry["file"], entry["sha256"], folder / INDEX)
 
 
 def keys_of(folder: Path, shard: dict[str, Any]) -> Iterator[str]:

@@ -32,7 +32,12 @@ def write_offsets(path: Path, bounds: Sequence[int]) -> dict[str, Any]:
         # not numpy's own header, which differs between versions
         numbers = np.asarray(bounds, dtype="<i8")
         temporary.write_bytes(_header(len(numbers)) + numbers.tobytes())
-        return {"file": path.name, "bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
+    return file_entry(path)
+
+
+def file_entry(path: Path) -> dict[str, Any]:
+    """A file's entry in an index."""
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def span_of(descriptor: int, sample: int) -> tuple[int, int]:

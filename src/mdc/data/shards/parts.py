@@ -24,9 +24,10 @@ from mdc.data.formats.samples import skipped_list
 from mdc.data.shards.caption_statistics import CaptionStatistics
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.lines import ENDING, SourceTar, name_below
+from mdc.data.shards.offsets import file_entry
 from mdc.data.shards.set_job import note, source_of, splits_of
 from mdc.data.shards.shard_file import HASHES, new_shard
-from mdc.data.shards.writer import file_entry, left_out_of
+from mdc.data.shards.writer import left_out_of
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.source import open_corpus
 from mdc.plan.config.data import DataRuntime
@@ -84,16 +85,12 @@ def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, 
             shards[split].add(sample, {"captions": list(sample.captions)})
     if tar is not None and size_and_time(path) != begun:
         raise UserError(f"{path}: changed while it was read; rerun when no other process writes to it")
-    entry = {
+    return {
         "part": part,
         "splits": {split: shards[split].entry for split in splits if split in shards},
-        "skipped": dict(skipped.counts),
-        **left_out_of(skipped),
+        **left_out_of(skipped, left_out),
         "captions": _write_captions(folder / f"captions-{part:05d}.safetensors", statistics, shards),
     }
-    if skipped.counts:
-        entry["skipped_list"] = file_entry(left_out)
-    return entry
 
 
 def tar_name(source: InParts, part: int) -> str | None:

@@ -50,13 +50,11 @@ def write_probe(
         shares = counts["test"] / index["splits"]["test"]["samples"]
         if not shares.any():
             raise UserError(f"{name}: no image of split test shows any of the {len(classes)} classes")
-        shortcuts = [shortcut.row() for shortcut in source.shortcuts()]
         return {
             "task": task,
             "classes": classes,
             "chance": float(shares.max() if task == "single" else shares[shares > 0].mean()),
             "class_counts": {split: of_split.tolist() for split, of_split in counts.items()},
-            **({"shortcuts": shortcuts} if shortcuts else {}),
         }
 
     return write_set("probe", name, source, SPLITS, out_dir, record, summary, **sharded)

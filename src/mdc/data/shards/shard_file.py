@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mdc.data.formats.rank import hash64
-from mdc.data.formats.samples import RawSample
+from mdc.data.formats.samples import RawSample, hash64
 from mdc.data.formats.tar import TarWriter
 from mdc.data.shards.image_hashes import NONE, difference_hash
 from mdc.data.shards.lines import SourceTar, sample_line
-from mdc.data.shards.offsets import offsets_name, write_offsets
-from mdc.plan.records import atomic_path, sha256_file
+from mdc.data.shards.offsets import file_entry, offsets_name, write_offsets
+from mdc.plan.records import atomic_path
 
 HASHES = ("keys", "images", "looks")
 
@@ -60,14 +59,12 @@ class NewShard:
 @contextmanager
 def new_shard(path: Path, source: SourceTar | None = None) -> Iterator[NewShard]:
     """A shard at ``path`` with its offsets beside it, written when the block ends without error; ``entry`` describes it then."""
-    with atomic_path(path) as temporary:
-        with temporary.open("wb") as file:
-            shard = NewShard(file, source)
-            yield shard
-            shard.close()
-        description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        shard = NewShard(file, source)
+        yield shard
+        shard.close()
     offsets = write_offsets(path.with_name(offsets_name(path.name)), shard.bounds)
-    shard.entry |= {"file": path.name, "samples": len(shard), **description, "offsets": offsets}
+    shard.entry |= {"samples": len(shard), **file_entry(path), "offsets": offsets}
 
 
 def key_hash(key: str) -> int:

@@ -12,7 +12,7 @@ from mdc.data.formats.samples import Skipped, skipped_list
 from mdc.data.shards.caption_statistics import UNIT, CaptionLengths
 from mdc.data.shards.index import INDEX
 from mdc.data.shards.set_job import note, source_of
-from mdc.data.shards.writer import SKIPPED, begin, file_entry, left_out_of
+from mdc.data.shards.writer import SKIPPED, begin, left_out_of
 from mdc.data.sources.source import Source, open_texts
 from mdc.models.text import clip_pieces
 from mdc.plan.data_folder import data_folder
@@ -43,11 +43,9 @@ def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, conte
     summary = lengths.summary()
     if not summary["count"]:
         raise UserError(f"{name}: {source.config['path']} has no caption ({skipped or 'no row was left out'})")
-    index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config, "skipped": dict(skipped.counts)}
+    index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config}
     index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
-    index |= left_out_of(skipped)
-    if skipped.counts:
-        index["skipped_list"] = file_entry(out / SKIPPED)
+    index |= left_out_of(skipped, out / SKIPPED)
     write_json(out / INDEX, index)
     return index
 

@@ -8,7 +8,7 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,10 +18,10 @@ from mdc.data.formats.samples import RawSample, Skipped, skipped_list
 from mdc.data.shards.image_hashes import write_hashes
 from mdc.data.shards.index import INDEX, NAMES, keys_of, names_in
 from mdc.data.shards.lines import ENDING
-from mdc.data.shards.offsets import SUFFIX, offsets_name
-from mdc.data.shards.shard_file import HASHES, NewShard, key_hash, new_shard
+from mdc.data.shards.offsets import SUFFIX, file_entry, offsets_name
+from mdc.data.shards.shard_file import HASHES, key_hash, new_shard
 from mdc.plan.progress import progress
-from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
@@ -63,9 +63,7 @@ class NewSet:
         for path in self.out_dir.iterdir():
             if _OURS.fullmatch(path.name) and path.name not in current:
                 path.unlink()
-        index: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts), **left_out_of(skipped)}
-        if skipped.counts:
-            index["skipped_list"] = file_entry(self.out_dir / SKIPPED)
+        index: dict[str, Any] = {"splits": splits, **left_out_of(skipped, self.out_dir / SKIPPED)}
         looks = {split: hashes["looks"] for split, hashes in self.hashes.items()}
         index["image_hashes"] = write_hashes(self.out_dir, images, looks)
         return index | ({"repeated": repeated} if repeated else {})
@@ -136,16 +134,17 @@ def write_set(
         atomic_path(out_dir / NAMES) as listed,
         listed.open("w", encoding="utf-8", newline="\n") as names,
     ):
-
-        def named(split: str) -> Iterator[Sample]:
-            for sample in source.samples(split, skipped):
-                if sample.name:
-                    names.write(json.dumps({"split": split, "key": sample.key, "file": sample.name}) + "\n")
-                yield sample
-
-        for split in new.shards:
+        for split, written in new.shards.items():
             skipped.split = split
-            for shard in _write_shards(split, named(split), record_of, out_dir, samples_per_shard):
+            samples = progress(source.samples(split, skipped), f"{out_dir.name} {split}", unit=" samples", leave=False)
+            rest: Iterator[Sample] = iter(samples)
+            while (first := next(rest, None)) is not None:
+                with new_shard(out_dir / f"{split}-{len(written):05d}.tar") as shard:
+                    for sample in chain([first], islice(rest, samples_per_shard - 1)):
+                        shard.add(sample, record_of(split, sample))
+                        if sample.name:
+                            row = {"split": split, "key": sample.key, "file": sample.name}
+                            names.write(json.dumps(row) + "\n")
                 new.add(split, shard.entry, shard.hashes)
     index = {"kind": kind, "name": name, "source": source.config, **source.facts, **new.index(skipped, max_skipped)}
     if (out_dir / NAMES).stat().st_size:
@@ -153,6 +152,8 @@ def write_set(
     else:
         (out_dir / NAMES).unlink()
     index |= summary(index)
+    if shortcuts := [shortcut.row() for shortcut in source.shortcuts()]:
+        index["shortcuts"] = shortcuts
     write_json(out_dir / INDEX, index)
     return index
 
@@ -164,37 +165,18 @@ def begin(out_dir: Path) -> None:
         (out_dir / name).unlink(missing_ok=True)
 
 
-def left_out_of(skipped: Skipped) -> dict[str, int]:
-    """The number of captions that are left out of samples that keep others, for an index; empty if there are none."""
-    return {"captions_left_out": skipped.captions} if skipped.captions else {}
-
-
-def file_entry(path: Path) -> dict[str, Any]:
-    """A file's entry in an index."""
-    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
+def left_out_of(skipped: Skipped, listed: Path) -> dict[str, Any]:
+    """What an index says of what is left out: "skipped" {reason: samples} and, where there are any, "captions_left_out", the
+    captions of samples that keep others, and "skipped_list", the file ``listed``."""
+    captions = {"captions_left_out": skipped.captions} if skipped.captions else {}
+    return {
+        "skipped": dict(skipped.counts),
+        **captions,
+        **({"skipped_list": file_entry(listed)} if skipped.counts else {}),
+    }
 
 
 def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
     """A split's entry in an index."""
     samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
     return {"samples": samples, "bytes": size, "shards": shards}
-
-
-def _write_shards(
-    split: str,
-    samples: Iterator[Sample],
-    record_of: Callable[[str, Sample], dict[str, Any]],
-    out_dir: Path,
-    samples_per_shard: int,
-) -> Iterator[NewShard]:
-    """The shards of a split, each after it is written."""
-    rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
-    number = 0
-    while (first := next(rest, None)) is not None:
-        with new_shard(out_dir / f"{split}-{number:05d}.tar") as shard:
-            sample: Sample | None = first
-            while sample is not None:
-                shard.add(sample, record_of(split, sample))
-                sample = next(rest, None) if len(shard) < samples_per_shard else None
-        yield shard
-        number += 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import clean_caption, clean_captions
-from mdc.data.formats.folders import dataset_folder, existing_folder, read_named
+from mdc.data.formats.folders import dataset_folder, needed, read_named
 from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import ChoiceSample, LeftOut, RawSample, Skipped, safe_key
 from mdc.data.sources.source import Source
@@ -57,7 +57,7 @@ class Published(CaptionedImages):
     def items(self, split: str) -> Iterator[SourceItem]:
         for number, (name, captions) in enumerate(self.listed(split)):
             if not number:
-                folder = existing_folder(self.root / self.images(split), self.dataset).resolve()
+                folder = needed(self.root / self.images(split), dataset=self.dataset).resolve()
             read = LeftOut("caption file is missing") if captions is None else partial(read_named, folder, name)
             yield SourceItem(safe_key(Path(name).stem), name, read, captions or [])
 

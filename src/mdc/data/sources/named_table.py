@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import Choice, first_of
+from mdc.data.formats.folders import needed
 from mdc.data.formats.parquet_file import is_text, need_columns, open_parquet
 from mdc.data.formats.table_rows import kind_of, table_rows
 from mdc.plan.records import UserError
@@ -29,9 +30,7 @@ class NamedTable:
     """``names``: its columns. UserError if the file is missing, or no table."""
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise UserError(f"{path}: no such file")
-        if (kind := kind_of(path)) is None:
+        if (kind := kind_of(needed(path, "file"))) is None:
             raise UserError(f"{path}: unknown file extension; allowed: {TAKEN}")
         self.path, self._kind, self._delimiter = path, kind, ","
         self.names = self._names()

@@ -12,7 +12,7 @@ from typing import Any
 from mdc.data.formats.captions import caption_name
 from mdc.data.formats.parquet_file import holds_bytes, is_text, need_columns, open_parquet, parquet_rows
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import LeftOut, read_image, safe_key, texts_of
+from mdc.data.formats.samples import read_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, named_splits
 from mdc.data.formats.table_rows import files_of
 from mdc.plan.data_folder import Links
@@ -81,19 +81,14 @@ class ParquetFiles:
             need_columns(path, schema.names, column)
             if not holds_bytes(kind := schema.field(column).type):
                 raise UserError(f"{path}: column '{column}' holds {kind}; images are bytes, or a struct with bytes")
-            caption_column = _caption_column(path, self._source["caption_column"], schema) if captions else None
-            for split, key, row in self._rows(path, file, splits, numbers, [column, caption_column, label_column]):
+            captioned = caption_column(path, self._source["caption_column"], schema) if captions else None
+            for split, key, row in self._rows(path, file, splits, numbers, [column, captioned, label_column]):
                 if chosen and split in chosen and not chosen[split](key):
                     continue
-                image, read = row[column], None
-                if isinstance(image, dict):
-                    if image.get("bytes") is None and image.get("path"):
-                        read = LeftOut("image is a path without bytes", str(image["path"]))
-                    image = image.get("bytes")
-                texts = texts_of(row[caption_column]) if caption_column else []
+                texts = texts_of(row[captioned]) if captioned else []
                 label = row[label_column] if label_column else None
                 named = "" if split == ALL else split
-                yield SourceItem(key, path.name, read or partial(read_image, image), texts, named, label)
+                yield SourceItem(key, path.name, partial(read_image, row[column]), texts, named, label)
 
     def keys_of_file(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[str]:
         """The keys of the rows of one file that are in ``splits``, without reading images; ``numbers``: see ``rows_of_file``."""
@@ -117,12 +112,12 @@ class ParquetFiles:
 
 
 def captions_of_file(
-    path: Path, caption_column: str | None, split_column: str | None, split_values: Sequence[str | None]
+    path: Path, named: str | None, split_column: str | None, split_values: Sequence[str | None]
 ) -> Iterator[list[str]]:
-    """The captions of every row of a file, without reading images; with ``split_column``, of the rows with one of
-    ``split_values``."""
+    """The captions of every row of a file, in the column ``named`` or found by its name, without reading images; with
+    ``split_column``, of the rows with one of ``split_values``."""
     with open_parquet(path) as file:
-        column = _caption_column(path, caption_column, file.schema_arrow)
+        column = caption_column(path, named, file.schema_arrow)
         for row in parquet_rows(path, file, [column, split_column]):
             if split_column is None or row[split_column] in split_values:
                 yield texts_of(row[column])
@@ -143,7 +138,7 @@ def image_column(path: Path) -> str:
     return str(column)
 
 
-def _caption_column(path: Path, named: str | None, schema: Any) -> str:
+def caption_column(path: Path, named: str | None, schema: Any) -> str:
     """The column of captions: ``named``, or by its name. UserError if there is none, or if it has no texts."""
     import pyarrow.types as types
 

@@ -8,14 +8,15 @@ is cropped to the box before it is scored. The published score averages over gro
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StrictStr
 
 from mdc.data.formats.annotations import Number, read_published
-from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
-from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.formats.folders import dataset_folder, named_images, needed
+from mdc.data.formats.samples import ChoiceSample, Skipped, counted
 from mdc.data.sources.cleaned import Choices
 
 
@@ -67,15 +68,15 @@ class Aro(Choices):
         self._items: Sequence[_Relation | _Attribution] = read_published(
             path, dataset, form, {field.name for field in fields(item)}
         )
-        self._images = existing_folder(root / "images", dataset)
+        self._images = needed(root / "images", dataset=dataset)
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        images = NamedImages(self._images, skipped)
+        read = named_images(self._images)
         for number, item in enumerate(self._items):
             key, name, box = f"{number:08d}", item.image_path, item.box
             if box[2] <= 0 or box[3] <= 0:
                 skipped.add("box is empty", key, name, str(box))
-            elif (image := images.read(key, name)) is not None:
+            elif (image := counted(partial(read, name), skipped, key, name)) is not None:
                 options = (item.true_caption, item.false_caption)
                 # JSON may have lone surrogates, which cannot be encoded
                 group = item.group.encode("utf-8", "replace").decode("utf-8")

@@ -1,11 +1,12 @@
 """ARO's COCO-Order and Flickr30k-Order: every caption of Karpathy's test split (see :mod:`mdc.data.sources.choices.orders`)."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import NamedImages, coco_image
-from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.formats.folders import coco_image, named_images
+from mdc.data.formats.samples import ChoiceSample, Skipped, counted
 from mdc.data.sources.choices.orders import Orders
 from mdc.data.sources.corpora import karpathy
 from mdc.plan.records import UserError
@@ -23,14 +24,15 @@ class CaptionOrder(Orders):
             raise UserError(f"{source['path']}: no image of Karpathy's file is in split {split!r}; allowed: val, test")
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        images, dataset = NamedImages(self._folder, skipped), self.config["dataset"]
+        read_image, dataset = named_images(self._folder), self.config["dataset"]
         listed = (
             (image.name, *pair)
             for image in self._chosen
             for pair in zip(image.captions, image.caption_ids, strict=True)
         )
         for number, (name, caption, caption_id) in enumerate(listed):
-            if (read := images.read(f"{number:08d}", name)) is not None:
+            read = counted(partial(read_image, name), skipped, f"{number:08d}", name)
+            if read is not None:
                 shown = coco_image(name) if dataset == "mscoco" else f"{dataset}:{name}"
                 yield self.ordered(number, read, caption, caption_id, shown)
 

@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import clean_caption
-from mdc.data.formats.folders import NamedImages, listed_name, needed
-from mdc.data.formats.samples import ChoiceSample, Encoded, Skipped, checked_image, texts_of
+from mdc.data.formats.folders import listed_name, named_images, needed
+from mdc.data.formats.samples import ChoiceSample, Skipped, counted, read_image, texts_of
 from mdc.data.sources.cleaned import Choices
 from mdc.data.sources.named_table import RIGHT, WRONG, NamedTable
 from mdc.models.text import has_piece
@@ -30,33 +31,29 @@ class ChoiceTable(Choices):
                 "name one in source.caption_column"
             )
         self._wrong = table.columns("wrong captions", WRONG, source["wrong_column"])
-        self._root = None
+        self._named = None  # reads an image by its name, where the table has names
         if not table.holds_bytes(self._image):
-            self._root = needed(path.parent if source["images"] is None else data_dir / source["images"])
+            folder = path.parent if source["images"] is None else data_dir / source["images"]
+            self._named = named_images(needed(folder), follow=True)
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        folder = NamedImages(self._root, skipped, follow=True) if self._root is not None else None
         for number, row, complaint in self._table.rows([self._image, self._right, *self._wrong]):
-            key = f"{number:08d}"
+            key, cell, name = f"{number:08d}", row.get(self._image), self._table.path.name
+            read = partial(read_image, cell)
+            if self._named is not None:
+                name = listed_name(str(cell or ""))
+                read = partial(self._named, name)
             columns = [self._right], self._wrong
             listed = [[text for column in each for text in texts_of(row.get(column))] for each in columns]
             right, wrong = ([text for text in texts if has_piece(clean_caption(text))] for texts in listed)
             if problem := complaint or _problem(right, wrong):
                 skipped.add(problem, key, self._table.path.name)
-            elif (read := self._read(folder, key, row.get(self._image), skipped)) is not None:
-                image, name = read
+            elif (image := counted(read, skipped, key, name)) is not None:
+                if self._named is None:  # the same image has the same name in all sets
+                    name = hashlib.blake2b(image[0], digest_size=8).hexdigest()
                 skipped.captions += sum(map(len, listed)) - len(right) - len(wrong)
-                yield ChoiceSample(key, *image, options=(*right, *wrong), group="all", id=str(number), image_name=name)
-
-    def _read(self, folder: NamedImages | None, key: str, cell: Any, skipped: Skipped) -> tuple[Encoded, str] | None:
-        """The image and its name in all sets that show it; None if it is left out."""
-        if folder is not None:
-            name = listed_name(str(cell or ""))
-            image = folder.read(key, name)
-        else:
-            image = checked_image(cell, skipped, key, self._table.path.name)
-            name = hashlib.blake2b(image[0], digest_size=8).hexdigest() if image is not None else ""
-        return None if image is None else (image, name.encode("utf-8", "replace").decode())
+                shown = name.encode("utf-8", "replace").decode()
+                yield ChoiceSample(key, *image, options=(*right, *wrong), group="all", id=str(number), image_name=shown)
 
 
 def _problem(right: list[str], wrong: list[str]) -> str:

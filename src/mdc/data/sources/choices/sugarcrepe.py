@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import coco_image, existing_folder, read_named
+from mdc.data.formats.folders import coco_image, needed, read_named
 from mdc.data.formats.samples import ChoiceSample, Skipped, counted
 from mdc.data.sources.choices.parquet_images import parquet_images
 from mdc.data.sources.cleaned import Choices
@@ -31,13 +31,13 @@ class SugarCrepe(Choices):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source, data_dir)
-        folder = existing_folder(data_dir / source["path"], "sugarcrepe")
+        folder = needed(data_dir / source["path"], dataset="sugarcrepe")
         self._items = read_published(folder / f"{source['task']}.json", "sugarcrepe", dict[str, Item])
         images = data_dir / source["images"]
         self._read = (
             parquet_images(images, source["image_column"], source["name_column"]).read
             if source["kind"] == "sugarcrepe_parquet"
-            else partial(read_named, existing_folder(images, "mscoco").resolve())
+            else partial(read_named, needed(images, dataset="mscoco").resolve())
         )
 
     def raw_samples(self, skipped: Skipped) -> Iterator[ChoiceSample]:

@@ -5,12 +5,13 @@ item with a missing or unreadable image is left out and counted.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.folders import dataset_folder, files_below
 from mdc.data.formats.parquet_file import open_parquet, parquet_rows
-from mdc.data.formats.samples import ChoiceSample, Skipped, checked_image
+from mdc.data.formats.samples import ChoiceSample, Skipped, counted, read_image
 from mdc.data.sources.choices.two_images import FACTS, two_samples
 from mdc.data.sources.cleaned import Choices
 from mdc.plan.records import UserError
@@ -47,7 +48,8 @@ open_source = Winoground  # see mdc.data.sources.source
 def _samples(row: Mapping[str, Any], number: int, file: str, skipped: Skipped) -> Iterator[ChoiceSample]:
     name, images = str(row["id"]), []
     for column in _IMAGES:
-        if (image := checked_image(row[column], skipped, f"{number:08d}", f"{file}, id {name}, {column}")) is None:
+        read = partial(read_image, row[column])
+        if (image := counted(read, skipped, f"{number:08d}", f"{file}, id {name}, {column}")) is None:
             return
         images.append(image)
     captions = str(row["caption_0"]), str(row["caption_1"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.annotations import published_lines
-from mdc.data.formats.folders import existing_folder, inside
+from mdc.data.formats.folders import inside, needed
 from mdc.data.formats.samples import drawn_split
 from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
@@ -28,7 +28,7 @@ class Cub(Published):
         self._birds = self.root / "CUB_200_2011"
         self._names = _table(self._birds / "images.txt", self.dataset)
         self._training = self._by_class() if source["split"] == "classes" else self._by_image()
-        self._texts = existing_folder(self.root / "text_c10", self.dataset).resolve()
+        self._texts = needed(self.root / "text_c10", dataset=self.dataset).resolve()
 
     def images(self, split: str) -> str:
         return "CUB_200_2011/images"

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, StrictInt, StrictStr
 
 from mdc.data.formats.annotations import read_published
-from mdc.data.formats.folders import dataset_folder, existing_folder
+from mdc.data.formats.folders import dataset_folder, needed
 from mdc.data.sources.cleaned import Published
 from mdc.plan.records import UserError
 
@@ -84,7 +84,7 @@ def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
     """The folder of the images: ``images`` (relative to ``path``, or absolute), or the set's default."""
     folder = dataset_folder(source, data_dir)
     named = source["images"] or PLACES[source["dataset"]][1]
-    return existing_folder(folder / named, source["dataset"])
+    return needed(folder / named, dataset=source["dataset"])
 
 
 def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mdc.data.formats.folders import size_and_time
-from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import drawn_split
+from mdc.data.formats.samples import drawn_split, rank_hash
 from mdc.data.formats.split_words import no_val
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.parquet import ALL, ParquetFiles
@@ -32,7 +31,7 @@ class ParquetCorpus(InParts):
         self.files = ParquetFiles(source, data_dir, self.links)
         if self._resplit is None:
             self.files.counts()
-        splits = [] if self._resplit else {"train", "val", *source["splits"]}
+        splits = {ALL} if self._resplit else {"train", "val", *source["splits"]}
         self._splits = {split: frozenset(self.files.of(split)) for split in splits}
         if self._val_fraction:
             no_val(self._splits["val"])
@@ -49,18 +48,10 @@ class ParquetCorpus(InParts):
         drawn = [self.config["pairs"], *map(size_and_time, self.files.paths)] if self._subset else None
         return [size_and_time(self.files.paths[part]), counted, drawn]
 
-    def items(self, split: str) -> Iterator[SourceItem]:
-        numbers: Counter[str] = Counter()
-        for path in self.files.paths:
-            yield from self._items(path, [split], numbers)
-
     def items_in(self, part: int, splits: Collection[str]) -> Iterator[SourceItem]:
-        firsts = self._firsts[part] if self.config["key_column"] is None else {}
-        return self._items(self.files.paths[part], sorted(splits), Counter(firsts))
-
-    def _items(self, path: Path, splits: Sequence[str], numbers: Counter[str]) -> Iterator[SourceItem]:
+        path, numbers = self.files.paths[part], Counter(self._firsts[part] if self.config["key_column"] is None else {})
         # a file of another split is not read
-        here = [split for split in splits if path in self._splits.get(split, ())]
+        here = [split for split in sorted(splits) if path in self._splits.get(split, ())]
         chosen = {split: choose for split in here if (choose := self._chosen(split, path, numbers[split]))}
         if self._resplit:
             (split,) = splits
@@ -93,7 +84,7 @@ class ParquetCorpus(InParts):
     def _keys(self, split: str) -> Iterator[str]:
         numbers: Counter[str] = Counter()
         for path in self.files.paths:
-            if split == ALL or path in self._splits[split]:
+            if path in self._splits[split]:
                 yield from self.files.keys_of_file(path, [split], numbers)
 
     @cached_property

@@ -14,13 +14,12 @@ Splits and labels are those of CLIP-benchmark's linear probe (``--train_split tr
 CLIP-benchmark's own linear probe of VOC2007 uses another set, ``voc2007``: every object cropped to its box, one class each,
 top-1. Its probe does not support multi-label sets.
 
-Nothing is downloaded. Image files keep their bytes; images in arrays become lossless PNG. Four sets are read without the
-builder, with equal results: the CIFARs, STL-10, and ImageNet (a list of 1.3 million paths). torchvision reads Flowers102's two
-MATLAB files only with the published MD5: SciPy's reader can crash on others.
+Nothing is downloaded. Image files keep their bytes; images in arrays become lossless PNG. Two sets are read without the
+builder, with equal results: STL-10, and ImageNet (a list of 1.3 million paths). torchvision reads CIFAR's pickles and
+Flowers102's two MATLAB files only with the published MD5: a pickle can run any code, and SciPy's reader can crash.
 
-Formats: CIFAR's "python version" (Krizhevsky, 2009), which torchvision reads; STL-10's binary version (Coates et al.,
-2011), images as (3, width, height) uint8 and labels from 1. STL-10 is read here, because torchvision's reader needs the
-2.6 GB of unlabelled images too, and reads everything at once.
+Format of STL-10's binary version (Coates et al., 2011): images as (3, width, height) uint8, and labels from 1. It is read here,
+because torchvision's reader needs the 2.6 GB of unlabelled images too, and reads everything at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,49 +30,16 @@ from typing import Any
 import numpy as np
 
 from mdc.data.formats.annotations import published_lines
-from mdc.data.formats.folders import dataset_folder, existing_file, existing_folder, read_named
-from mdc.data.formats.images import png
+from mdc.data.formats.folders import dataset_folder, needed, read_named
+from mdc.data.formats.images import Pixels, png
 from mdc.data.formats.reading import SourceItem
-from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.formats.samples import Encoded, RawSample, Skipped
 from mdc.data.sources.cleaned import LabelledImages
 from mdc.data.sources.probes.class_folder import ClassFolder
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError, read_json
 
 _STL_FOLDER, _STL_SIDE = "stl10_binary", 96
-
-
-class Cifar(Source[RawSample]):
-    """The images of one split of "cifar10" or "cifar100" in the order of the files; keys number them.
-
-    UserError for a file that is missing or not the published one, by its MD5: torchvision unpickles these files, and a
-    pickle can run any code when it is loaded.
-    """
-
-    labelled_by_people = True
-
-    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
-        super().__init__(source)
-        self._root = dataset_folder(source, data_dir)
-        self.classes = list(self._read("test").classes)
-
-    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        read = self._read(split)
-        for number, (pixels, label) in enumerate(zip(read.data, read.targets, strict=True)):
-            yield RawSample(f"{number:08d}", png(pixels), "png", label=label)
-
-    def _read(self, split: str) -> Any:
-        """torchvision's data set, after the MD5 of every file that it unpickles was checked."""
-        from torchvision.datasets import cifar
-
-        name = self.config["dataset"]
-        kind = {"cifar10": cifar.CIFAR10, "cifar100": cifar.CIFAR100}[name]
-        folder = existing_folder(self._root / kind.base_folder, name)
-        for file, md5 in [*kind.train_list, *kind.test_list, (kind.meta["filename"], kind.meta["md5"])]:
-            path = existing_file(folder / file, name)
-            if not cifar.check_integrity(str(path), md5):
-                raise UserError(f"{path}: checksum mismatch, expected MD5 {md5}; download it again")
-        return kind(str(self._root), train=split == "train", download=False)
 
 
 class Stl10(Source[RawSample]):
@@ -86,15 +52,15 @@ class Stl10(Source[RawSample]):
 
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
-        self._folder = existing_folder(dataset_folder(source, data_dir) / _STL_FOLDER, "stl10")
+        self._folder = needed(dataset_folder(source, data_dir) / _STL_FOLDER, dataset="stl10")
         path = self._folder / "class_names.txt"
         self.classes = [line.strip() for _, line in published_lines(path, "stl10")]
         if len(self.classes) < 2:
             raise UserError(f"{path}: contains no list of class names; download the file again")
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
-        path = existing_file(self._folder / f"{split}_X.bin", "stl10")
-        labels = np.fromfile(existing_file(self._folder / f"{split}_y.bin", "stl10"), dtype=np.uint8)
+        path = needed(self._folder / f"{split}_X.bin", "file", "stl10")
+        labels = np.fromfile(needed(self._folder / f"{split}_y.bin", "file", "stl10"), dtype=np.uint8)
         size = 3 * _STL_SIDE * _STL_SIDE
         if not len(labels) or path.stat().st_size != len(labels) * size:
             raise UserError(
@@ -118,6 +84,8 @@ _BUILT = {
     "pets": ("pets", "oxford-iiit-pet", {"train": "trainval", "test": "test"}),
     "flowers102": ("flowers", "flowers-102", {"train": "train", "test": "test"}),
     "voc2007": ("voc2007_multilabel", "VOCdevkit/VOC2007", {"train": "train", "test": "test"}),
+    "cifar10": ("cifar10", "cifar-10-batches-py", {"train": "train", "test": "test"}),
+    "cifar100": ("cifar100", "cifar-100-python", {"train": "train", "test": "test"}),
 }
 _IMAGENET_SPLITS = {"train": "train", "test": "val"}
 
@@ -126,15 +94,13 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> Source[RawSample]:
     kinds: dict[str, Callable[[Mapping[str, Any], Path], Source[RawSample]]] = {
         "imagenet1k": ImageNet,
         **dict.fromkeys(_BUILT, Built),
-        "cifar10": Cifar,
-        "cifar100": Cifar,
         "stl10": Stl10,
     }
     return kinds[source["dataset"]](source, data_dir)
 
 
 class Built(LabelledImages):
-    """A set of image files: "train" or "test" in the builder's order; keys number them."""
+    """ "train" or "test" of a set in the builder's order; keys number the images."""
 
     labelled_by_people = True
 
@@ -150,6 +116,11 @@ class Built(LabelledImages):
         self.task = "multi" if self._name == "voc2007" else "single"
 
     def items(self, split: str) -> Iterator[SourceItem]:
+        if self._name in ("cifar10", "cifar100"):
+            dataset = self._sets[split]
+            for number, (pixels, label) in enumerate(zip(dataset.data, dataset.targets, strict=True)):
+                yield SourceItem(f"{number:08d}", "", partial(_as_png, pixels), label=label)
+            return
         for number, (path, label) in enumerate(self._files(split)):
             name = path.relative_to(self._root) if path.is_relative_to(self._root) else path
             yield SourceItem(
@@ -169,11 +140,15 @@ class Built(LabelledImages):
                 yield from ((path, int(label)) for path, label in (dataset[number] for number in range(len(dataset))))
 
 
+def _as_png(pixels: Pixels, _: int | None) -> Encoded:
+    return png(pixels), "png"
+
+
 def _build(name: str, root: Path, split: str) -> Any:
     from clip_benchmark.datasets.builder import build_dataset
 
     benchmark_name, folder, splits = _BUILT[name]
-    existing_folder(root / folder, name)
+    needed(root / folder, dataset=name)
     # the default loader opens an image; this one keeps its path
     loader = {"loader": Path} if name in ("food101", "flowers102") else {}
     try:
@@ -194,7 +169,7 @@ class ImageNet(ClassFolder):
 
         root = dataset_folder(source, data_dir)
         for folder in _IMAGENET_SPLITS.values():
-            existing_folder(root / folder, "imagenet1k")
+            needed(root / folder, dataset="imagenet1k")
         super().__init__(source, data_dir, _IMAGENET_SPLITS)
         names = read_json(Path(builder.__file__).with_name("en_classnames.json"))["imagenet1k"]
         named = dict(zip(builder.all_imagenet_wordnet_ids, names, strict=True))
