@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
@@ -29,6 +30,8 @@ def shown_job(artefact: str, made_from: Iterable[str], **fields: Any) -> Any:
     config = {"job": artefact, "verb": "make", "scale": "mini", "fingerprint": "f", "artefact": artefact}
     config["scale_label"] = f"{fields.get('scale', 'mini')} (made up)"
     config |= {"inputs": names, "expected": {name: sha256_text(name) for name in names}}
+    known = declared(artefact, fields.get("kind")).load("job").model_fields
+    config["more"] = {key: fields.pop(key) for key in set(fields) - set(known)}
     return as_job(config | fields, "make", "a test")
 
 

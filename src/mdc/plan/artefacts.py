@@ -35,8 +35,8 @@ class Artefact:
     files: tuple[str, ...]
     caption: str
     config: str
-    plan: str
-    job: str
+    plan: str = "rows"
+    job: str = "shown.ArtefactJob"
     kind: str = ""
     what: str = ""
     more: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import pytest
 from shown import planned, read_rows
 
 from mdc.data.formats.sizes import size
-from mdc.plan.jobs.shown import LicencesJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.tables.table9 import make
 
@@ -15,9 +15,9 @@ from mdc.report.tables.table9 import make
 ROWS = [tuple(row.values()) for row in read_rows(Path(__file__).with_name("paper_table9.csv"))]
 
 
-def job(**changes: Any) -> LicencesJob:
+def job(**changes: Any) -> ArtefactJob:
     """What a scale asks for, under a label that must be escaped."""
-    found: LicencesJob = planned("mini")["table9"]
+    found: ArtefactJob = planned("mini")["table9"]
     return found.model_copy(update={"scale_label": "mini <1>", **changes})
 
 
@@ -52,8 +52,8 @@ def test_the_long_table_says_all_that_the_registry_knows(made: Path) -> None:
 
 
 def test_a_difference_from_the_paper_is_shown(tmp_path: Path) -> None:
-    (pets,) = [entry for entry in job().entries if entry.name == "pets"]
-    make(job(entries=[pets.model_copy(update={"licence": "CC BY-SA 4.0"})]), {}, tmp_path)
+    (pets,) = [entry for entry in job().more["entries"] if entry["name"] == "pets"]
+    make(job(more={"entries": [{**pets, "licence": "CC BY-SA 4.0"}]}), {}, tmp_path)
     row = read_rows(tmp_path / "table9_long.csv")[0]
     assert (row["equal"], row["license"], row["paper_license"]) == ("False", "CC BY-SA 4.0", "CC BY 4.0")
 

@@ -19,30 +19,10 @@ from mdc.plan.config.caption_table import (
 )
 from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.problems import short
-from mdc.plan.config.references import (
-    BackboneName,
-    BackboneNames,
-    CorpusName,
-    MethodNames,
-    TextsName,
-    TrainedOn,
-)
+from mdc.plan.config.references import BackboneName, BackboneNames, MethodNames, TrainedOn
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.config.types import Name, Strict, Unique
 from mdc.plan.records import did_you_mean
-
-
-class Figure3(Strict):
-    """Figure 3: caption lengths of corpora, of sets of captions without images (``texts``), or both."""
-
-    corpora: Unique[CorpusName] = Field(default_factory=list)
-    texts: Unique[TextsName] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _one_at_least(self) -> Self:
-        if not self.corpora and not self.texts:
-            raise ValueError("corpora and texts are both empty; name a corpus (data.corpora) or captions (data.texts)")
-        return self
 
 
 class CostTable(Strict):
@@ -78,16 +58,6 @@ OneTable = TypeVar("OneTable", bound=Strict)
 ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
 #: tables and figures of scores
 ScoreTable = ChoiceTable | RetrievalTable | ZeroShotTable | PositionFigure
-
-
-class LicenceTable(Strict):
-    """Table 9: the licences of the datasets that the scale uses, or of ``all`` that the registry knows."""
-
-    all: bool = False
-
-
-class Plain(Strict):
-    """A table or figure without parameters: name it with {}."""
 
 
 class Tables(dict[str, Strict]):

@@ -1,7 +1,5 @@
 """The jobs of tables and figures, and the plans of those that show probes, logs of runs, or only parameters."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
@@ -18,16 +16,14 @@ from mdc.plan.config.probe_tables import (
 )
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
-from mdc.plan.config.tables import Figure3, LicenceTable, RecipeTable
+from mdc.plan.config.tables import RecipeTable
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import overlaps, score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.shown import (
     ArtefactJob,
-    CaptionSet,
     Labelled,
-    Licence,
     RecipeCorpus,
     RecipeRun,
     ShownRun,
@@ -36,7 +32,6 @@ from mdc.plan.jobs.shown import (
 )
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
-from mdc.plan.registry.datasets import REGISTRY
 
 #: the values that a plan gives a job
 Values = dict[str, Any]
@@ -67,6 +62,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
         values |= {"kind": artefact.kind, "title": artefact.title}
     values |= {"artefact": name, "files": list(artefact.files), "expected": expected}
     kind: type[ArtefactJob] = artefact.load("job")
+    values["more"] = {key: values.pop(key) for key in values.keys() - kind.model_fields.keys()}
     return plan.make(kind, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
 
 
@@ -288,42 +284,6 @@ def _logs(plan: Context, runs: list[Run]) -> Values:
 def losses(plan: Context, name: str, table: Strict) -> Values:
     # a finetuning's loss is on another corpus than its run's
     return _logs(plan, [run for run in plan.runs if not run.finetune])
-
-
-def lengths(plan: Context, name: str, figure: Figure3) -> Values:
-    """The configurations of the sets are not pinned: an equal set that other code wrote gives the same figure."""
-    data = plan.scale.data
-    sets = [
-        *(
-            CaptionSet(key=k, label=data.corpora[k].label, job=f"data/corpora/{k}", split="train")
-            for k in figure.corpora
-        ),
-        *(CaptionSet(key=k, label=data.texts[k].label, job=f"data/texts/{k}", split="all") for k in figure.texts),
-    ]
-    context_length = plan.params.protocol.data.context_length
-    return {"jobs": {caption_set.job: None for caption_set in sets}, "sets": sets, "context_length": context_length}
-
-
-def licences(plan: Context, name: str, table: LicenceTable) -> Values:
-    used = _used_datasets(plan)
-    entries = [asdict(entry) for entry in REGISTRY.values() if table.all or entry.name in used]
-    rows = [Licence(**{key: _plain(entry[key]) for key in Licence.model_fields}) for entry in entries]
-    return {"jobs": {}, "entries": rows}
-
-
-def _used_datasets(plan: Context) -> set[str]:
-    """The registry's datasets that the scale obtains, or that a source renders or reads by itself."""
-    data = plan.scale.data
-    sources = [entry.source for group in (data.corpora, data.probes, data.choices) for entry in group.values()]
-    named = {getattr(source, key, None) for source in sources for key in ("kind", "dataset", "images_from")}
-    return {*data.datasets, *map(str, named)}
-
-
-def _plain(value: Any) -> Any:
-    """``value`` for JSON; a mapping becomes its pairs, whose order sorted keys would lose."""
-    if isinstance(value, Mapping):
-        return list(value.items())
-    return list(value) if isinstance(value, tuple) else value
 
 
 def recipes(plan: Context, name: str, table: RecipeTable) -> Values:

@@ -1,7 +1,7 @@
 """The typed jobs of `mdc make`, one class for each plan of a table or figure, with their rows and runs."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -30,7 +30,8 @@ class Seen(Strict):
 class ArtefactJob(Job):
     """A table or figure. ``files``: its files besides its record. ``expected``: input job → the hash of its current
     configuration. ``kind``, ``title``: of one that the scale has under its own name. ``unknown``: the labels of external models,
-    of which it is not known whether they were trained on test images (``seen``)."""
+    of which it is not known whether they were trained on test images (``seen``). ``more``: what it alone
+    needs."""
 
     verb: Literal["make"]
     artefact: str
@@ -41,6 +42,7 @@ class ArtefactJob(Job):
     expected: dict[str, str]
     seen: list[Seen] = Field(default_factory=list)
     unknown: list[str] = Field(default_factory=list)
+    more: dict[str, Any] = Field(default_factory=dict)
 
 
 class Statistics(ProtocolStatistics):
@@ -236,44 +238,6 @@ class LossesJob(ArtefactJob):
     """The logs of all runs."""
 
     runs: Annotated[list[ShownRun], Field(min_length=1)]
-
-
-class CaptionSet(Labelled):
-    """A corpus, or a list of captions without images. ``job``: its name, whose index holds the lengths of its ``split``."""
-
-    job: str
-    split: str
-
-
-class LengthsJob(ArtefactJob):
-    """The lengths of the captions of several sets."""
-
-    sets: Annotated[list[CaptionSet], Field(min_length=1)]
-    context_length: Annotated[int, Field(ge=3)]
-
-
-class Licence(Strict):
-    """The registry's entry of a dataset. ``items``: counts by split."""
-
-    name: str
-    label: str
-    used_for: list[str]
-    licence: str
-    licence_note: str
-    citation: str
-    reference: str
-    url: str
-    origin: str
-    items: list[tuple[str, NonNegative]]
-    size_bytes: NonNegative | None
-    paper_label: str | None
-    note: str
-
-
-class LicencesJob(ArtefactJob):
-    """``entries``: those of the registry, in its order."""
-
-    entries: list[Licence]
 
 
 class RecipeRun(Strict):

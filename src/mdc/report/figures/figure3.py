@@ -3,18 +3,23 @@
 Lengths are in tokens as a model reads them: BPE tokens, SOT and EOT.
 """
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
-from mdc.plan.jobs.shown import CaptionSet, LengthsJob
+from mdc.plan.config.references import CorpusName, TextsName
+from mdc.plan.config.types import Strict, Unique
+from mdc.plan.jobs.context import Context
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 from mdc.report.csv_file import write_csv
-from mdc.report.figures.drawing import Axes, drawing, headline, line_handle
 from mdc.report.manifests import Manifests
 
 SHOWN = {
@@ -22,9 +27,7 @@ SHOWN = {
     "files": ".png .svg .pdf .csv _summary.csv",
     "caption": "Caption lengths in CLIP tokens, SOT and EOT counted, of the corpora of scale {scale} (the paper's Figure 3). The "
     "line is the context's length, beyond which captions are cut.",
-    "config": "tables.Figure3",
-    "plan": "artefact_plans.lengths",
-    "job": "shown.LengthsJob",
+    "config": "Block",
 }
 
 ENDS = 2  # SOT and EOT
@@ -39,78 +42,108 @@ _STYLES: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-def make(job: LengthsJob, manifests: Manifests, out: Path) -> None:
+class Block(Strict):
+    """Figure 3: caption lengths of corpora, of sets of captions without images (``texts``), or both."""
+
+    corpora: Unique[CorpusName] = Field(default_factory=list)
+    texts: Unique[TextsName] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_at_least(self) -> Self:
+        if not self.corpora and not self.texts:
+            raise ValueError("corpora and texts are both empty; name a corpus (data.corpora) or captions (data.texts)")
+        return self
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """``sets``: {key, label, job, split}, whose index holds the lengths of the split's captions; ``context_length``."""
+    data = plan.scale.data
+    chosen = [("corpora", "train", {key: data.corpora[key].label for key in block.corpora})]
+    chosen += [("texts", "all", {key: data.texts[key].label for key in block.texts})]
+    sets = [
+        {"key": key, "label": label, "job": f"data/{section}/{key}", "split": split}
+        for section, split, labels in chosen
+        for key, label in labels.items()
+    ]
+    # the configurations of the sets are not pinned: an equal set that other code wrote gives the same figure
+    jobs = {entry["job"]: None for entry in sets}
+    return {"jobs": jobs, "sets": sets, "context_length": plan.params.protocol.data.context_length}
+
+
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its two csv files into ``out``, from the histograms in the sets' indexes.
 
     UserError if an index is missing, of another set, not as it was made, or holds no lengths.
     """
-    corpora = [Lengths.of(s, read_json(manifests[s.job]), manifests[s.job]) for s in job.sets]
-    records = {lengths.key: lengths.job for lengths in job.sets}
+    sets, context_length = job.more["sets"], job.more["context_length"]
+    corpora = [Lengths.of(s, read_json(manifests[s["job"]]), manifests[s["job"]]) for s in sets]
+    records = {entry["key"]: entry["job"] for entry in sets}
     each = [row for lengths in corpora for row in lengths.each()]
-    whole = [lengths.summary(job.context_length) for lengths in corpora]
-    for name, rows in (("figure3.csv", each), ("figure3_summary.csv", whole)):
-        rows = [{**row, "scale": job.scale, "record": records[row["corpus"]]} for row in rows]
-        write_csv(out / name, rows, tuple(rows[0]))
+    whole = [lengths.summary(context_length) for lengths in corpora]
+    for name, lines in (("figure3.csv", each), ("figure3_summary.csv", whole)):
+        lines = [{**line, "scale": job.scale, "record": records[line["corpus"]]} for line in lines]
+        write_csv(out / name, lines, tuple(lines[0]))
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
-    draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
+    draw(corpora, context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Lengths:
-    """The caption lengths of one corpus: ``tokens`` (K,) increasing, ``captions`` (K,) how many have that many."""
+    """The caption lengths of one corpus: ``tokens``, increasing, and how many ``captions`` have each."""
 
     key: str
     label: str
-    tokens: NDArray[np.int64]
-    captions: NDArray[np.int64]
+    tokens: list[int]
+    captions: list[int]
 
     @classmethod
-    def of(cls, shown: CaptionSet, index: dict[str, Any], path: Path) -> "Lengths":
+    def of(cls, shown: Mapping[str, str], index: dict[str, Any], path: Path) -> "Lengths":
         """From the histogram {BPE tokens without SOT and EOT: captions} in the ``index`` at ``path``; UserError if it counts no
         caption."""
+        split = shown["split"]
         try:
-            listed = index["captions"]["per_split"][shown.split]["histogram"]
+            listed = index["captions"]["per_split"][split]["histogram"]
             counts = {int(pieces): count for pieces, count in listed.items() if count}
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(f"{path}: has no caption lengths of split {shown.split!r}") from None
+            raise UserError(f"{path}: has no caption lengths of split {split!r}") from None
         if not all(pieces >= 0 and type(count) is int and count > 0 for pieces, count in counts.items()):
-            raise UserError(f"{path}: a caption length or a count of split {shown.split!r} is no whole number from 0")
+            raise UserError(f"{path}: a caption length or a count of split {split!r} is no whole number from 0")
         if not counts:
-            raise UserError(f"figure 3: {shown.label} has no caption")
+            raise UserError(f"figure 3: {shown['label']} has no caption")
         pieces = sorted(counts)
-        return cls(shown.key, shown.label, np.array(pieces) + ENDS, np.array([counts[length] for length in pieces]))
+        return cls(shown["key"], shown["label"], [n + ENDS for n in pieces], [counts[n] for n in pieces])
 
     @property
     def count(self) -> int:
         """Captions."""
-        return int(self.captions.sum())
+        return sum(self.captions)
 
     @property
     def mean(self) -> float:
         """Tokens per caption."""
-        return float((self.tokens * self.captions).sum() / self.count)
+        return sum(map(mul, self.tokens, self.captions)) / self.count
 
     @property
     def median(self) -> float:
         """The middle caption's tokens; of an even number the mean of both in the middle."""
-        reached = np.cumsum(self.captions)
-        middle = [(self.count - 1) // 2, self.count // 2]
-        return float(self.tokens[np.searchsorted(reached, middle, side="right")].mean())
+        reached = list(accumulate(self.captions))
+        middle = (self.count - 1) // 2, self.count // 2
+        return sum(self.tokens[bisect_right(reached, caption)] for caption in middle) / 2
 
     def truncated(self, context_length: int) -> float:
         """The share of captions with more tokens than the context holds."""
-        return float(self.captions[self.tokens > context_length].sum() / self.count)
+        return sum(self.captions[bisect_right(self.tokens, context_length) :]) / self.count
 
     def quantile(self, share: float) -> int:
         """The least number of tokens that so large a share of captions does not exceed."""
-        return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
+        return self.tokens[bisect_left(list(accumulate(self.captions)), share * self.count)]
 
     def each(self) -> list[dict[str, Any]]:
         """A line for each length: BPE tokens without and with SOT and EOT, captions, and their share."""
         return [
             {"corpus": self.key, "label": self.label, "bpe_tokens": tokens - ENDS, "tokens": tokens}
             | {"captions": captions, "share": captions / self.count}
-            for tokens, captions in zip(self.tokens.tolist(), self.captions.tolist(), strict=True)
+            for tokens, captions in zip(self.tokens, self.captions, strict=True)
         ]
 
     def summary(self, context_length: int) -> dict[str, Any]:
@@ -121,7 +154,7 @@ class Lengths:
             "captions": self.count,
             "mean": self.mean,
             "median": self.median,
-            "max": int(self.tokens[-1]),
+            "max": self.tokens[-1],
             "context_length": context_length,
             "truncated_share": self.truncated(context_length),
             "unit": "tokens per caption",
@@ -140,6 +173,8 @@ def percent(share: float) -> str:
 
 def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path], title: str) -> None:
     """The distributions in one panel, a line at the context's end, a marker at each median."""
+    from mdc.report.figures.drawing import drawing, headline
+
     # to the 99.9 % quantile, and a little beyond the context, so that its end is seen
     last = max(context_length + 6, *(min(lengths.quantile(0.999), 2 * context_length) + 2 for lengths in corpora))
     with drawing(7.2, 3.3 + 0.19 * len(corpora), paths) as figure:
@@ -166,15 +201,20 @@ def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[Path],
         figure.legend(handles=handles, loc="outside lower left", handlelength=3.2, title=note, alignment="left")
 
 
-def _draw_corpus(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any:
+def _draw_corpus(panel: Any, lengths: Lengths, number: int, context_length: int) -> Any:
+    from mdc.report.figures.drawing import line_handle
+
     colour, line, marker = _STYLES[number % len(_STYLES)]
-    dense = np.zeros(int(lengths.tokens[-1]) + 2)
-    dense[lengths.tokens] = 100 * (lengths.captions / lengths.count)
-    edges = np.arange(len(dense) + 1) - 0.5
+    shares = {
+        tokens: 100 * (captions / lengths.count)
+        for tokens, captions in zip(lengths.tokens, lengths.captions, strict=True)
+    }
+    dense = [shares.get(tokens, 0.0) for tokens in range(lengths.tokens[-1] + 2)]
+    edges = [tokens - 0.5 for tokens in range(len(dense) + 1)]
     panel.stairs(dense, edges, color=colour, alpha=0.13, fill=True, linewidth=0)
     panel.stairs(dense, edges, color=colour, linestyle=line, linewidth=1.3)
     median = lengths.median
-    top = dense[[int(np.floor(median)), int(np.ceil(median))]].mean()
+    top = (dense[math.floor(median)] + dense[math.ceil(median)]) / 2
     edge: dict[str, Any] = {"markeredgecolor": "white", "markersize": 6.5}
     panel.plot([median], [top], marker, color=colour, zorder=4, clip_on=False, **edge)
     return line_handle((colour, marker), lengths.legend_text(context_length), line, linewidth=1.4, **edge)

@@ -1,13 +1,16 @@
 """Table 9: the licences of all datasets from the registry, beside those printed in the paper."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.sizes import size
-from mdc.plan.jobs.shown import Licence, LicencesJob
+from mdc.plan.config.types import Strict
+from mdc.plan.jobs.context import Context
+from mdc.plan.jobs.shown import ArtefactJob
+from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.csv_file import names, write_csv
-from mdc.report.tables.render import write_pages
 from mdc.report.tables.table import Row, Table
 
 SHOWN = {
@@ -15,9 +18,7 @@ SHOWN = {
     "files": ".csv _long.csv .html .md .tex",
     "caption": "The licences of datasets at scale {scale}, as the paper's Table 9 prints them and as each dataset's own page "
     "has them.",
-    "config": "tables.LicenceTable",
-    "plan": "artefact_plans.licences",
-    "job": "shown.LicencesJob",
+    "config": "Block",
 }
 
 _RESEARCH, _GOOGLE = "Custom (Non-commercial, research only)", "Custom (Use with attribution to Google LLC)"
@@ -51,46 +52,82 @@ _LONG = (
 )
 
 
-def make(job: LicencesJob, manifests: Mapping[str, Path], out: Path) -> None:
+#: what the table shows of an entry of the registry
+_SHOWN = names(
+    "name label used_for licence licence_note citation url origin items size_bytes paper_label reference note"
+)
+
+
+class Block(Strict):
+    """Table 9: the licences of the datasets that the scale uses, or of ``all`` that the registry knows."""
+
+    all: bool = False
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """``entries``: those of the registry, in its order."""
+    data = plan.scale.data
+    sources = [entry.source for group in (data.corpora, data.probes, data.choices) for entry in group.values()]
+    # sources that render, or that read a dataset by themselves, are named by their kind
+    used = {*data.datasets, *(getattr(s, key, None) for s in sources for key in ("kind", "dataset", "images_from"))}
+    entries = [asdict(entry) for entry in REGISTRY.values() if block.all or entry.name in used]
+    return {"jobs": {}, "entries": [{key: _plain(entry[key]) for key in _SHOWN} for entry in entries]}
+
+
+def _plain(value: Any) -> Any:
+    """``value`` for JSON; a mapping becomes its pairs, whose order sorted keys would lose."""
+    if isinstance(value, Mapping):
+        return [list(item) for item in value.items()]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def make(job: ArtefactJob, manifests: Mapping[str, Path], out: Path) -> None:
     """Write the table's files into ``out``. Nothing is ``manifests``: the job holds the registry's entries."""
+    from mdc.report.tables.render import write_pages
+
     # the paper's rows in the paper's order, then the others in the registry's
-    order = list(PAPER)
-    entries = sorted(job.entries, key=lambda e: order.index(e.paper_label) if e.paper_label in PAPER else len(order))
+    places = {label: place for place, label in enumerate(PAPER)}
+    entries = sorted(job.more["entries"], key=lambda entry: places.get(entry["paper_label"], len(places)))
     short = [
-        {"dataset": e.paper_label or e.label, "license": e.licence, "in_paper": bool(e.paper_label), "scale": job.scale}
-        for e in entries
+        {
+            "dataset": entry["paper_label"] or entry["label"],
+            "license": entry["licence"],
+            "in_paper": bool(entry["paper_label"]),
+            "scale": job.scale,
+        }
+        for entry in entries
     ]
     write_csv(out / "table9.csv", short, names("dataset license in_paper scale"))
     write_csv(out / "table9_long.csv", [{**_long(entry), "scale": job.scale} for entry in entries], _LONG)
     write_pages([_table(entries, job.scale_label)], out, "table9")
 
 
-def _long(entry: Licence) -> dict[str, Any]:
-    printed = PAPER.get(entry.paper_label or "")
+def _long(entry: Mapping[str, Any]) -> dict[str, Any]:
+    printed = PAPER.get(entry["paper_label"])
     return {
-        **entry.model_dump(),
-        **{column: use in entry.used_for for column, use in _USES.items()},
-        "license": entry.licence,
-        "its_own_page": entry.licence_note,
-        "source": entry.url,
-        "from": entry.origin,
-        "items": sum(count for _, count in entry.items) or None,
-        "bytes": entry.size_bytes,
-        "in_paper": bool(entry.paper_label),
+        **entry,
+        **{column: use in entry["used_for"] for column, use in _USES.items()},
+        "license": entry["licence"],
+        "its_own_page": entry["licence_note"],
+        "source": entry["url"],
+        "from": entry["origin"],
+        "items": sum(count for _, count in entry["items"]) or None,
+        "bytes": entry["size_bytes"],
+        "in_paper": bool(entry["paper_label"]),
         "paper_license": printed,
-        "equal": None if printed is None else printed == entry.licence,
+        "equal": None if printed is None else printed == entry["licence"],
     }
 
 
-def _table(entries: Sequence[Licence], scale_label: str) -> Table:
+def _table(entries: Sequence[Mapping[str, Any]], scale_label: str) -> Table:
     """One row for each dataset, with a numbered note of its own page's licence."""
-    rows, notes = [], []
+    lines, notes = [], []
     for number, entry in enumerate(entries, 1):
-        name, others = entry.paper_label or entry.label, "" if entry.paper_label else " *"
-        count = f"{sum(count for _, count in entry.items):,}" if entry.items else ""
-        cells = f"{name}{others} ({entry.citation})", entry.licence, ", ".join(entry.used_for), count
-        rows.append(Row((f"{number}", *cells, size(entry.size_bytes)), (), block=others))
-        notes.append(f"{number} {name}: {entry.licence_note}")
+        name, others = entry["paper_label"] or entry["label"], "" if entry["paper_label"] else " *"
+        count = f"{sum(count for _, count in entry['items']):,}" if entry["items"] else ""
+        cells = f"{name}{others} ({entry['citation']})", entry["licence"], ", ".join(entry["used_for"]), count
+        lines.append(Row((f"{number}", *cells, size(entry["size_bytes"])), (), block=others))
+        notes.append(f"{number} {name}: {entry['licence_note']}")
     return Table(
         title="Table 9. Licences of the datasets",
         caption=(
@@ -101,6 +138,6 @@ def _table(entries: Sequence[Licence], scale_label: str) -> Table:
         ),
         labels=("No.", "Dataset", "License", "Used for", "Items", "Size"),
         columns=(),
-        rows=tuple(rows),
+        rows=tuple(lines),
         footnotes=tuple(notes),
     )
