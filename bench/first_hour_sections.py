@@ -36,7 +36,7 @@ from mdc.models import cross_entropy
 from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption import Beam, Unmasking
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.processes.group import SINGLE_PROCESS, Group, process_group
 from mdc.training.memory import Captions, held
 
@@ -399,7 +399,7 @@ def hours(here: Here, measured: list[Found]) -> Iterator[Found]:
                 best[key] = row
     total: Found = {"what": "Table 1", "runs": 0, "GPU hours": 0.0}
     table = here.plan.jobs["table1"]
-    assert isinstance(table, ProbingJob)
+    assert isinstance(table, ArtefactJob)
     jobs = {run: here.plan.jobs.get(f"runs/{run}") for system in table.systems for run in system.runs}
     for name, job in jobs.items():
         if not isinstance(job, PretrainJob):

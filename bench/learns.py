@@ -13,7 +13,7 @@ from pathlib import Path
 from mdc.plan.config.read import load
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.results import Pair, Results
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import mean
@@ -27,7 +27,7 @@ def main() -> None:
     args = parser.parse_args()
     plan = Plan(load(args.params, args.scale))
     job = plan.jobs["table1"]
-    assert isinstance(job, ProbingJob)
+    assert isinstance(job, ArtefactJob)
     folder = ScaleFolder(args.results / args.scale)
     results = Results(job, {name: folder.record(name, "probe") for name in job.inputs})
     kinds = {name: probe.source.kind for name, probe in plan.scale.data.probes.items()}

@@ -29,7 +29,7 @@ from mdc.models.runs import open_run
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionTableJob, ShownCaptions
+from mdc.plan.jobs.shown import ArtefactJob, CaptionExamples, ShownCaptions
 from mdc.plan.records import read_json, sha256_file, write_json
 from mdc.plan.verbs import verb_of
 from mdc.report.caption_numbers import Captioned as Numbers
@@ -136,7 +136,7 @@ def test_clip_score_is_that_of_the_run_called_alone(r: Path) -> None:
 
 
 def test_table_3_is_what_was_measured(r: Path) -> None:
-    job = CaptionTableJob.model_validate_json(json.dumps(read_json(config_of(r, "table3"))))
+    job = ArtefactJob.model_validate_json(json.dumps(read_json(config_of(r, "table3"))))
     found = Numbers(job, {name: ScaleFolder(r).manifest(name, verb_of(name)) for name in job.inputs})
     measured = [_measured(r, seed) for seed in (0, 1)]
     records = [

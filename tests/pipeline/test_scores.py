@@ -19,7 +19,7 @@ from mdc.evaluation.predictors.caption_scores import Draws, Pair, Scored
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.runs import open_run
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.shown import ChoiceTableJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 from mdc.plan.verbs import verb_of
 from mdc.report.scores import Choices, Store
@@ -49,7 +49,7 @@ def test_table_2_is_what_the_scores_give(r: Path) -> None:
         groups.setdefault(options[0]["group"], []).append((options[0] in top) / len(top))
     seed_0 = 100 * np.mean([np.mean(values) for values in groups.values()])
     config = read_json(config_of(r, "table2"))
-    job = ChoiceTableJob.model_validate_json(json.dumps(config))
+    job = ArtefactJob.model_validate_json(json.dumps(config))
     given = {name: ScaleFolder(r).manifest(name, verb_of(name)) for name in job.inputs}
     found = Choices(job, given, store=Store(job, given))
     key = "alt/ViT-T-12/mdc/last/heuristic/sum/own", "relation"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from shown import STATISTICS, make, shown_job, write_manifest
 
-from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import sha256_file, sha256_text
 from mdc.report.statistics.metrics import mean_average_precision
 
@@ -149,7 +149,7 @@ class ProbingWorld:
         return float(self.records[f"probe/{run}"]["probes"][probe]["value"])
 
     @property
-    def job(self) -> ProbingJob:
+    def job(self) -> ArtefactJob:
         """What is asked, typed."""
         fields = {
             "scale": self.scale,
@@ -164,7 +164,7 @@ class ProbingWorld:
             **self.fields,
         }
         job = shown_job(self.artefact, [*self.records, *(f"runs/{run}" for run in self.held_out)], **fields)
-        assert isinstance(job, ProbingJob)
+        assert isinstance(job, ArtefactJob)
         return job
 
     def write(self, folder: Path) -> dict[str, Path]:

@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mdc.plan.jobs.shown import System
-from mdc.plan.jobs.shown_captions import CaptionTableJob
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError, read_json
 from mdc.report.frame import Contrast, Kind, Side, decided
 from mdc.report.manifests import Manifests, read_table, title
@@ -23,15 +22,13 @@ class Captioned(Results):
     ``parts_of``: for each part of the table its metrics {key: label}, including missing ones.
     """
 
-    job: CaptionTableJob
-
-    def __init__(self, job: CaptionTableJob, manifests: Manifests) -> None:
-        chosen = job.choose.systems.values() if job.choose else ()
+    def __init__(self, job: ArtefactJob, manifests: Manifests) -> None:
+        chosen = job.more["choose"]["systems"].values() if "choose" in job.more else ()
         named = [name for records in (*(s.records for s in job.systems), *chosen) for name in records]
         self.records = {name: read_json(manifests[name]) for name in dict.fromkeys(named)}
         self.parts_of = {
-            part: {column.key: column.label for column in job.columns if column.part == part}
-            for part in dict.fromkeys(column.part for column in job.columns)
+            part: {column.key: column.label for column in job.columns if column.more["part"] == part}
+            for part in dict.fromkeys(column.more["part"] for column in job.columns)
         }
         self.all_columns = {column.key: column.label for column in job.columns}
 
@@ -98,7 +95,7 @@ class Captioned(Results):
             raise UserError(f"{title(self.job.artefact)}: {record} lacks {system}")
         return systems[system]
 
-    def _missing(self, job: CaptionTableJob) -> dict[str, str]:
+    def _missing(self, job: ArtefactJob) -> dict[str, str]:
         """Metrics that some system lacks, with the reason in the records."""
         missing: dict[str, str] = {}
         for system in job.systems:

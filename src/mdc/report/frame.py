@@ -7,14 +7,14 @@ import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.plan.jobs.shown import ArtefactJob, ShownRun, Statistics, System
+from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.plan.outputs import checked
 from mdc.plan.records import UserError
 from mdc.report.csv_file import names, write_csv
-from mdc.report.manifests import run_key
 from mdc.report.statistics.claims import Claim, Decision, decide
 from mdc.report.statistics.estimate import NOT_COMPARED, Estimate
 
@@ -141,9 +141,8 @@ class Side:
     method: str
 
     @classmethod
-    def of(cls, system: System | ShownRun) -> "Side":
-        key = system.key if isinstance(system, System) else run_key(system)
-        return cls(key, dataset(system), system.backbone.label, system.method.label)
+    def of(cls, system: System) -> "Side":
+        return cls(system.key, dataset(system), system.backbone.label, system.method.label)
 
 
 @dataclass(frozen=True)
@@ -226,12 +225,12 @@ def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]
     return [row for path in files for row in read_rows(path, outputs, CLAIMS) if row["primary"] == "True"]
 
 
-def dataset(system: System | ShownRun) -> str:
+def dataset(system: System) -> str:
     """The label of the corpus that a system was trained on."""
     return "none" if system.corpus is None else system.corpus.label
 
 
-def write_runs(path: Path, job: Any) -> None:
+def write_runs(path: Path, job: ArtefactJob) -> None:
     """Write the runs of every system of ``job`` as csv, with the job whose record holds the result of each. ``role``: ``result``,
     ``held_out`` (pairs that the weight of a subtracted language prior is chosen on) or ``judge`` (of a contest)."""
     rows: list[Cells] = []
@@ -240,20 +239,20 @@ def write_runs(path: Path, job: Any) -> None:
         seeds = [None] if len(set(system.records)) < len(system.records) else job.seeds
         results = zip(seeds, system.runs, system.records, strict=False)
         named: list[tuple[Any, ...]] = [("result", *result) for result in results]
-        named += [("held_out", seed, None, record) for seed, record in zip(seeds, system.held_out, strict=False)]
-        for contest in getattr(job, "contests", ()):
-            if system.key in (f"{contest.dataset}/{name}" for name in contest.systems):
-                named += [
-                    ("judge", seed, None, record) for seed, record in zip(job.seeds, contest.records, strict=True)
-                ]
+        named += [
+            ("held_out", seed, None, record)
+            for seed, record in zip(seeds, system.more.get("held_out", ()), strict=False)
+        ]
+        named += [
+            ("judge", seed, None, record) for seed, record in zip(cycle(job.seeds), system.more.get("judged", ()))
+        ]
         rows += [dict(zip(RUNS, (job.scale, job.artefact, system.key, *cells), strict=True)) for cells in named]
     write_csv(path, rows, RUNS)
 
 
-def systems_of(job: Any) -> list[System]:
+def systems_of(job: ArtefactJob) -> list[System]:
     """Every system of a table or figure."""
-    zero_shot = getattr(job, "zero_shot", None)
-    return [*getattr(job, "systems", ()), *getattr(job, "written", ()), *(zero_shot.systems if zero_shot else ())]
+    return [*job.systems, *(job.beside.systems if job.beside else ())]
 
 
 def write_levels(path: Path, job: ArtefactJob, numbers: Sequence[Number], **more: Sequence[Any]) -> None:

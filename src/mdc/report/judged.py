@@ -1,13 +1,15 @@
 """A judge's choices for Table 3: how often each system is chosen, and a test whether the letter of an option matters."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from string import ascii_uppercase
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError
 from mdc.report.manifests import Manifests, as_rows, table_of
 from mdc.report.statistics.estimate import Estimate, estimate
@@ -16,28 +18,30 @@ from mdc.report.statistics.replicates import Items, resampled
 
 @dataclass(frozen=True)
 class Judged:
-    """One contest on one dataset, all seeds. ``share``: how often each system is chosen, in per cent of the images with an answer
-    for every seed. ``answers``: status → count; ``letters``: how often each letter is chosen; equal captions share a vote.
+    """One ``contest`` {name, label, dataset, systems, records}, all seeds.
+
+    ``share``: how often each system is chosen, in per cent of the images with an answer for every seed. ``answers``: status →
+    count; ``letters``: how often each letter is chosen; equal captions share a vote.
 
     ``letter_p``: the p of the letters' counts if letters do not matter. Letters are drawn for each image and seed, so captions
     cannot explain uneven counts. An image is one observation, whatever the number of seeds.
     """
 
-    contest: ShownContest
+    contest: Mapping[str, Any]
     share: dict[str, Estimate]
     answers: Counter[str]
     letters: dict[str, float]
     letter_p: float
 
 
-def judged(job: CaptionTableJob, manifests: Manifests, contest: ShownContest) -> Judged:
+def judged(job: ArtefactJob, manifests: Manifests, contest: Mapping[str, Any]) -> Judged:
     """A contest's choices; UserError if no image got an answer with every seed."""
-    tables = [table_of(manifests, name, "judged.parquet") for name in contest.records]
-    seeds = [[row for row in as_rows(table) if row["contest"] == contest.name] for table in tables]
+    tables = [table_of(manifests, name, "judged.parquet") for name in contest["records"]]
+    seeds = [[row for row in as_rows(table) if row["contest"] == contest["name"]] for table in tables]
     answered = [{row["image"]: row for row in rows if row["votes"]} for rows in seeds]
     images = tuple(image for image in answered[0] if all(image in seed for seed in answered))
     if not images:
-        raise UserError(f"{contest.label}: no image got an answer with every seed; let the judge choose again")
+        raise UserError(f"{contest['label']}: no image got an answer with every seed; let the judge choose again")
 
     def votes(system: str) -> list[Items]:
         by_seed = [
@@ -45,7 +49,7 @@ def judged(job: CaptionTableJob, manifests: Manifests, contest: ShownContest) ->
         ]
         return [Items(images, np.array(votes_of_seed), images, kind="share") for votes_of_seed in by_seed]
 
-    shares = resampled({system: votes(system) for system in contest.systems}, job.statistics.bootstrap)
+    shares = resampled({system: votes(system) for system in contest["systems"]}, job.statistics.bootstrap)
     share = {system: estimate(chosen.times(100), job.statistics.level) for system, chosen in shares.items()}
     # the votes of each image, summed over the seeds with an answer
     every = dict.fromkeys(image for seed in answered for image in seed)

@@ -10,6 +10,7 @@ from typing import Any
 
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import clear_leftovers, read_json, write_json
 from mdc.report.manifests import Manifests, check_inputs
 from mdc.report.warnings import warnings
@@ -27,27 +28,22 @@ def main(call: Call) -> None:
     )
 
 
-def make(job: Any, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Check the inputs of ``job``, then write its files to the folder ``out``. UserError as the artefact's module."""
     check_inputs(job, manifests)
     labels: dict[str, str] = {}
 
-    def counted(shown: Any) -> Any:
+    def counted(system: System) -> System:
         """A row with its corpus's pairs in the label, if the source counts rows of a list: links die."""
-        corpus = getattr(shown, "corpus", None)
+        corpus = system.corpus
         if corpus is None or corpus.listed is None:
-            return shown
+            return system
         if corpus.key not in labels:
-            measured = read_json(manifests[getattr(shown, "job", None) or shown.records[0]])
+            measured = read_json(manifests[system.records[0]])
             pairs = (measured.get("training") or measured)["pairs"]
             labels[corpus.key] = f"{corpus.label} ({pairs:,} pairs)"
-        return shown.but(corpus=corpus.but(label=labels[corpus.key]))
+        return system.but(corpus=corpus.but(label=labels[corpus.key]))
 
-    def relabelled(shown: Any) -> Any:
-        """A job, or a part of one, with its rows so."""
-        rows = {name: [*map(counted, getattr(shown, name))] for name in ("systems", "runs") if hasattr(shown, name)}
-        rows |= {"zero_shot": relabelled(shown.zero_shot)} if getattr(shown, "zero_shot", None) else {}
-        return shown.but(**rows)
-
-    job = relabelled(job)
+    beside = job.beside and job.beside.but(systems=[*map(counted, job.beside.systems)])
+    job = job.but(systems=[*map(counted, job.systems)], beside=beside)
     importlib.import_module(declared(job.artefact, job.kind).module).make(job, manifests, out)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mdc.plan.jobs.shown import ArtefactJob, ShownRun
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.outputs import again, checked
 from mdc.plan.records import NOT_OURS, UserError, read_json, read_json_lines
 from mdc.plan.verbs import VERBS, verb_of
@@ -88,13 +88,3 @@ def run_log(manifests: Manifests, name: str) -> list[dict[str, Any]]:
     if not any("loss" in line for line in lines) or not all(isinstance(value, int | float) for value in values):
         raise UserError(f"{log}: it holds no loss, or one that is no number; {again(log)}")
     return lines
-
-
-def run_place(run: ShownRun) -> str:
-    """The keys of a run's corpus and backbone, which several methods share."""
-    return f"{run.corpus.key}/{run.backbone.key}"
-
-
-def run_key(run: ShownRun) -> str:
-    """As a :class:`System`'s key: all seeds of a run share it."""
-    return f"{run_place(run)}/{run.method.key}"

@@ -1,6 +1,6 @@
 """Differences over datasets that are random splits of the same images: does one order of systems hold on all of them?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 from mdc.report import seen, words
 from mdc.report.caption_numbers import Captioned
@@ -26,16 +26,21 @@ _MORE = names("higher datasets test_over_train")
 
 
 class OverDatasets:
-    """The pairs of systems that a table compares over its datasets. ``share``: test images over training images;
-    ``decisions``: of each pair on the metric ``claimed``, which may be one that is not available."""
+    """The pairs of systems that a table compares over its datasets.
 
-    def __init__(self, job: CaptionTableJob, manifests: Manifests, results: Captioned, over: Over) -> None:
+    ``over``: the ``pairs`` of systems' names, the first minus the second, over ``datasets`` that are splits of the same images,
+    and datasets ``beside`` them, which are compared alone; each with its key, label, number of ``images`` and the corpus's job
+    that it is ``trained_on``. ``share``: test images over training images. ``decisions``: of each pair on the metric ``claimed``,
+    which may be one that is not available.
+    """
+
+    def __init__(self, job: ArtefactJob, manifests: Manifests, results: Captioned, over: Mapping[str, Any]) -> None:
         self.results, self.over, self.statistics = results, over, job.statistics
-        self.pairs = [(first, second) for first, second in over.pairs]
+        self.pairs = [(first, second) for first, second in over["pairs"]]
         shares = {}
-        for dataset in over.datasets:
-            trained = read_json(manifests[dataset.trained_on])["splits"]["train"]["samples"]
-            shares[dataset.key] = dataset.images / int(trained)
+        for dataset in over["datasets"]:
+            trained = read_json(manifests[dataset["trained_on"]])["splits"]["train"]["samples"]
+            shares[dataset["key"]] = dataset["images"] / int(trained)
         if len({round(share, 12) for share in shares.values()}) > 1:
             text = ", ".join(f"{key} {share:.4f}" for key, share in shares.items())
             raise UserError(
@@ -51,7 +56,7 @@ class OverDatasets:
 
     def values(self, pair: tuple[str, str], measure: str) -> Floats:
         """The difference on each split."""
-        differences = [self.results.differences[_on(dataset, pair), measure].value for dataset in self.over.datasets]
+        differences = [self.results.differences[_on(dataset, pair), measure].value for dataset in self.over["datasets"]]
         return np.array(differences)
 
     def mean(self, values: Floats) -> Estimate:
@@ -61,7 +66,7 @@ class OverDatasets:
     def _claim(self, pair: tuple[str, str], measure: str) -> Claim:
         """Its margin: a tenth of how much the second side is above its control over the splits, if that is above 0."""
         values, level = self.values(pair, measure), self.results.levels
-        second = [self.results.systems[_on(dataset, pair)[1]] for dataset in self.over.datasets]
+        second = [self.results.systems[_on(dataset, pair)[1]] for dataset in self.over["datasets"]]
         above = [level[s.key, measure].value - level[s.control, measure].value for s in second if s.control is not None]
         margins = CAPTION_MARGIN * np.array(above)
         low = self.mean(margins).low if above else None
@@ -76,7 +81,7 @@ class OverDatasets:
         more: list[Sequence[Any]] = []
         for pair in self.pairs:
             for measure in self.results.measures:
-                each = [_on(dataset, pair) for dataset in (*self.over.beside, *self.over.datasets)]
+                each = [_on(dataset, pair) for dataset in (*self.over["beside"], *self.over["datasets"])]
                 results = self.results.differences
                 lines += [self.results.contrast("difference", keys, measure, results[keys, measure]) for keys in each]
                 more += [(None,) * len(_MORE)] * len(each)
@@ -90,7 +95,7 @@ class OverDatasets:
 
     def _line(self, pair: tuple[str, str], measure: str) -> Contrast:
         """A pair over all splits."""
-        pairs = [_on(dataset, pair) for dataset in self.over.datasets]
+        pairs = [_on(dataset, pair) for dataset in self.over["datasets"]]
         sides = zip(pair, (Side.of(self.results.systems[key]) for key in pairs[0]), strict=True)
         first, second = (replace(side, key=key, dataset="all") for key, side in sides)
         decision = self.decisions[pair] if measure == self.claimed else None
@@ -102,12 +107,12 @@ class OverDatasets:
 
     def tables(self, measures: Sequence[str]) -> list[Table]:
         """The claims over the splits, and every pair on every metric."""
-        splits = f"{len(self.over.datasets)} splits"
-        beside = ", ".join(dataset.label for dataset in self.over.beside)
+        splits = f"{len(self.over['datasets'])} splits"
+        beside = ", ".join(dataset["label"] for dataset in self.over["beside"])
         how = (
             f"Intervals: {words.percent(self.statistics.level)}, Student's t over splits, corrected for that they share most of "
             "the images they train on (Nadeau and Bengio, 2003: the variance times "
-            f"1/{len(self.over.datasets)} + {self.share:.3f}, the images tested on over those trained on). "
+            f"1/{len(self.over['datasets'])} + {self.share:.3f}, the images tested on over those trained on). "
             "All splits have the same seeds, so the interval does not show how seeds differ."
             f"{f' Not among them: {beside}.' * bool(beside)}"
         )
@@ -145,6 +150,6 @@ class OverDatasets:
         return f"{(values > 0).sum()} of {len(values)}"
 
 
-def _on(dataset: OverDataset, pair: tuple[str, str]) -> tuple[str, str]:
+def _on(dataset: Mapping[str, Any], pair: tuple[str, str]) -> tuple[str, str]:
     """The keys of two systems on a dataset."""
-    return f"{dataset.key}/{pair[0]}", f"{dataset.key}/{pair[1]}"
+    return f"{dataset['key']}/{pair[0]}", f"{dataset['key']}/{pair[1]}"

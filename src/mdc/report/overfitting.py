@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from mdc.plan.jobs.shown import SystemsJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.manifests import Manifests, run_log
 
 #: the least rise of the held-out loss from its best to its last that is reported, as a share of its drop from first to best
 RISE = 0.05
 
 
-def overfitted(job: SystemsJob, manifests: Manifests) -> list[str]:
+def overfitted(job: ArtefactJob, manifests: Manifests) -> list[str]:
     """One sentence on the runs of ``job`` whose last weights it measures, with their losses and steps; empty if none overfitted.
     Errors as of :func:`run_log`."""
     shown = {tuple(system.runs): None for system in job.systems if system.weights != "best"}
@@ -21,7 +21,7 @@ def overfitted(job: SystemsJob, manifests: Manifests) -> list[str]:
     ]
 
 
-def _worst(job: SystemsJob, manifests: Manifests, runs: Sequence[str]) -> Iterator[str]:
+def _worst(job: ArtefactJob, manifests: Manifests, runs: Sequence[str]) -> Iterator[str]:
     """The seed of one system whose loss rose most, and how many more rose; nothing where none did."""
     risen = []
     for run in (run for run in dict.fromkeys(runs) if f"runs/{run}" in job.expected):

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.plan.jobs.shown import PositionsFigureJob, System
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError
 from mdc.report.frame import Contrast, Kind, Side, decided
 from mdc.report.manifests import Manifests, table_of
@@ -74,7 +74,7 @@ class Positions:
     """The results of the figure's job. All means are over tokens; captions are resampled, the same for all systems of a
     corpus."""
 
-    def __init__(self, job: PositionsFigureJob, manifests: Manifests) -> None:
+    def __init__(self, job: ArtefactJob, manifests: Manifests) -> None:
         self.job, self.manifests = job, manifests
         self.systems = {system.key: system for system in job.systems}
         self.tokens = {system.key: self._tokens(system) for system in job.systems}
@@ -95,8 +95,8 @@ class Positions:
 
     def reference(self, key: str) -> str | None:
         """The key of the system to compare with; None for the reference itself and for a right-to-left model."""
-        reference = f"{key.partition('/')[0]}/{self.job.reference}"
-        return None if key == reference or self.systems[key].reverse else reference
+        reference = f"{key.partition('/')[0]}/{self.job.more['reference']}"
+        return None if key == reference or self.systems[key].more["reverse"] else reference
 
     def _tokens(self, system: System) -> Tokens:
         tables = [table_of(self.manifests, name, "tokens.parquet") for name in system.records]
@@ -121,13 +121,13 @@ class Positions:
             np.searchsorted(edges, pieces, side="left"),
             np.array(first["kind"]),
             np.array(first["eot"]),
-            np.array(first["after" if system.reverse else "before"]),
+            np.array(first["after" if system.more["reverse"] else "before"]),
             (pieces + 2 - place) / (pieces + 1),  # of L = pieces + 1 tokens those from this place on
             gains,
         )
 
     def _bins(self, relative: Floats) -> NDArray[np.int64]:
-        return np.asarray(np.minimum((relative * self.job.bins).astype(int), self.job.bins - 1))
+        return np.asarray(np.minimum((relative * self.job.more["bins"]).astype(int), self.job.more["bins"] - 1))
 
     def _gains(self, key: str) -> Iterator[Average]:
         """Gains by position, and in the first and last third of captions of one length."""
@@ -135,7 +135,7 @@ class Positions:
         place = self._bins(tokens.relative)
         for context, kind in product(CONTEXTS, (None, *self.kinds[key])):
             own, ours = tokens.gain[context], tokens.chosen(context, kind)
-            for number in range(self.job.bins):
+            for number in range(self.job.more["bins"]):
                 yield ("curve", key, context, kind, number), own, ours & (place == number), tokens.keys
             for against in dict.fromkeys((None, self.reference(key))):
                 values = own
@@ -166,7 +166,7 @@ class Positions:
             norms = np.stack([of_seed["norm"].to_numpy(float) for _, of_seed in seeds])
             place, pieces = rows["place"].to_numpy(), rows["tokens"].to_numpy() - 1
             relative, keys = (place - 0.5) / np.maximum(pieces, 1), rows["key"].to_numpy()
-            for number in range(self.job.bins):
+            for number in range(self.job.more["bins"]):
                 yield ("norm", key, step, number), norms, (self._bins(relative) == number) & (place <= pieces), keys
             kind_of = self.tokens[key].kind_of
             kinds = np.array([kind_of[token] for token in zip(keys.tolist(), place.tolist(), strict=True)])
@@ -183,22 +183,22 @@ class Positions:
 
     def curve(self, key: str, context: str, kind: str | None = None) -> list[tuple[int, Estimate]]:
         """The mean gain in each bin of relative position that has tokens of several captions: (bin, estimate in nats)."""
-        return self._estimates([("curve", key, context, kind, number) for number in range(self.job.bins)])
+        return self._estimates([("curve", key, context, kind, number) for number in range(self.job.more["bins"])])
 
     def untrained(self, key: str, context: str, kind: str | None = None) -> list[float | None]:
         """For each bin the share of tokens whose matched context has a share of masks outside the training range of t, where the
         method extrapolates; None where there is no token, in own contexts, and for a method that masks nothing."""
-        trained, tokens = self.systems[key].t_range, self.tokens[key]
+        trained, tokens = self.systems[key].more["t_range"], self.tokens[key]
         if trained is None or context == "own":
-            return [None] * self.job.bins
+            return [None] * self.job.more["bins"]
         outside = (tokens.masked < trained[0]) | (tokens.masked > trained[1])
         chosen, place = tokens.chosen("prefix", kind), self._bins(tokens.relative)
-        bins = [outside[chosen & (place == number)] for number in range(self.job.bins)]
+        bins = [outside[chosen & (place == number)] for number in range(self.job.more["bins"])]
         return [float(tokens_of_bin.mean()) if len(tokens_of_bin) else None for tokens_of_bin in bins]
 
     def signal(self, key: str) -> dict[int, list[tuple[int, Estimate]]]:
         """The norm of a token's loss's gradient at the visual tokens: at each snapshot's step (bin, estimate)."""
-        bins = range(self.job.bins)
+        bins = range(self.job.more["bins"])
         return {step: self._estimates([("norm", key, step, number) for number in bins]) for step in self._steps[key]}
 
     def strengths(self, key: str, step: int | None = None) -> list[tuple[str, Estimate]]:
@@ -238,7 +238,7 @@ class Positions:
         for key in self.systems:
             for context, kind in product(CONTEXTS, (None, *self.kinds[key])):
                 for against in dict.fromkeys((None, self.reference(key))):
-                    if against and key in self.job.primary and (context, kind) == ("prefix", None):
+                    if against and key in self.job.more["claimed"] and (context, kind) == ("prefix", None):
                         continue
                     fall = self._fall(key, context, kind, against)
                     if fall is not None:
@@ -251,16 +251,16 @@ class Positions:
         statistics = self.job.statistics
         lines: list[Contrast] = []
         claims: list[Claim] = []
-        for key in self.job.primary:
+        for key in self.job.more["claimed"]:
             reference = self.reference(key)
             fall = self._fall(key, "prefix", None, reference)
             if fall is None or reference is None:
                 raise UserError(f"{key}: no held-out caption is long enough to have a first and a last third")
             lines.append(self._fall_contrast(key, reference, "prefix", None, fall))
-            claims.append(claim(fall, self.job.margin, statistics.level))
+            claims.append(claim(fall, self.job.more["margin"], statistics.level))
         labels = {"column": FUNCTION, "label": f"{FUNCTION} words", "condition": "as trained"}
         labels |= {"metric": "strength of the gradient", "unit": "times the mean BPE token"}
-        for first, second in self.job.function_words:
+        for first, second in self.job.more["function_words"]:
             ours, theirs = self._strength(first, FUNCTION), self._strength(second, FUNCTION)
             if ours is None or theirs is None:
                 raise UserError(f"{first}: no caption whose gradients are measured has a function word")
@@ -270,7 +270,7 @@ class Positions:
 
     def context(self, key: str, context: str) -> str:
         """A context as the csv files name it."""
-        return SUFFIX if self.systems[key].reverse and context == "prefix" else context
+        return SUFFIX if self.systems[key].more["reverse"] and context == "prefix" else context
 
     def _fall_contrast(
         self, key: str, against: str | None, context: str, kind: str | None, fall: Replicates

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
-from mdc.plan.jobs.shown import System, SystemsJob
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError, read_json
 from mdc.report import published, seen, words
 from mdc.report.frame import AVERAGE, Contrast, Kind, Number, Side, dataset
@@ -32,7 +32,7 @@ class Results:
 
     shortcut_name = "best shortcut"
 
-    def __init__(self, job: SystemsJob, manifests: Manifests, averages: bool = True) -> None:
+    def __init__(self, job: ArtefactJob, manifests: Manifests, averages: bool = True) -> None:
         self.job, self.manifests, self.title, self.scale_text = (
             job,
             manifests,
@@ -68,7 +68,7 @@ class Results:
         self.replicates: dict[tuple[str, str], Replicates] = {}
         for key, system in self.systems.items():
             # a model without seeds, and a rule that reads the captions alone, are one result however often they are read
-            once = len(set(system.records)) == 1 or system.shown == "shorter"
+            once = len(set(system.records)) == 1
             for column in self.columns:
                 scaled = replicates[key, column].times(100)
                 self.replicates[key, column] = replace(scaled, values=scaled.values[:1]) if once else scaled

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ShownColumn, System
+from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 from mdc.plan.records import UserError, read_json
 from mdc.report.held_out import Matrix, best_alpha, prior_subtracted, read_matrix, recall
 from mdc.report.manifests import Manifests, read_table, reading
@@ -27,11 +27,7 @@ KEPT = {"all": "all", "distinct": "without equal options", "trained": "without u
 class Choices(Results):
     """Table 2. ``kept``: which items count."""
 
-    job: ChoiceTableJob
-
-    def __init__(
-        self, job: ChoiceTableJob, manifests: Manifests, kept: str = "all", store: "Store | None" = None
-    ) -> None:
+    def __init__(self, job: ArtefactJob, manifests: Manifests, kept: str = "all", store: "Store | None" = None) -> None:
         self.kept, self.store = kept, store or Store(job, manifests)
         super().__init__(job, manifests)
 
@@ -46,16 +42,18 @@ class Choices(Results):
         first = self.job.systems[0].records[0]
         sets, scored = self.record(first)["sets"], self.store.scores(first)
         for column in self.job.columns:
-            if column.score is not None:
-                self.chance[column.key] = PAIR_CHANCE[column.score]
+            if column.more["score"] is not None:
+                self.chance[column.key] = PAIR_CHANCE[column.more["score"]]
                 self.ceiling[column.key] = self._pair_ceiling(column)
             else:
-                self.chance[column.key] = self._level(column, {name: scored[name].chance for name in column.sets})
-                ceilings = {name: scored[name].ceiling(column.ties) for name in column.sets}
+                self.chance[column.key] = self._level(
+                    column, {name: scored[name].chance for name in column.more["sets"]}
+                )
+                ceilings = {name: scored[name].ceiling(column.more["ties"]) for name in column.more["sets"]}
                 self.ceiling[column.key] = self._level(column, ceilings)
-            found = {name: best_shortcut(sets[name], column.score) for name in column.sets}
+            found = {name: best_shortcut(sets[name], column.more["score"]) for name in column.more["sets"]}
             shortcuts = {name: best for name, best in found.items() if best is not None}
-            if len(shortcuts) == len(column.sets):
+            if len(shortcuts) == len(column.more["sets"]):
                 self.shortcut[column.key] = self._shortcut(
                     column, {name: share for name, (share, _) in shortcuts.items()}
                 )
@@ -68,18 +66,18 @@ class Choices(Results):
         values: list[Floats] = []
         for name, scored_set, chosen in self.chosen(system, seed, column):
             scores = shown_scores(system, scored_set, alpha)
-            if column.score is not None:
+            if column.more["score"] is not None:
                 with reading(Path(self.manifests[system.records[seed]])):
                     pairs = kept_pairs(scored_set, chosen)
-                    values.append(pair_values(scores, pairs, column.score))
+                    values.append(pair_values(scores, pairs, column.more["score"]))
                 named = [f"{name}/{scored_set.groups[first]}" for first, _ in pairs]
                 ids, images, parts = ids + named, images + named, parts + [name] * len(pairs)
                 continue
             with reading(Path(self.manifests[system.records[seed]])):
-                values.append(right_share(scores, scored_set.present, column.ties)[chosen])
+                values.append(right_share(scores, scored_set.present, column.more["ties"])[chosen])
             ids += [f"{name}/{scored_set.items[n]}" for n in chosen]
             images += [scored_set.images[n] for n in chosen]
-            parts += [name if column.parts == "sets" else scored_set.groups[n] for n in chosen]
+            parts += [name if column.more["parts"] == "sets" else scored_set.groups[n] for n in chosen]
         if not ids:
             raise UserError(f"{self.title}: no item of {column.key} is left ({self.kept})")
         several = tuple(parts) if len(set(parts)) > 1 else None
@@ -91,12 +89,14 @@ class Choices(Results):
         """The items of a column that count for a system, by set. ``kept``: see ``KEPT``, by default this table's. Unseen tokens
         depend on the system's training corpus."""
         chosen_by_set = []
-        for name in column.sets:
+        for name in column.more["sets"]:
             scored_set = self.store.scores(system.records[seed])[name]
             keep = kept_items(scored_set, kept or self.kept)
-            if column.parts == "groups":
+            if column.more["parts"] == "groups":
                 counts = Counter(scored_set.groups)
-                keep &= np.array([counts[g] >= column.min_items and g not in column.omit for g in scored_set.groups])
+                keep &= np.array(
+                    [counts[g] >= column.more["min_items"] and g not in column.more["omit"] for g in scored_set.groups]
+                )
             chosen_by_set.append((name, scored_set, np.flatnonzero(keep).tolist()))
         return chosen_by_set
 
@@ -108,7 +108,7 @@ class Choices(Results):
 
     def _shortcut(self, column: ShownColumn, shares: Mapping[str, float]) -> float:
         """A column's value in per cent if each set has this share of right answers."""
-        if column.score is not None:
+        if column.more["score"] is not None:
             return 100 * float(np.mean(list(shares.values())))
         scored = self.store.scores(self.job.systems[0].records[0])
         return self._level(column, {name: np.full(len(scored[name].items), share) for name, share in shares.items()})
@@ -138,7 +138,7 @@ def kept_items(scored_set: ScoredSet, kept: str) -> Any:
 
 def shown_scores(system: System, scored_set: ScoredSet, alpha: float | None) -> Floats:
     """The scores (N, K) that a row of Table 2 chooses by."""
-    if system.shown == "shorter":
+    if system.more["shown"] == "shorter":
         return -scored_set.pieces.astype(np.float64)
     scored = scored_set.by[system.estimator]
     mismatched_mean = scored.others.mean(axis=-1)
@@ -151,13 +151,13 @@ def shown_scores(system: System, scored_set: ScoredSet, alpha: float | None) -> 
         "mismatched": mismatched,
         "mismatched_mean": mismatched_mean,
         "prior_subtracted": prior_subtracted,
-    }[system.shown]
-    return scores / (scored_set.pieces + 1) if system.per_token else scores
+    }[system.more["shown"]]
+    return scores / (scored_set.pieces + 1) if system.more["per_token"] else scores
 
 
 def shown_errors(system: System, scored_set: ScoredSet, alpha: float | None) -> Floats:
     """The standard errors (N, K) of :func:`shown_scores` for this α, 0 where nothing is drawn."""
-    if system.shown == "shorter":
+    if system.more["shown"] == "shorter":
         return np.zeros(scored_set.pieces.shape)
     scored, weight = scored_set.by[system.estimator], alpha or 0.0
     # both use the same masks: their shared error cancels in the difference
@@ -168,14 +168,14 @@ def shown_errors(system: System, scored_set: ScoredSet, alpha: float | None) -> 
         "mismatched": scored.mismatched_error,
         "mismatched_mean": scored.mismatched_mean_error,
         "prior_subtracted": np.sqrt(np.maximum(variance, 0.0)),
-    }[system.shown]
-    return errors / (scored_set.pieces + 1) if system.per_token else errors
+    }[system.more["shown"]]
+    return errors / (scored_set.pieces + 1) if system.more["per_token"] else errors
 
 
 class Store:
     """The records of a table of scores, each read once."""
 
-    def __init__(self, job: ChoiceTableJob | RetrievalTableJob, manifests: Manifests) -> None:
+    def __init__(self, job: ArtefactJob, manifests: Manifests) -> None:
         self.job, self.manifests = job, manifests
         self.scores = cache(self._scores)
         self.matrix = cache(self._matrix)
@@ -189,21 +189,19 @@ class Store:
 
     def alphas(self, system: System) -> list[float | None]:
         """α of each seed for a row that subtracts the language prior, None for any other row."""
-        if system.shown != "prior_subtracted":
+        if system.more["shown"] != "prior_subtracted":
             return [None] * len(system.records)
-        others = self.job.others if isinstance(self.job, ChoiceTableJob) else None
-        held_out = [self.matrix(name, system.estimator) for name in system.held_out]
-        tokens = [matrix.pieces + 1 if system.per_token else None for matrix in held_out]
+        others = self.job.more.get("others")
+        held_out = [self.matrix(name, system.estimator) for name in system.more["held_out"]]
+        tokens = [matrix.pieces + 1 if system.more["per_token"] else None for matrix in held_out]
         return [
-            best_alpha(m.scores, m.same, self.job.language_prior_weights, t, others)
+            best_alpha(m.scores, m.same, self.job.more["language_prior_weights"], t, others)
             for m, t in zip(held_out, tokens, strict=True)
         ]
 
 
 class Retrieval(Results):
     """The retrieval table: a column's items are queries, images or captions."""
-
-    job: RetrievalTableJob
 
     def read(self) -> None:
         store = Store(self.job, self.manifests)
@@ -222,7 +220,7 @@ class Retrieval(Results):
 
     def _queries(self, system: System, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
         scores = matrix.scores if alpha is None else prior_subtracted(matrix.scores, alpha)
-        scores = scores / (matrix.pieces + 1) if system.per_token else scores
+        scores = scores / (matrix.pieces + 1) if system.more["per_token"] else scores
         by_column = {}
         for column in self.job.columns:
             by_image = column.key.startswith("text")

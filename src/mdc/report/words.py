@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.plan.artefacts import declared
-from mdc.plan.jobs.shown import ArtefactJob, PositionsFigureJob, Statistics, System, SystemsJob
+from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.csv_file import signed
 from mdc.report.frame import POOLINGS, comparison_name
 from mdc.report.statistics.claims import Decision
@@ -63,7 +63,7 @@ def intervals(statistics: Statistics, seeds: Sequence[int]) -> str:
     )
 
 
-def bars(job: SystemsJob | PositionsFigureJob) -> str:
+def bars(job: ArtefactJob) -> str:
     """The line below a figure of a job's levels: what its bars are, and where its differences are decided."""
     return f"Bars: {percent(job.statistics.level)} intervals ({_seeds(job.seeds)}). Verdicts: {job.artefact}_contrasts.csv."
 

@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 
-from mdc.plan.jobs.shown import ZeroShotTableJob
 from mdc.plan.records import UserError
 from mdc.report.manifests import Table, read_table
 from mdc.report.results import METRICS, Results
@@ -17,14 +16,13 @@ _VALUES = {"own": "value", "debiased": "debiased"}
 class ZeroShot(Results):
     """The table of zero-shot classification; a column is a probe."""
 
-    job: ZeroShotTableJob
     shortcut_name = "most frequent class"
 
     def read(self) -> None:
         items_of = cache(self._classified)
         for system in self.job.systems:
             for column in self.columns:
-                key = column, system.estimator, system.shown
+                key = column, system.estimator, system.more["shown"]
                 self.items[system.key, column] = [items_of(name)[key] for name in system.records]
         probes = self.first(self.job.systems[0])["probes"]
         for column in self.columns:

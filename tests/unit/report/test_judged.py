@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 from shown import STATISTICS
 
-from mdc.plan.jobs.shown import Statistics
-from mdc.plan.jobs.shown_captions import ShownContest
+from mdc.plan.jobs.shown import ShownContest, Statistics
 from mdc.plan.records import sha256_file, write_json
 from mdc.report.judged import judged, places_p
 

@@ -11,7 +11,7 @@ import torch
 from shown import LoggedRuns, make, planned, shown_run
 
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.plan.jobs.shown import ShownRun
+from mdc.plan.jobs.shown import System
 from mdc.plan.records import UserError
 from mdc.report.figures import losses
 from mdc.report.figures.losses import Curve
@@ -22,7 +22,7 @@ def curves(methods: dict[str, list[str]], seeds: int) -> list[Curve]:
     steps = list(range(10, 210, 10))
     return [
         Curve(
-            ShownRun.model_validate_json(json.dumps(shown_run(corpus, method, seed))),
+            System.model_validate_json(json.dumps(shown_run(corpus, method, seed))),
             {step: 3 + 100 / step + 0.1 * seed for step in steps},
             dict.fromkeys(steps, 3.0 + seed),
         )
@@ -107,7 +107,7 @@ def test_no_validation_loss_is_cut_off(
     monkeypatch.setattr(
         Figure, "savefig", lambda self, path, **_: limits.append(self.axes[0].get_ylim()) or path.touch()
     )
-    run = ShownRun.model_validate_json(json.dumps(shown_run("a", "mdc", 0)))
+    run = System.model_validate_json(json.dumps(shown_run("a", "mdc", 0)))
     train = {step: 3.0 - step / 2000 for step in range(1, 3000)} | {1: 60.0}
     losses.draw(
         [Curve(run, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t"

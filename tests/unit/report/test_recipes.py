@@ -9,7 +9,7 @@ from scale_files import scale_values
 from mdc.plan.config.pretrain import Optimisation
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown import RecipeRun, RecipesJob
+from mdc.plan.jobs.shown import ArtefactJob, RecipeRun
 from mdc.report.tables.recipes import make, rows, scientific
 
 # "Masked Diffusion Captioning for Visual Feature Learning", appendix A, typed in; the three differ in these rows only
@@ -34,7 +34,7 @@ TABLES = {
 
 def made(tmp_path: Path, values: dict[str, Any]) -> dict[str, Path]:
     """The folders of the tables of hyper-parameters that a scale names."""
-    jobs = [job for job in Plan(validate(values)).jobs.values() if isinstance(job, RecipesJob)]
+    jobs = [job for job in Plan(validate(values)).jobs.values() if isinstance(job, ArtefactJob)]
     for job in jobs:
         make(job, {}, tmp_path / job.artefact)
     return {job.artefact: tmp_path / job.artefact for job in jobs}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.held_out import Matrix, best_alpha
 from mdc.report.scored_sets import Scored, ScoredSet, right_share
 from mdc.report.scores import Choices, Retrieval, Store, kept_items, shown_errors, shown_scores
@@ -310,7 +310,7 @@ def test_each_seed_has_the_alpha_of_its_own_held_out_pairs_and_of_as_many_other_
         matrices[run] = Matrix(keys, scores, np.full(300, 5), tuple((n,) for n in range(300)))
     rows: Any = SimpleNamespace(**vars(system("prior_subtracted")), records=["r0", "r1"], held_out=["s0", "s1"])
     found = []
-    for kind, others in ((ChoiceTableJob, 1), (RetrievalTableJob, None)):
+    for kind, others in ((ArtefactJob, 1), (ArtefactJob, None)):
         store = Store(kind.model_construct(others=1, language_prior_weights=alphas), {})
         store.matrix = lambda run, _: matrices[run]  # type: ignore[assignment]
         found.append(store.alphas(rows))

@@ -1,6 +1,6 @@
 """The jobs of tables and figures, and the plans of those that show probes, logs of runs, or only parameters."""
 
-from typing import Any
+from typing import Any, Literal
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.encoders import RANDOM, shown_label
@@ -21,15 +21,7 @@ from mdc.plan.config.types import Strict
 from mdc.plan.jobs import overlaps, score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
-from mdc.plan.jobs.shown import (
-    ArtefactJob,
-    Labelled,
-    RecipeCorpus,
-    RecipeRun,
-    ShownRun,
-    System,
-    ZeroShotRows,
-)
+from mdc.plan.jobs.shown import ArtefactJob, Beside, Labelled, ShownColumn, System, plain
 from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
@@ -52,7 +44,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     values = artefact.load("plan")(plan, name, plan.scale.tables[name])
     values |= overlaps.seen(plan, values)
     jobs, modules = values.pop("jobs"), values.pop("modules", [])
-    if artefact.category == "Tables":  # warnings of overfitting need their logs
+    if artefact.category == "Tables" and "columns" in values:  # warnings of overfitting need their logs
         rows = [system for system in values.get("systems", ()) if system.weights != "best"]
         runs = (f"runs/{run}" for system in rows for run in system.runs)
         jobs |= {run: plan.made[run] for run in runs if run in plan.made}
@@ -61,9 +53,10 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
     values |= {"artefact": name, "files": list(artefact.files), "expected": expected}
-    kind: type[ArtefactJob] = artefact.load("job")
-    values["more"] = {key: values.pop(key) for key in values.keys() - kind.model_fields.keys()}
-    return plan.make(kind, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
+    known = {field.alias or key for key, field in ArtefactJob.model_fields.items()}
+    values["more"] = plain({key: value for key, value in values.items() if key not in known})
+    values = {key: value for key, value in values.items() if key in known}
+    return plan.make(ArtefactJob, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
 
 
 def probing(plan: Context, name: str, table: ProbeTable) -> Values:
@@ -86,7 +79,7 @@ def probing(plan: Context, name: str, table: ProbeTable) -> Values:
         "jobs": {job.job: job for job in (*probes, *runs)} | zero_shot.pop("jobs"),
         **zero_shot,
         "systems": systems,
-        "columns": [Labelled(key=key, label=scale.data.probes[key].label) for key in table.shown],
+        "columns": [ShownColumn(key=key, label=scale.data.probes[key].label) for key in table.shown],
         "reported_separately": table.reported_separately,
         "notes": [*_heads(plan, table), *(note for key in table.shown if (note := scale.data.probes[key].note))],
         **compared(contrasts, primary),
@@ -113,7 +106,7 @@ def _zero_shot(plan: Context, table: HeadTable) -> Values:
         raise UserError(f"{plan.file}: table_zero_shot has none of the runs of a table with zero_shot")
     return {
         "jobs": jobs,
-        "zero_shot": ZeroShotRows(systems=rows, columns=plan_values["columns"], samples=plan_values["samples"]),
+        "beside": Beside(systems=rows, columns=plan_values["columns"], more={"samples": plan_values["samples"]}),
     }
 
 
@@ -193,6 +186,7 @@ def _row(plan: Context, table: ProbeTable, encoder: Encoder, runs: list[str]) ->
             "its own feature",
             [encoder.id] * len(plan.scale.training.seeds),
             _DRAWN if getattr(tower, "weights", None) == RANDOM else _FROZEN,
+            "reference",
         )
     if isinstance(encoder, Snapshot):
         row = _row(plan, table, encoder.run, runs)
@@ -201,7 +195,7 @@ def _row(plan: Context, table: ProbeTable, encoder: Encoder, runs: list[str]) ->
         )
     if isinstance(encoder, Untrained):
         backbone = plan.backbone(encoder.backbone)
-        return _reference(encoder.system, backbone, "untrained", encoder.pooling, runs, _UNTRAINED)
+        return _reference(encoder.system, backbone, "untrained", encoder.pooling, runs, _UNTRAINED, "control")
     entry = plan.params.methods[encoder.method]
     return System(
         key=encoder.system,
@@ -209,13 +203,22 @@ def _row(plan: Context, table: ProbeTable, encoder: Encoder, runs: list[str]) ->
         runs=runs,
         records=_probes(runs),
         pooling=entry.pooling,
+        estimator=_LINEAR,
         control=plan.control(encoder).system,
-        ranked=entry.ranked,
-        t_range=entry.t_range,
+        role="ranked" if entry.ranked else "grey",
+        more={"t_range": entry.t_range},
     )
 
 
-def _reference(key: str, backbone: Labelled, method: str, pooling: str, runs: list[str], note: str) -> System:
+def _reference(
+    key: str,
+    backbone: Labelled,
+    method: str,
+    pooling: str,
+    runs: list[str],
+    note: str,
+    role: Literal["reference", "control"],
+) -> System:
     """A row of an encoder without a corpus."""
     return System(
         key=key,
@@ -225,7 +228,8 @@ def _reference(key: str, backbone: Labelled, method: str, pooling: str, runs: li
         runs=runs,
         records=_probes(runs),
         pooling=pooling,
-        reference=True,
+        estimator=_LINEAR,
+        role=role,
         note=note,
     )
 
@@ -265,25 +269,25 @@ def _pairs(table: ProbeTable) -> list[list[str]]:
     return [list(pair) for pair in dict.fromkeys(map(tuple, within + across))]
 
 
-def _logs(plan: Context, runs: list[Run]) -> Values:
-    """The inputs of a figure of runs' logs, which are beside the runs' manifests."""
-    jobs = {run: plan.pretrain(run) for run in runs}
-    shown = [
-        ShownRun(
-            job=job.job,
-            **plan.labels(run),
-            objective=job.method.objective,
-            seed=run.seed,
-            t_range=job.method.t_range,
-        )
-        for run, job in jobs.items()
-    ]
-    return {"jobs": {job.job: job for job in jobs.values()}, "runs": shown}
-
-
 def losses(plan: Context, name: str, table: Strict) -> Values:
-    # a finetuning's loss is on another corpus than its run's
-    return _logs(plan, [run for run in plan.runs if not run.finetune])
+    """The logs of all runs, which are beside the runs' manifests."""
+    by_system: dict[str, list[Run]] = {}
+    for run in plan.runs:
+        if not run.finetune:  # its loss is on another corpus than its run's
+            by_system.setdefault(run.system, []).append(run)
+    jobs = {run.id: plan.pretrain(run) for runs in by_system.values() for run in runs}
+    systems = [
+        System(
+            key=key,
+            **plan.labels(runs[0]),
+            runs=[run.id for run in runs],
+            records=[jobs[run.id].job for run in runs],
+            more={"seeds": [run.seed for run in runs], "objective": method.objective, "t_range": method.t_range},
+        )
+        for key, runs in by_system.items()
+        for method in [jobs[runs[0].id].method]
+    ]
+    return {"jobs": {job.job: job for job in jobs.values()}, "systems": systems}
 
 
 def recipes(plan: Context, name: str, table: RecipeTable) -> Values:
@@ -292,20 +296,20 @@ def recipes(plan: Context, name: str, table: RecipeTable) -> Values:
     backbone = table.backbone
     seed = scale.training.seeds[0]
 
-    def run_of(corpus: str, key: str) -> RecipeRun:
+    def run_of(corpus: str, key: str) -> dict[str, Any]:
         job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
         protocol, recipe = job.protocol.pretrain, job.recipe
-        return RecipeRun(
-            label=method.label,
-            objective=method.objective,
-            ranked=method.ranked,
-            optimizer=protocol.optimizer,
-            lr_schedule=recipe.lr_schedule or protocol.lr_schedule,
-            recipe=Optimisation(**{key: getattr(recipe, key) for key in Optimisation.model_fields}),
-        )
+        return {
+            **recipe.model_dump(include={*Optimisation.model_fields}),
+            "label": method.label,
+            "objective": method.objective,
+            "ranked": method.ranked,
+            "optimizer": protocol.optimizer,
+            "lr_schedule": recipe.lr_schedule or protocol.lr_schedule,
+        }
 
     corpora = [
-        RecipeCorpus(label=scale.label_of(corpus), runs=[run_of(corpus, key) for key in methods])
+        {"label": scale.label_of(corpus), "runs": [run_of(corpus, key) for key in methods]}
         for corpus, methods in table1.corpora.items()
     ]
     return {"jobs": {}, "backbone": scale.training.backbones[backbone].label, "corpora": corpora}

@@ -22,26 +22,14 @@ from mdc.plan.config.tables import CostTable
 from mdc.plan.jobs import caption_jobs
 from mdc.plan.jobs.context import Context, compared
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.shown import Labelled, System
-from mdc.plan.jobs.shown_captions import (
-    CaptionColumn,
-    CaptionExamples,
-    Chosen,
-    Curve,
-    Over,
-    OverDataset,
-    Part,
-    ShownCaptions,
-    ShownContest,
-    Worsening,
-)
+from mdc.plan.jobs.shown import Labelled, ShownColumn, System
 from mdc.plan.records import UserError
 
 #: part of Table 3 → its metrics and their labels: the paper's in its order; for the built-in world the precision of the
 #: stated facts, and their recall
 _KINDS = ("objects", "attributes", "counts", "relations")
 _OF_STATEMENTS = ("precision", "recall")
-_COLUMNS: dict[Part, dict[str, str]] = {
+_COLUMNS: dict[str, dict[str, str]] = {
     "paper": {"BLEU-4": "B@4", "METEOR": "METEOR", "CIDEr": "CIDEr", "SPICE": "SPICE", "ROUGE-L": "ROUGE-L"},
     "more": {
         "BLEU-1": "B@1",
@@ -90,7 +78,7 @@ def caption_view(plan: Context, name: str, view: CaptionView) -> dict[str, Any]:
     among = [key for key in whole.members(view.systems) if key in captioning and captioning[key].images == "own"]
     measured = _Measured(plan, view.select_on, seeds)
     systems = {key: measured.records(key, values["jobs"]) for key in among}
-    return {**values, "choose": Chosen(label=whole.datasets[view.select_on].label, systems=systems)}
+    return {**values, "choose": {"label": whole.datasets[view.select_on].label, "systems": systems}}
 
 
 class _Measured:
@@ -115,19 +103,22 @@ def _over(plan: Context, whole: CaptionTable, view: CaptionView, values: dict[st
     pairs = [[f"{name}/{first}", f"{name}/{second}"] for name in view.datasets for first, second in view.over]
     corpora = {name: plan.corpus(plan.scale.corpus_of(whole.datasets[name].pretrained)) for name in view.datasets}
     entries = {
-        name: OverDataset(
-            key=name, label=whole.datasets[name].label, trained_on=job.job, images=whole.datasets[name].images
-        )
+        name: {
+            "key": name,
+            "label": whole.datasets[name].label,
+            "trained_on": job.job,
+            "images": whole.datasets[name].images,
+        }
         for name, job in corpora.items()
     }
     return {
         "jobs": values["jobs"] | {job.job: job for job in corpora.values()},
         "contrasts": compared(values["contrasts"], pairs)["contrasts"],
-        "over": Over(
-            pairs=view.over,
-            datasets=[entry for name, entry in entries.items() if name not in view.beside],
-            beside=[entries[name] for name in view.beside],
-        ),
+        "over": {
+            "pairs": view.over,
+            "datasets": [entry for name, entry in entries.items() if name not in view.beside],
+            "beside": [entries[name] for name in view.beside],
+        },
     }
 
 
@@ -146,30 +137,30 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
                     **_common(plan, shown, dataset, key, label),
                     runs=[f"captions/{place}/{dataset}"] * len(seeds),
                     records=measured.records(key, jobs),
-                    ranked=False,
-                    reference=True,
+                    role="control" if key == MOST_FREQUENT else "reference",
                     note=note,
-                    length="–",
-                    decoding="–",
-                    is_control=key == MOST_FREQUENT,
+                    more={"length": "–", "decoding": "–", "tuned": ""},
                 )
             )
         for key, system in shown.systems_of(dataset).items():
             records = measured.records(key, jobs)
             rows.append(_row(plan, shown, dataset, key, system, lengths, measured.runs(key), records))
-    contests = []
+    contests, judged = [], dict[str, list[str]]()
     for dataset in shown.datasets:
         here = shown.contests_of(dataset)
         choices = {job.job: job for job in (caption_jobs.judge(plan, dataset, seed) for seed in seeds if here)}
         jobs |= choices
         for name, contest in here.items():
             named = {"name": name, "label": contest.label, "dataset": dataset}
-            contests.append(ShownContest(**named, systems=contest.systems, records=list(choices)))
+            contests.append({**named, "systems": contest.systems, "records": list(choices)})
+            for key in contest.systems:
+                judged.setdefault(f"{dataset}/{key}", []).extend(choices)
+    rows = [row.but(more={**row.more, "judged": judged[row.key]}) if row.key in judged else row for row in rows]
     return {
         "jobs": jobs,
         "systems": rows,
         "columns": [
-            CaptionColumn(key=key, label=label, part=part)
+            ShownColumn(key=key, label=label, more={"part": part})
             for part, columns in _COLUMNS.items()
             for key, label in columns.items()
         ],
@@ -180,7 +171,6 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         "clip": _clip(plan, shown),
         "judge": _judge(shown),
         "contests": contests,
-        "choose": None,
     }
 
 
@@ -203,13 +193,13 @@ def guidance(plan: Context, name: str, figure: GuidanceFigure) -> dict[str, Any]
     view = CaptionView(datasets=[figure.dataset], systems=systems, order=figure.order)
     values = _table(plan, whole.view(view), plan.scale.training.seeds)
     curves = [
-        Curve(
-            key=key,
-            label=curve.label,
-            method=whole.systems[members[key][0]].method,
-            systems=[f"{figure.dataset}/{system}" for system in members[key]],
-            scales=[_scale(whole, system) for system in members[key]],
-        )
+        {
+            "key": key,
+            "label": curve.label,
+            "method": whole.systems[members[key][0]].method,
+            "systems": [f"{figure.dataset}/{system}" for system in members[key]],
+            "scales": [_scale(whole, system) for system in members[key]],
+        }
         for key, curve in figure.curves.items()
     ]
     return {**values, "curves": curves, "between": figure.primary}
@@ -226,24 +216,23 @@ def robustness(plan: Context, name: str, figure: RobustnessFigure) -> dict[str, 
             )
     lengths = _lengths(whole.view(CaptionView(datasets=[figure.dataset], systems=figure.systems)))
     place = f"{figure.dataset}/"
-    curves = [
-        Worsening(
-            key=key,
-            label=_label(whole.systems[key], lengths),
-            kind=kind,
-            kind_label=LABELS[kind],
-            method=whole.systems[key].method,
-            backbone=whole.backbone_of(figure.dataset, key),
-            systems=[place + key, *(place + distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
-            control=place + mismatched_key(key) if mismatched_key(key) in whole.systems else None,
-        )
+    curves: list[dict[str, Any]] = [
+        {
+            "key": key,
+            "label": _label(whole.systems[key], lengths),
+            "kind": kind,
+            "kind_label": LABELS[kind],
+            "method": whole.systems[key].method,
+            "backbone": whole.backbone_of(figure.dataset, key),
+            "systems": [place + key, *(place + distorted(key, kind, step) for step in range(1, STRENGTHS + 1))],
+            "control": place + mismatched_key(key) if mismatched_key(key) in whole.systems else None,
+        }
         for kind in figure.kinds
         for key in figure.systems
     ]
-    controls = [curve.control for curve in curves if curve.control is not None]
-    shown = dict.fromkeys(
-        key.removeprefix(place) for key in [*(k for curve in curves for k in curve.systems), *controls]
-    )
+    controls = [curve["control"] for curve in curves if curve["control"] is not None]
+    drawn = [key for curve in curves for key in curve["systems"]]
+    shown = dict.fromkeys(key.removeprefix(place) for key in [*drawn, *controls])
     view = CaptionView(datasets=[figure.dataset], systems=list(shown), order=figure.order)
     values = _table(plan, whole.view(view), plan.scale.training.seeds)
     return {**values, "curves": curves, "between": figure.primary, "claimed": figure.primary_kinds_or_all}
@@ -287,7 +276,7 @@ def cost(plan: Context, name: str, table: CostTable) -> dict[str, Any]:
                 row = _row(plan, shown, dataset, key, system, _lengths(shown), runs, [job.job for job in made])
                 written.append(row.but(control=None, note=""))
     seeds = plan.scale.training.seeds
-    return {"jobs": jobs, "modules": list(modules), "systems": systems, "written": written, "seeds": seeds}
+    return {"jobs": jobs, "modules": list(modules), "systems": [*systems, *written], "seeds": seeds}
 
 
 def _scale(whole: CaptionTable, system: str) -> float:
@@ -310,14 +299,11 @@ def _examples(plan: Context, shown: CaptionTable, omit: list[str]) -> dict[str, 
             jobs[job.job] = job
             reveals = key in own and own[key].decode.kind != "beam"
             pictured = key not in omit
-            systems.append(
-                ShownCaptions(key=key, label=label, record=job.job, system=key, reveals=reveals, pictured=pictured)
-            )
+            more = {"reveals": reveals, "pictured": pictured}
+            systems.append({"key": key, "label": label, "record": job.job, **more})
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus
-        datasets.append(
-            CaptionExamples(key=name, label=dataset.label, corpus=corpus.job, split=dataset.split, systems=systems)
-        )
+        datasets.append({"label": dataset.label, "corpus": corpus.job, "split": dataset.split, "systems": systems})
     return {"jobs": jobs, "datasets": datasets, "examples": shown.examples, "seed": shown.seed}
 
 
@@ -348,14 +334,14 @@ def _row(
         records=records,
         # the same captioner on mismatched images, if the table shows it
         control=f"{dataset}/{mismatched_key(key)}" if mismatched_key(key) in shown.systems_of(dataset) else None,
-        ranked=system.ranked and not mismatched,
-        reference=mismatched,
+        role="control" if mismatched else "ranked" if system.ranked else "grey",
         note=_note(plan, shown, system),
-        length=system.length,
-        decoding=system.decoding,
-        tuned=shown.datasets[dataset].tuned_as(system) or "",
         weights=system.weights,
-        is_control=mismatched,
+        more={
+            "length": system.length,
+            "decoding": system.decoding,
+            "tuned": shown.datasets[dataset].tuned_as(system) or "",
+        },
     )
 
 

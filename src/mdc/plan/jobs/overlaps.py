@@ -17,7 +17,7 @@ from mdc.plan.jobs.model import (
     RetrievalJob,
     ZeroShotJob,
 )
-from mdc.plan.jobs.shown import Seen, System
+from mdc.plan.jobs.shown import Beside, Seen, ShownColumn, System
 
 
 class _Test(NamedTuple):
@@ -31,20 +31,21 @@ class _Test(NamedTuple):
 def seen(plan: Context, values: dict[str, Any]) -> dict[str, Any]:
     """The values ``seen`` and ``unknown`` of a table's or figure's job, which has these ``values``; their jobs are added to its
     ``jobs``."""
-    zero_shot = values.get("zero_shot")
-    systems: list[System] = [*values.get("systems", ()), *(zero_shot.systems if zero_shot else ())]
-    columns = [*values.get("columns", ()), *(zero_shot.columns if zero_shot else ())]
+    beside: Beside | None = values.get("beside")
+    systems: list[System] = [*values.get("systems", ()), *(beside.systems if beside else ())]
+    columns: list[ShownColumn] = [*values.get("columns", ()), *(beside.columns if beside else ())]
     of_set: dict[str, list[str]] = {}
     for column in columns:
-        for name in getattr(column, "sets", [column.key]):
+        for name in column.more.get("sets", [column.key]):
             of_set.setdefault(name, []).append(column.key)
     tested: dict[tuple[str, _Test], dict[str, Any]] = {}  # {a system's key: a record of it}
     unknown: dict[str, None] = {}
     for system in systems:
         for record in map(plan.made.__getitem__, system.records):
-            corpora, external = _training(plan, record)
+            tests = list(_tests(plan, record))
+            corpora, external = _training(plan, record) if tests else ([], [])
             unknown |= dict.fromkeys(label or system.method.label for label in external)
-            for test in _tests(plan, record):
+            for test in tests:
                 if test.section == "corpora" or test.name in of_set:
                     for corpus in corpora:
                         tested.setdefault((corpus, test), {})[system.key] = record

@@ -49,14 +49,21 @@ def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
     averaged = [key for key in table.columns if key not in apart]
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(rows[0])])} | {
         "columns": [
-            ShownColumn(key=key, **dict(column), **dict(mean_over([sets[set_name].source for set_name in column.sets])))
+            ShownColumn(
+                key=key,
+                label=column.label,
+                more={
+                    **column.model_dump(exclude={"label"}, context="complete"),
+                    **mean_over([sets[name].source for name in column.sets]).complete(),
+                },
+            )
             for key, column in table.columns.items()
         ],
         "reported_separately": apart,
         "primary_metric": "average" if len(averaged) > 1 else [*averaged, *apart][0],
         "language_prior_weights": table.language_prior_weights,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
-        "sets": [Labelled(key=name, label=sets[name].label) for name in table.sets],
+        "sets": [{"key": name, "label": sets[name].label} for name in table.sets],
     }
 
 
@@ -70,9 +77,9 @@ def retrieval(plan: Context, name: str, table: RetrievalTable) -> dict[str, Any]
         for estimator in score_jobs.estimators(plan, runs[0]):
             every = _rows(plan, runs, estimator, weights, list(matrices), list(matrices))
             # retrieval itself compares with mismatched images, so only these two have rows
-            rows += [row.but(control=None) for row in every if row.shown in ("own", "prior_subtracted")]
+            rows += [row.but(control=None) for row in every if row.more["shown"] in ("own", "prior_subtracted")]
     columns = [
-        Labelled(key=f"{side}_{count}", label=f"{words} R@{count}")
+        ShownColumn(key=f"{side}_{count}", label=f"{words} R@{count}")
         for side, words in (("text", "Image to text"), ("image", "Text to image"))
         for count in _RECALL
         if count < table.pairs
@@ -102,8 +109,8 @@ def zero_shot(plan: Context, name: str, table: ZeroShotTable) -> dict[str, Any]:
             if ESTIMATORS[estimator].nats:
                 key = _key(runs[0].system, weights, estimator, False, "debiased")
                 method = own.method.but(label=f"{own.method.label} · debiased")
-                rows.append(own.but(key=key, method=method, shown="debiased"))
-    columns = [Labelled(key=key, label=plan.scale.data.probes[key].label) for key in table.probes]
+                rows.append(own.but(key=key, method=method, more={**own.more, "shown": "debiased"}))
+    columns = [ShownColumn(key=key, label=plan.scale.data.probes[key].label) for key in table.probes]
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns} | (
         {"samples": table.samples} if table.samples else {}
     )
@@ -139,16 +146,17 @@ def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any
                     **plan.labels(runs[0]),
                     runs=[run.id for run in runs],
                     records=[job.job for job in made],
-                    estimator="",
-                    t_range=entry.t_range if family_of(entry.objective) == "masked" else None,
-                    reverse=entry.direction is not None,
+                    more={
+                        "t_range": entry.t_range if family_of(entry.objective) == "masked" else None,
+                        "reverse": entry.direction is not None,
+                    },
                 )
             )
     return {
         "jobs": jobs,
         "systems": systems,
         "reference": figure.reference,
-        "primary": figure.primary,
+        "claimed": figure.primary,
         "function_words": [list(pair) for pair in figure.function_words],
         "seeds": scale.training.seeds,
         "bins": figure.bins,
@@ -178,15 +186,14 @@ def _variants(own: System, held_out: bool) -> Iterator[System]:
             continue
         key = partial(_key, own.key, own.weights, own.estimator, per_token)
         ranked, label = shown in ("own", "prior_subtracted"), own.method.label
+        role = own.role if shown == "own" else "grey" if ranked else "control"
         label += " · per-token mean" * per_token + (f" · {suffix}" if suffix else "")
         yield own.but(
             key=key(shown),
             method=own.method.but(label=label),
             control=key("mismatched") if ranked else None,
-            ranked=own.ranked and shown == "own",
-            reference=not ranked,
-            per_token=per_token,
-            shown=shown,
+            role=role,
+            more={**own.more, "per_token": per_token, "shown": shown},
         )
 
 
@@ -202,9 +209,9 @@ def _rows(
         runs=[run.id for run in runs],
         records=records,
         estimator=estimator,
-        ranked=method.ranked,
+        role="ranked" if method.ranked else "grey",
         weights=weights,
-        held_out=held_out,
+        more={"held_out": held_out},
     )
     return list(_variants(own, bool(held_out)))
 
@@ -219,7 +226,8 @@ def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[S
         runs=records,
         records=records,
         estimator="cosine",
-        ranked=False,
+        role="grey",
+        more={"held_out": []},
         note="An external model (open_clip), trained on other data; it is shown for reference and not ranked.",
     )
     return list(_variants(own, held_out=False))
@@ -230,7 +238,9 @@ def _shorter(first: System) -> System:
     none = Labelled(key="none", label="none")
     method = Labelled(key="shorter", label="fewer BPE tokens")
     labels = {"key": "shorter", "corpus": none, "backbone": none, "method": method}
-    return first.but(**labels, held_out=[], control=None, ranked=False, reference=True, shown="shorter")
+    once = [first.records[0]] * len(first.records)
+    more = {"held_out": [], "per_token": False, "shown": "shorter"}
+    return first.but(**labels, records=once, control=None, role="reference", more=more)
 
 
 def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, rows: list[System]) -> dict[str, Any]:

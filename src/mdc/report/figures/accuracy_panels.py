@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.figures.drawing import MARKER, Axes, bottom_legend, drawing, error_bars, headline, line_handle
@@ -42,7 +42,6 @@ SHOWN = {
     "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "Linear-probe accuracy at scale {scale} over {what}",
     "plan": "artefact_plans.probing",
-    "job": "shown.ProbingJob",
 }
 
 _DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # of untrained levels, one for each pooling
@@ -139,7 +138,7 @@ def check_counts_differ(results: Results, counts: Mapping[str, Hashable], what: 
             raise UserError(f"{results.title}: runs of {first} and {corpus} saw as many {what}; drop one of them")
 
 
-def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its contrasts into ``out``; there is no average of several columns. Errors as of Table 1;
     of Figure 5 also if trainings on a corpus differ in their number of pairs, or those on two do not."""
     results = Results(job, manifests, averages=False)
@@ -151,7 +150,7 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
 
 def _ratios(number: Number) -> tuple[float | None, float | None]:
     """The range of mask ratios in training, in per cent; None if nothing is masked."""
-    low, high = number.system.t_range or (None, None)
+    low, high = number.system.more["t_range"] or (None, None)
     # 0.55 is 55, not 55.00000000000001
     return (None, None) if low is None or high is None else (round(100 * low, 6), round(100 * high, 6))
 
@@ -200,7 +199,7 @@ class Trend:
         return self.intercept + self.line.estimate.value * math.log2(pairs)
 
 
-def trends(results: Results, job: ProbingJob) -> list[Trend]:
+def trends(results: Results, job: ArtefactJob) -> list[Trend]:
     """One for each method with two corpora or more and each column; those that the job names are decided."""
     counts = {corpus: results.training_of_corpus(corpus, "pairs", "pairs") for corpus in results.corpora}
     check_counts_differ(results, counts, "pairs")
@@ -236,13 +235,13 @@ def trends(results: Results, job: ProbingJob) -> list[Trend]:
         rise = results.margin((first.key, systems[-1].key), column)
         if isinstance(rise, float):
             rise /= math.log2(max(pairs) / min(pairs))
-        named = column == results.primary_measure and first.method.key in job.trends
+        named = column == results.primary_measure and first.method.key in job.more["trends"]
         claims.append(claim(slope, rise, job.statistics.level) if named else None)
     decisions = decided([trend.line for trend in found], claims, job.statistics)
     return [replace(trend, line=line) for trend, line in zip(found, decisions, strict=True)]
 
 
-def _figure5(results: Results, job: ProbingJob, out: Path) -> None:
+def _figure5(results: Results, job: ArtefactJob, out: Path) -> None:
     found, seen = trends(results, job), [results.training(n.system, "samples_seen") for n in results.numbers]
     write_levels(out / "figure5.csv", job, results.numbers, samples_seen=seen)
     intercepts = [trend.intercept for trend in found]

@@ -6,7 +6,7 @@ ended its schedule: its accuracy is below that of such a run. Methods are compar
 
 from pathlib import Path
 
-from mdc.plan.jobs.shown import ConvergenceJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.figures.accuracy_panels import draw
 from mdc.report.frame import write_contrasts, write_levels
 from mdc.report.manifests import Manifests
@@ -20,16 +20,15 @@ SHOWN = {
     "shorter run would be.",
     "config": "probe_tables.ConvergenceFigure",
     "plan": "artefact_plans.convergence",
-    "job": "shown.ConvergenceJob",
 }
 
 
-def make(job: ConvergenceJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its comparisons into ``out``; errors as of Table 1."""
     results = Results(job, manifests)
-    shares = [job.shares.get(number.system.key) for number in results.numbers]
+    shares = [job.more["shares"].get(number.system.key) for number in results.numbers]
     seen = [results.training(number.system, "samples_seen") for number in results.numbers]
     write_levels(out / "figure_convergence.csv", job, results.numbers, share=shares, samples_seen=seen)
     write_contrasts(out / "figure_convergence_contrasts.csv", job, results.contrasts())
     label = "share of the steps done (%)"
-    draw(results, out, "Convergence:", label, lambda n: 100 * job.shares[n.system.key], by_corpus=True)
+    draw(results, out, "Convergence:", label, lambda n: 100 * job.more["shares"][n.system.key], by_corpus=True)

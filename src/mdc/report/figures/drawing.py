@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdc.plan.jobs.shown import ArtefactJob, ShownRun, System
+from mdc.plan.jobs.shown import System
 from mdc.plan.records import UserError, atomic_path
-from mdc.report.csv_file import write_csv
 from mdc.report.figures.styles import STYLE, method_styles
-from mdc.report.manifests import run_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,20 +39,6 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
     place = np.arange(len(array))
     reach = np.minimum(max(window, 1) // 2, np.minimum(place, len(array) - 1 - place))
     return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
-
-
-def write_logs(path: Path, job: ArtefactJob, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
-    """Write the logs of all runs as one csv, a line for each step: the key and labels of the run, then the columns of its log."""
-    import pandas as pd  # here: it takes half a second to import
-
-    frames = []
-    for run, columns in logs:
-        labels = {"dataset": run.corpus.label, "backbone": run.backbone.label, "method": run.method.label}
-        cells = {"scale": job.scale, "artefact": job.artefact, "system": run_key(run), **labels, "seed": run.seed}
-        frames.append(pd.DataFrame({**cells, **columns, "record": run.job}))
-    table = pd.concat(frames)
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False)]
-    write_csv(path, rows, tuple(table.columns))
 
 
 def table1_dots(

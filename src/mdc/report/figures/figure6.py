@@ -7,14 +7,15 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
 
 from mdc.data.formats.images import decode_named
 from mdc.data.shards.index import ShardReader, file_names
-from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
+from mdc.plan.config.types import Strict
+from mdc.plan.jobs.shown import ArtefactJob, Labelled
 from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.csv_file import write_csv
@@ -44,11 +45,28 @@ SHOWN = {
     "caption": "Images drawn by seed at scale {scale}, with {what}. The page also shows at which step each BPE token came.",
     "config": "caption_table.CaptionExamplesOf",
     "plan": "caption_plans.caption_examples_of",
-    "job": "shown_captions.CaptionFigureJob",
 }
 
 _WIDTH, _NAME = 125, 30  # characters in a line of the figure, and of an image's name
 _SMALL = 200  # pixels below which a page shows an image without interpolation
+
+
+class ShownCaptions(Labelled):
+    """A system whose captions are shown; ``record``: their job. ``reveals``: its tokens are not generated from left to right, so
+    their order is shown too. ``pictured``: it is also in the picture, not only on the page."""
+
+    record: str
+    reveals: bool
+    pictured: bool
+
+
+class CaptionExamples(Strict):
+    """Images of one dataset. ``corpus``: the job of its shards."""
+
+    label: str
+    corpus: str
+    split: Literal["train", "val", "test"]
+    systems: list[ShownCaptions]
 
 
 @dataclass(frozen=True)
@@ -62,11 +80,12 @@ class _Example:
     captions: Sequence[tuple[ShownCaptions, Mapping[str, Any]]]
 
 
-def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure's files into ``out``; UserError names a record that is missing, stale or of another scale."""
-    examples = [example for dataset in job.datasets for example in _examples(job, dataset, manifests)]
+    datasets = [CaptionExamples.model_validate(dataset) for dataset in job.more["datasets"]]
+    examples = [example for dataset in datasets for example in _examples(job, dataset, manifests)]
     _draw(job, examples, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
-    _page(job, examples, out / f"{job.artefact}.html")
+    _page(job, datasets, examples, out / f"{job.artefact}.html")
     columns = ("scale", "dataset", "image", "system", "method", "caption", "record")
     lines = [
         (job.scale, example.dataset.label, example.name, system.key, system.label, row["caption"], system.record)
@@ -76,12 +95,12 @@ def make(job: CaptionFigureJob, manifests: Manifests, out: Path) -> None:
     write_csv(out / f"{job.artefact}.csv", [dict(zip(columns, line, strict=True)) for line in lines], columns)
 
 
-def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manifests) -> Iterator[_Example]:
+def _examples(job: ArtefactJob, dataset: CaptionExamples, manifests: Manifests) -> Iterator[_Example]:
     """The captioned images that the seed draws, in order."""
     rows = {system.key: _captions(job, system, manifests) for system in dataset.systems}
     keys = list(next(iter(rows.values())))
-    count = min(job.examples, len(keys))
-    chosen = sorted(np.random.default_rng([job.seed, 6]).choice(len(keys), size=count, replace=False).tolist())
+    count = min(job.more["examples"], len(keys))
+    chosen = sorted(np.random.default_rng([job.more["seed"], 6]).choice(len(keys), size=count, replace=False).tolist())
     path = Path(manifests[dataset.corpus])
     reader = ShardReader(path, dataset.split)
     names = file_names(path, dataset.split, [keys[number] for number in chosen])
@@ -94,13 +113,13 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, manifests: Manife
         yield _Example(dataset, names[key], image, list(record["captions"]), own)
 
 
-def _captions(job: CaptionFigureJob, system: ShownCaptions, manifests: Manifests) -> dict[str, Mapping[str, Any]]:
+def _captions(job: ArtefactJob, system: ShownCaptions, manifests: Manifests) -> dict[str, Mapping[str, Any]]:
     """The captions of a system by image."""
     table = table_of(manifests, system.record, "captions.parquet")
-    return {row["image"]: row for row in as_rows(table) if row["system"] == system.system}
+    return {row["image"]: row for row in as_rows(table) if row["system"] == system.key}
 
 
-def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[Path]) -> None:
+def _draw(job: ArtefactJob, examples: Sequence[_Example], paths: Sequence[Path]) -> None:
     texts = [_text(example) for example in examples]
     heights = [max(1.7, 0.17 * (text.count("\n") + 1) + 0.25) for text in texts]
     with drawing(10.5, sum(heights) + 0.9, paths) as figure:
@@ -114,7 +133,7 @@ def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[P
             picture.axis("off")
             panel.axis("off")
             panel.text(0, 1, text, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=panel.transAxes)
-        headline(figure, f"{words.heading(job)} of images drawn by seed {job.seed}", words.scale_text(job))
+        headline(figure, f"{words.heading(job)} of images drawn by seed {job.more['seed']}", words.scale_text(job))
 
 
 def _text(example: _Example) -> str:
@@ -129,9 +148,9 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in text).replace("$", r"\$")
 
 
-def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> None:
+def _page(job: ArtefactJob, shown_of: Sequence[CaptionExamples], examples: Sequence[_Example], path: Path) -> None:
     datasets = []
-    for dataset in job.datasets:
+    for dataset in shown_of:
         shown = [
             {
                 "name": example.name,
@@ -146,7 +165,7 @@ def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> No
             if example.dataset is dataset
         ]
         caption = [
-            f"{len(shown)} images drawn by seed {job.seed}, with a caption by each system's first seed.",
+            f"{len(shown)} images drawn by seed {job.more['seed']}, with a caption by each system's first seed.",
             "The small number behind a BPE token says at which step it was shown; the deeper its colour, the surer the "
             "model was. Where there are no numbers, tokens were generated from left to right.",
         ]

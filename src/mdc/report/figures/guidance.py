@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
+from mdc.plan.jobs.shown import ArtefactJob, Labelled
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline
@@ -30,18 +30,31 @@ SHOWN = {
     "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
     "config": "caption_table.GuidanceFigure",
     "plan": "caption_plans.guidance",
-    "job": "shown_captions.GuidanceFigureJob",
 }
 
 _Y = "CLIPScore"
 _EQUAL = "CIDEr"
 
 
-def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
+class Curve(Labelled):
+    """Systems' keys with the ``scales`` of their guidance, in the order of scales; the ``method`` of their runs."""
+
+    method: str
+    systems: list[str]
+    scales: list[float]
+
+
+def _curves(job: ArtefactJob) -> list[Curve]:
+    return [Curve(**curve) for curve in job.more["curves"]]
+
+
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
     results = Captioned(job, manifests)
     scales = {
-        key: (curve.key, scale) for curve in job.curves for key, scale in zip(curve.systems, curve.scales, strict=True)
+        key: (curve.key, scale)
+        for curve in _curves(job)
+        for key, scale in zip(curve.systems, curve.scales, strict=True)
     }
     # baselines are not points of a curve
     lines = [number for number in results.numbers if number.system.key in scales]
@@ -54,12 +67,12 @@ def make(job: GuidanceFigureJob, manifests: Manifests, out: Path) -> None:
     _draw(job, results, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def _claims(job: GuidanceFigureJob, results: Captioned) -> dict[Contrast, tuple[float, float] | tuple[None, None]]:
+def _claims(job: ArtefactJob, results: Captioned) -> dict[Contrast, tuple[float, float] | tuple[None, None]]:
     """The first curve's CLIPScore minus the second's at equal CIDEr, in points, and the range of CIDEr. Both curves have the same
     resamples of images."""
-    curves = {curve.key: curve for curve in job.curves}
+    curves = {curve.key: curve for curve in _curves(job)}
     lines: dict[Contrast, tuple[float, float] | tuple[None, None]] = {}
-    for pair in job.between:
+    for pair in job.more["between"]:
         sides = [curves[key] for key in pair]
         ends = sides[0].systems[0], sides[1].systems[-1]
         place = Side.of(results.systems[ends[0]])
@@ -89,10 +102,10 @@ def _points(results: Captioned, system: str, seeds: int) -> Floats:
     return np.broadcast_to(points, (seeds, *points.shape[1:]))  # a single record is paired with every seed
 
 
-def _draw(job: GuidanceFigureJob, results: Captioned, paths: Sequence[Path]) -> None:
+def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
     across = [key for key in results.parts_of["paper"] if key in results.columns]
-    of_methods = len({curve.method for curve in job.curves}) == len(job.curves)
-    named = {curve.key: curve.method if of_methods else curve.key for curve in job.curves}
+    of_methods = len({curve.method for curve in _curves(job)}) == len(_curves(job))
+    named = {curve.key: curve.method if of_methods else curve.key for curve in _curves(job)}
     styles = method_styles(named.values())
     rows = -(-len(across) // 2)
     with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
@@ -100,7 +113,7 @@ def _draw(job: GuidanceFigureJob, results: Captioned, paths: Sequence[Path]) -> 
         for panel in panels[len(across) :]:
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
-            for curve in job.curves if _Y in results.columns else ():
+            for curve in _curves(job) if _Y in results.columns else ():
                 _curve(panel, curve, results, key, styles[named[curve.key]])
             panel.set_xlabel(results.columns[key])
         panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")

@@ -18,8 +18,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.plan.jobs.shown import LossesJob, ShownRun
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import read_json
+from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import (
     MARKER,
     Axes,
@@ -29,10 +30,10 @@ from mdc.report.figures.drawing import (
     line_handle,
     plain_logarithm,
     smooth,
-    write_logs,
 )
 from mdc.report.figures.styles import method_styles
-from mdc.report.manifests import Manifests, run_log, run_place
+from mdc.report.frame import dataset
+from mdc.report.manifests import Manifests, run_log
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},
@@ -41,7 +42,6 @@ SHOWN = {
     "weights and ranges of t. Levels of different methods do not compare, since they are losses of different things.",
     "config": "tables.LossFigure",
     "plan": "artefact_plans.losses",
-    "job": "shown.LossesJob",
 }
 
 #: family -> heading of its panels; in the order drawn
@@ -64,7 +64,8 @@ class Curve:
     """A run's losses in nats by step, of ``train`` and of ``validation``, which may have none, and its gradient's ``norm`` before
     clipping. ``expected``: the loss's coefficient of variation by weights and masks alone, None where no formula gives it."""
 
-    run: ShownRun
+    run: System
+    seed: int
     train: Mapping[int, float]
     validation: Mapping[int, float]
     norm: Mapping[int, float] = field(default_factory=dict)
@@ -78,41 +79,37 @@ class Curve:
     @property
     def family(self) -> str:
         """A key of ``_FAMILIES``."""
-        if self.run.objective in ("contrastive", "superclass", "mask_and_replace"):
-            return self.run.objective
-        if self.run.t_range is not None and self.run.t_range[0] == self.run.t_range[1]:
+        objective, t_range = str(self.run.more["objective"]), self.run.more["t_range"]
+        if objective in ("contrastive", "superclass", "mask_and_replace"):
+            return objective
+        if t_range is not None and t_range[0] == t_range[1]:
             return "ratios"
-        masked = self.run.objective in ("masked", "complementary")
+        masked = objective in ("masked", "complementary")
         return "schedules" if masked and self.method != _COMMON else "captioning"
 
 
-def make(job: LossesJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
-    curves = []
-    for run in job.runs:
-        lines = run_log(manifests, run.job)
-        # of a step that was logged twice the last counts
-        train, validation, norm = (
-            {line["step"]: line[key] for line in lines if key in line}
-            for key in ("loss", "validation_loss", "grad_norm")
-        )
-        expected = _expected(run, read_json(manifests[run.job])["config"], lines)
-        curves.append(Curve(run, train, validation, norm, expected))
-    logs = (
-        (
-            curve.run,
-            {
-                "split": split,
-                "step": list(losses),
-                "loss": list(losses.values()),
-                "grad_norm": [norms.get(s, math.nan) for s in losses],
-            },
-        )
-        for curve in curves
-        for split, losses, norms in (("train", curve.train, curve.norm), ("validation", curve.validation, {}))
-        if losses
-    )
-    write_logs(out / "figure_loss.csv", job, logs)
+    curves, rows = [], []
+    for run in job.systems:
+        for seed, name in zip(run.more["seeds"], run.records, strict=True):
+            lines = run_log(manifests, name)
+            # of a step that was logged twice the last counts
+            train, validation, norm = (
+                {line["step"]: line[key] for line in lines if key in line}
+                for key in ("loss", "validation_loss", "grad_norm")
+            )
+            expected = _expected(run, read_json(manifests[name])["config"], lines)
+            curves.append(Curve(run, seed, train, validation, norm, expected))
+            cells = {"scale": job.scale, "artefact": job.artefact, "system": run.key, "dataset": dataset(run)}
+            cells |= {"backbone": run.backbone.label, "method": run.method.label, "seed": seed, "record": name}
+            rows += [
+                cells | {"split": split, "step": step, "loss": loss, "grad_norm": norms.get(step)}
+                for split, losses, norms in (("train", train, norm), ("validation", validation, {}))
+                for step, loss in losses.items()
+            ]
+    columns = "scale artefact system dataset backbone method seed split step loss grad_norm record"
+    write_csv(out / "figure_loss.csv", rows, names(columns))
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
 
@@ -129,7 +126,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     columns = max(2, min(_COLUMNS, len(panels)))
     labels = {curve.method: curve.run.method.label for _, here, _ in panels for curve in here}
     styles = method_styles(labels)
-    seeds = len({curve.run.seed for curve in curves})
+    seeds = len({curve.seed for curve in curves})
     rows = -(-len(panels) // columns)
     with drawing(2.6 * columns + 0.5, 2.3 * rows + 1.2 + 0.06 * len(labels), paths) as figure:
         axes = figure.subplots(rows, columns, squeeze=False).flatten()
@@ -139,7 +136,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
             _draw(panel, here, styles, drawn)
             unit = "nats per pair" if family in ("contrastive", "superclass") else "nats per token"
             run = here[0].run
-            panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
+            panel.set_title(f"{_FAMILIES[family]}\n{dataset(run)}, {run.backbone.label}")
             panel.set_ylabel("gradient norm before clipping" if drawn == "norm" else unit)
             panel.set_xlabel("step" if place + columns >= len(panels) else "")
             if drawn == "train":
@@ -171,14 +168,14 @@ def _arithmetic(curves: Sequence[Curve]) -> str:
     return f" By weights and masks alone a loss varies by: {', '.join(each.values())}." if each else ""
 
 
-def _expected(run: ShownRun, config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> float | None:
+def _expected(run: System, config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> float | None:
     """From the supervised tokens of the median batch, where the loss is equation 5 over all of them."""
-    method, tokens = config.get("method", {}), [line["tokens"] for line in lines if line.get("tokens")]
-    if (method.get("weight"), method.get("normaliser")) != ("inverse_t", "valid_tokens") or not (
-        run.t_range and tokens
-    ):
+    t_range, method = run.more["t_range"], config.get("method", {})
+    tokens = [line["tokens"] for line in lines if line.get("tokens")]
+    if (method.get("weight"), method.get("normaliser")) != ("inverse_t", "valid_tokens") or not (t_range and tokens):
         return None
-    return loss_variation(*run.t_range, float(np.median(tokens)), float(config["protocol"]["pretrain"]["least_t"]))
+    low, high = t_range
+    return loss_variation(low, high, float(np.median(tokens)), float(config["protocol"]["pretrain"]["least_t"]))
 
 
 def mean_inverse_t(low: float, high: float, least_t: float) -> float:
@@ -203,8 +200,10 @@ def loss_variation(low: float, high: float, tokens: float, least_t: float) -> fl
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     """The curves of a family's panels: one panel for each corpus, of the first backbone with a method of the family."""
     panels: list[list[Curve]] = []
-    for where in dict.fromkeys(run_place(curve.run) for curve in curves):
-        here = [curve for curve in curves if run_place(curve.run) == where]
+    places: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves:
+        places.setdefault((dataset(curve.run), curve.run.backbone.key), []).append(curve)
+    for here in places.values():
         if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
             continue
         own = [curve for curve in here if curve.family == family]

@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.jobs.shown import PositionsFigureJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline, line_handle, plain_logarithm
@@ -23,7 +23,6 @@ SHOWN = {
     "loss's gradient at the visual tokens, also by the kind of word where that is known.",
     "config": "score_tables.PositionFigure",
     "plan": "score_plans.positions",
-    "job": "shown.PositionsFigureJob",
 }
 
 _CURVES = (
@@ -49,7 +48,7 @@ _PANELS = (
 _OF_KINDS = ("gradient by kind of word, trained", "norm / mean of all words")
 
 
-def make(job: PositionsFigureJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv files into ``out``; UserError names the record that is missing, stale or of another scale."""
     positions = Positions(job, manifests)
     claims = positions.claims()
@@ -106,7 +105,7 @@ def _kind_lines(positions: Positions) -> list[dict[str, Any]]:
 
 def _place(positions: Positions, number: int) -> float:
     """The middle of a bin."""
-    return (number + 0.5) / positions.job.bins
+    return (number + 0.5) / positions.job.more["bins"]
 
 
 # --- the picture --------------------------------------------------------------------------------------------------------
@@ -116,7 +115,9 @@ def _draw(positions: Positions, paths: Sequence[Path]) -> None:
     corpora = list(dict.fromkeys(dataset(system) for system in positions.job.systems))
     styles = method_styles(system.method.key for system in positions.job.systems)
     labels = {
-        system.method.key: f"{system.method.label} (control: suffix shown)" if system.reverse else system.method.label
+        system.method.key: f"{system.method.label} (control: suffix shown)"
+        if system.more["reverse"]
+        else system.method.label
         for system in positions.job.systems
     }
     kinds = list(dict.fromkeys(kind for known in positions.kinds.values() for kind in known))

@@ -7,7 +7,7 @@ at one number of samples.
 
 from pathlib import Path
 
-from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.figures.accuracy_panels import check_counts_differ, count_words, draw
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.manifests import Manifests
@@ -21,11 +21,10 @@ SHOWN = {
     "the scale claims.",
     "config": "probe_tables.RepetitionFigure",
     "plan": "artefact_plans.probing",
-    "job": "shown.ProbingJob",
 }
 
 
-def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and comparisons into ``out``; errors as of Table 1.
 
     UserError besides if the runs of a corpus have seen different numbers of pairs or samples, or two corpora the same.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.jobs.shown_captions import RobustnessFigureJob, Worsening
+from mdc.plan.jobs.shown import ArtefactJob, Labelled
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
@@ -32,7 +32,6 @@ SHOWN = {
     "five strengths, a curve a captioner, with intervals.",
     "config": "caption_table.RobustnessFigure",
     "plan": "caption_plans.robustness",
-    "job": "shown_captions.RobustnessFigureJob",
 }
 
 #: the metric of the second row of panels, where it is known: the share of true statements
@@ -40,13 +39,29 @@ _PRECISION = "precision"
 _APART = 0.06  # of a strength: from a curve's marker to the next one's
 
 
-def make(job: RobustnessFigureJob, manifests: Manifests, out: Path) -> None:
+class Worsening(Labelled):
+    """A system's keys under one ``kind`` of distortion, called ``kind_label``, by a ``method`` on a ``backbone``, from none to
+    the strongest. ``control``: its mismatched-image control, above whose quality its own counts; None if the scale has none."""
+
+    kind: str
+    kind_label: str
+    method: str
+    backbone: str
+    systems: list[str]
+    control: str | None
+
+
+def _curves(job: ArtefactJob) -> list[Worsening]:
+    return [Worsening(**curve) for curve in job.more["curves"]]
+
+
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
     results = Captioned(job, manifests)
     # every curve starts at the undistorted images
     lines = [
         (results.number(key, column), curve.kind, place, curve.key)
-        for curve in job.curves
+        for curve in _curves(job)
         for place, key in enumerate(curve.systems)
         for column in results.columns
     ]
@@ -57,21 +72,21 @@ def make(job: RobustnessFigureJob, manifests: Manifests, out: Path) -> None:
     _draw(job, results, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
+def _claims(job: ArtefactJob, results: Captioned) -> list[Contrast]:
     """The share of quality that the first system keeps at the strongest distortion minus that of the second, in points, for each
     kind; decided for the claimed kinds. A pair is not compared if one of the two is not above its mismatched-image control, or
     the metric is not available."""
     measure, statistics = job.primary_metric, job.statistics
-    curves = {(curve.kind, curve.key): curve for curve in job.curves}
+    curves = {(curve.kind, curve.key): curve for curve in _curves(job)}
     lines: list[Contrast] = []
     claims: list[Claim | None] = []
-    for kind, pair in product(dict.fromkeys(curve.kind for curve in job.curves), job.between):
+    for kind, pair in product(dict.fromkeys(curve.kind for curve in _curves(job)), job.more["between"]):
         sides = [curves[kind, key] for key in pair]
         named = [replace(Side.of(results.systems[side.systems[0]]), method=side.label) for side in sides]
         ends = named[0].key, named[1].key
         more = {"first": named[0], "second": named[1], "condition": kind}
         known = [kept(results, side, measure) for side in sides] if measure in results.columns else [None]
-        if None in known and kind not in job.claimed:
+        if None in known and kind not in job.more["claimed"]:
             continue
         if None in known:
             lines.append(results.not_compared("kept", ends, measure, **more))
@@ -84,7 +99,7 @@ def _claims(job: RobustnessFigureJob, results: Captioned) -> list[Contrast]:
                 )
             )
             tested = claim(first - second, statistics.margins.get("kept"), statistics.level)
-        claims.append(tested if kind in job.claimed else None)
+        claims.append(tested if kind in job.more["claimed"] else None)
     return decided(lines, claims, statistics)
 
 
@@ -109,23 +124,23 @@ def kept(results: Captioned, curve: Worsening, measure: str) -> Replicates | Non
     return whole.of(share, worst, control)
 
 
-def _draw(job: RobustnessFigureJob, results: Captioned, paths: Sequence[Path]) -> None:
-    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
+def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
+    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in _curves(job)}
     rows = [key for key in dict.fromkeys((job.primary_metric, _PRECISION)) if key in results.columns]
     rows = rows or list(results.columns)[:1]  # where neither is available
-    styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
-    lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))
-    names = list(dict.fromkeys(curve.key for curve in job.curves))
+    styles = method_styles(dict.fromkeys(curve.method for curve in _curves(job)))
+    lines = dict(zip(dict.fromkeys(curve.backbone for curve in _curves(job)), cycle(("-", "--", ":"))))
+    names = list(dict.fromkeys(curve.key for curve in _curves(job)))
     # of several curves of one method on one backbone the first has filled markers
     alike: dict[tuple[str, str], list[str]] = {}
-    for curve in job.curves:
+    for curve in _curves(job):
         same = alike.setdefault((curve.method, curve.backbone), [])
         same += [curve.key] if curve.key not in same else []
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
-                for curve in (claim for claim in job.curves if claim.kind == kind):
+                for curve in (claim for claim in _curves(job) if claim.kind == kind):
                     numbers = [results.number(system, key) for system in curve.systems]
                     points = [(number.value, *number.ends) for number in numbers]
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}

@@ -18,7 +18,7 @@ SETS = {
 
 def label_of(system: System) -> str:
     """A system's name without its length, which has a column of its own."""
-    return system.method.label.removesuffix(f" · {system.length}")
+    return system.method.label.removesuffix(f" · {system.more['length']}")
 
 
 def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
@@ -34,7 +34,7 @@ def set_lines(results: Captioned) -> Iterator[dict[str, object]]:
 
 def models(results: Captioned) -> Table:
     """The model of each system: its size, training steps, and loss on held-out pairs."""
-    systems = [(system, results.first(system)) for system in results.job.systems if not system.is_control]
+    systems = [(system, results.first(system)) for system in results.job.systems if system.role != "control"]
     known = [(system, entry) for system, entry in systems if entry.get("parameters") is not None]
     most = max((entry["parameters"]["trained"] for _, entry in known), default=0)
     unit, size = ("million", 1e6) if most >= 1e7 else ("thousand", 1e3)
@@ -49,7 +49,7 @@ def models(results: Captioned) -> Table:
             Cell(loss, decimals=2),
             Cell(loss * length if loss is not None and length is not None else None),
         )
-        rows.append(Row((dataset(system), label_of(system), system.length), cells, system.backbone.label))
+        rows.append(Row((dataset(system), label_of(system), system.more["length"]), cells, system.backbone.label))
     return Table(
         title=f"Models, {results.scale_text}",
         caption=("Of the first seed.",),
@@ -77,7 +77,7 @@ def variety(results: Captioned) -> Table:
         for key, (_, factor, decimals) in SETS.items():
             values = [entry[key] * factor for entry in results.entries(system) if key in entry]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
-        labels = (dataset(system), label_of(system), system.length)
+        labels = (dataset(system), label_of(system), system.more["length"])
         rows.append(Row(labels, tuple(cells), "baselines" if system.reference else "", reference=system.reference))
     return Table(
         title=f"Variety of captions, {results.scale_text}",

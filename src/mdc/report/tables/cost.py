@@ -15,8 +15,7 @@ from typing import Any
 
 from mdc.plan.jobs.folder import HOST
 from mdc.plan.jobs.read import as_job
-from mdc.plan.jobs.shown import System
-from mdc.plan.jobs.shown_captions import CostJob
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import read_json, sha256_file
 from mdc.report import words
 from mdc.report.frame import Number, dataset, write_levels
@@ -33,7 +32,6 @@ SHOWN = {
     "where they were made.",
     "config": "tables.CostTable",
     "plan": "caption_plans.cost",
-    "job": "shown_captions.CostJob",
 }
 
 #: what is counted: key → label, unit
@@ -66,18 +64,19 @@ class _Cost(Number):
         return super().cells() | {"scope": None}
 
 
-def make(job: CostJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``. UserError if a record does not serve; a host file that is missing, or of another
     record, leaves its time out."""
-    counted = {system.key: _counted(job, manifests, system) for system in job.systems}
+    trainings, captioners = ([s for s in job.systems if s.estimator == of] for of in ("training", "captions"))
+    counted = {system.key: _counted(job, manifests, system) for system in trainings}
     numbers = [
         _number(system, key, label, unit, counted[system.key][key], len(system.runs))
-        for system in job.systems
+        for system in trainings
         for key, (label, unit) in _COUNTED.items()
     ]
     trained, written = (
         [timing for system in systems if (timing := _timing(job, manifests, system))]
-        for systems in (job.systems, job.written)
+        for systems in (trainings, captioners)
     )
     times = [
         _number(t.system, f"{t.of}_seconds_per_{what}", f"{t.of}-seconds per {what}", "seconds", t.value, t.seeds, t.n)
@@ -97,7 +96,7 @@ def _number(system: System, key: str, label: str, unit: str, value: float, seeds
     return _Cost(system, key, label, "cost", unit, Estimate(value, None, None, n or seeds, seeds, "seeds"))
 
 
-def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, int]:
+def _counted(job: ArtefactJob, manifests: Manifests, system: System) -> dict[str, int]:
     """The counts of a system's first run; its other seeds have the same."""
     from mdc.models.text import Vocabulary
     from mdc.training.memory import captions_like, operations
@@ -113,14 +112,14 @@ def _counted(job: CostJob, manifests: Manifests, system: System) -> dict[str, in
     return dict(zip(_COUNTED, (*parameters, flop, flop * seen, seen), strict=True))
 
 
-def _host(job: CostJob, manifests: Manifests, name: str) -> dict[str, Any]:
+def _host(job: ArtefactJob, manifests: Manifests, name: str) -> dict[str, Any]:
     """The host file beside a record, empty if there is none, or if it belongs to another record."""
     path = Path(manifests[name])
     host = read_json(path.with_name(HOST)) if path.with_name(HOST).is_file() else {}
     return host if host.get("manifest_sha256") == sha256_file(path) else {}
 
 
-def _timing(job: CostJob, manifests: Manifests, system: System) -> Timing | None:
+def _timing(job: ArtefactJob, manifests: Manifests, system: System) -> Timing | None:
     """The time of a run, or of one caption: the mean over seeds with a time, on GPUs only if one of them ran on a GPU."""
     measured: list[tuple[bool, float, int, str]] = []
     for name in system.records:
@@ -155,7 +154,7 @@ def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
     return 1000.0**place, names[place]
 
 
-def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
+def _operations(job: ArtefactJob, counted: dict[str, dict[str, int]]) -> Table:
     sizes = _scaled((counts["parameters"] for counts in counted.values()), ("ones", "thousand", "million", "billion"))
     flop, whole = (
         _scaled((counts[key] for counts in counted.values()), [f"{prefix}FLOP" for prefix in ("", *"kMGTPEZ")])
@@ -172,6 +171,7 @@ def _operations(job: CostJob, counted: dict[str, dict[str, int]]) -> Table:
             _block(system),
         )
         for system in job.systems
+        if system.key in counted
     ]
     return Table(
         title=f"{words.heading(job)}, {words.scale_text(job)}",
@@ -207,7 +207,7 @@ _OF = {
 }
 
 
-def _measured(job: CostJob, timings: Sequence[Timing], captions: bool) -> Table:
+def _measured(job: ArtefactJob, timings: Sequence[Timing], captions: bool) -> Table:
     """The time of trainings, or of ``captions``."""
     most = max(timing.value for timing in timings)
     if captions:
@@ -223,7 +223,7 @@ def _measured(job: CostJob, timings: Sequence[Timing], captions: bool) -> Table:
     for timing in timings:
         system = timing.system
         cells = [Cell(timing.value / size if timing.of == kind else None, decimals=decimals) for kind in kinds]
-        more = system.decoding or system.backbone.label
+        more = system.more["decoding"] or system.backbone.label
         labels = dataset(system), more, system.method.label
         rows.append(Row(labels, (*cells, Cell(timing.n, decimals=0)), "" if captions else _block(system)))
     machines = dict.fromkeys(machine for timing in timings for machine in timing.machines)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.manifests import Manifests
@@ -23,13 +23,12 @@ SHOWN = {
     "training, and the differences that the scale claims.",
     "config": "probe_tables.MethodTable",
     "plan": "artefact_plans.probing",
-    "job": "shown.ProbingJob",
 }
 
 _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}
 
 
-def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the artefact's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
     probing = Results(job, manifests)
     comparisons.write(probing, [main_table(probing), *comparisons.tables(probing)], out)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.jobs.shown import ProbingJob, System, ZeroShotTableJob
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.report import words
 from mdc.report.frame import AVERAGE, dataset
 from mdc.report.manifests import Manifests
@@ -23,14 +23,13 @@ SHOWN = {
     "the scale claims.",
     "config": "probe_tables.HeadTable",
     "plan": "artefact_plans.probing",
-    "job": "shown.ProbingJob",
 }
 
 #: kind of score in zero-shot classification → its column
 _SHOWN_ZERO_SHOT = {"own": "Zero-shot", "debiased": "Zero-shot, debiased"}
 
 
-def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
     results = Results(job, manifests)
     by_head: dict[str, list[System]] = {}
@@ -44,13 +43,12 @@ def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
     comparisons.write(results, [*shown, *comparisons.gains(results), *comparisons.tables(results)], out, None, numbers)
 
 
-def _zero_shot(job: ProbingJob, manifests: Manifests) -> ZeroShot | None:
+def _zero_shot(job: ArtefactJob, manifests: Manifests) -> ZeroShot | None:
     """The zero-shot results of the rows, as in the zero-shot table."""
-    if job.zero_shot is None:
+    if job.beside is None:
         return None
     no_claims: dict[str, Any] = {"contrasts": [], "primary": [], "reported_separately": [], "primary_metric": "average"}
-    fields = {**vars(job), **vars(job.zero_shot), **no_claims}
-    return ZeroShot(ZeroShotTableJob(**{name: fields[name] for name in ZeroShotTableJob.model_fields}), manifests)
+    return ZeroShot(job.but(**dict(job.beside), beside=None, **no_claims), manifests)
 
 
 def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroShot | None) -> Table:
@@ -65,7 +63,7 @@ def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroSho
         ]
         columns += [Column(name, note="top-1") for name in _SHOWN_ZERO_SHOT.values()]
         for s in zero_shot.job.systems:
-            more[dataset(s), s.method.key, s.shown] = number_cell(zero_shot.number(s.key, zero_shot.overall))
+            more[dataset(s), s.method.key, s.more["shown"]] = number_cell(zero_shot.number(s.key, zero_shot.overall))
     rows: dict[tuple[str, ...], dict[str, System]] = {}
     for head, systems in by_head.items():
         for system in systems:

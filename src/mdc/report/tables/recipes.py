@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.jobs.shown import RecipeRun, RecipesJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.csv_file import write_csv
 from mdc.report.tables.render import write_pages
 from mdc.report.tables.table import Row, Table
@@ -26,7 +26,6 @@ SHOWN = {
     "paper's Tables 6 to 8).",
     "config": "tables.RecipeTable",
     "plan": "artefact_plans.recipes",
-    "job": "shown.RecipesJob",
 }
 
 _SHORT = {"autoregressive": "AR", "contrastive": "CLIP", "masked": "MDC"}  # as the paper's Table 8 calls the first
@@ -54,18 +53,18 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 
 
-def make(job: RecipesJob, manifests: Mapping[str, Path], out: Path) -> None:
+def make(job: ArtefactJob, manifests: Mapping[str, Path], out: Path) -> None:
     """Write the artefact's csv, HTML, Markdown and LaTeX into ``out``. Nothing is ``manifests``: the job holds all values."""
-    name, labels = job.artefact, [corpus.label for corpus in job.corpora]
-    ranked = [[run for run in corpus.runs if run.ranked] for corpus in job.corpora]
+    name, labels = job.artefact, [corpus["label"] for corpus in job.more["corpora"]]
+    ranked = [[run for run in corpus["runs"] if run["ranked"]] for corpus in job.more["corpora"]]
     numbered = f"Table {name.removeprefix('table')}. Hyperparameters"
     table = Table(
-        title=f"{job.title or numbered}, {job.backbone}",
-        caption=(f"Used to train models with {job.backbone}, scale {job.scale_label}.",),
+        title=f"{job.title or numbered}, {job.more['backbone']}",
+        caption=(f"Used to train models with {job.more['backbone']}, scale {job.scale_label}.",),
         labels=("config", *labels),
         columns=(),
         rows=tuple(Row(line, ()) for line in rows(ranked)),
-        footnotes=tuple(notes([corpus.runs for corpus in job.corpora])),
+        footnotes=tuple(notes([corpus["runs"] for corpus in job.more["corpora"]])),
     )
     columns = ("config", *labels, "scale")
     lines = [dict(zip(columns, (*row.labels, job.scale), strict=True)) for row in table.rows]
@@ -73,8 +72,8 @@ def make(job: RecipesJob, manifests: Mapping[str, Path], out: Path) -> None:
     write_pages([table], out, name)
 
 
-def _text(run: RecipeRun, key: str, shown: Callable[[Any], str]) -> str:
-    value = getattr(run if key in ("optimizer", "lr_schedule") else run.recipe, key)
+def _text(run: Mapping[str, Any], key: str, shown: Callable[[Any], str]) -> str:
+    value = run[key]
     return NOTHING if value is None else shown(value)
 
 
@@ -83,7 +82,7 @@ def _usual(texts: Sequence[str]) -> str:
     return Counter(texts).most_common(1)[0][0] if texts else NOTHING
 
 
-def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
+def rows(corpora: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, ...]]:
     """(label, value for each corpus, …) from the ranked runs of each corpus, without empty rows."""
     lines = []
     for name, key, shown in ROWS:
@@ -100,21 +99,25 @@ def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
     return lines
 
 
-def _who(runs: Sequence[RecipeRun]) -> str:
+def _who(runs: Sequence[Mapping[str, Any]]) -> str:
     """The names of the methods that differ: a single one by its objective's short name, if it has one."""
-    return _SHORT.get(runs[0].objective, runs[0].label) if len(runs) == 1 else ", ".join(run.label for run in runs)
+    return (
+        _SHORT.get(runs[0]["objective"], runs[0]["label"])
+        if len(runs) == 1
+        else ", ".join(run["label"] for run in runs)
+    )
 
 
-def notes(corpora: Sequence[Sequence[RecipeRun]]) -> list[str]:
+def notes(corpora: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """The differences of each method that is not ranked to the ranked ones of its corpus."""
     lines: dict[str, None] = {}
     for runs in corpora:
-        for run in (run for run in runs if not run.ranked):
+        for run in (run for run in runs if not run["ranked"]):
             differs = [
                 f"{name} {text}"
                 for name, key, shown in ROWS
                 if (text := _text(run, key, shown))
-                != _usual([_text(other, key, shown) for other in runs if other.ranked])
+                != _usual([_text(other, key, shown) for other in runs if other["ranked"]])
             ]
-            lines[f"{run.label}: {', '.join(differs) or 'the same'}."] = None
+            lines[f"{run['label']}: {', '.join(differs) or 'the same'}."] = None
     return list(lines)

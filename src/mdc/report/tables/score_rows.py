@@ -19,11 +19,11 @@ def estimator_notes(samples: int) -> str:
 
 def alpha_notes(results: Choices | Retrieval) -> str:
     """How α is chosen, and the α of each row of sums, one for each seed."""
-    weights = ", ".join(f"{alpha:g}" for alpha in results.job.language_prior_weights)
+    weights = ", ".join(f"{alpha:g}" for alpha in results.job.more["language_prior_weights"])
     chosen = [
         f"{system.method.label.partition(' · own')[0]} {' '.join(f'{alpha:g}' for alpha in results.alpha[system.key])}"
         for system in results.job.systems
-        if system.shown == "prior_subtracted" and not system.per_token
+        if system.more["shown"] == "prior_subtracted" and not system.more["per_token"]
     ]
     rule = (
         f"for each seed, estimator and unit (caption or token) it is the value of {weights} with the highest image-to-text R@1 "
@@ -35,7 +35,7 @@ def alpha_notes(results: Choices | Retrieval) -> str:
 def write(results: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
     """Write the files of a table: all rows in the paper's layout and tidy, the comparisons, and the pages."""
     systems = results.job.systems
-    labels = {s.key: (s.weights or "", "token" if s.per_token else "caption", s.shown) for s in systems}
+    labels = {s.key: (s.weights or "", "token" if s.more["per_token"] else "caption", s.more["shown"]) for s in systems}
     rows = zip(systems, comparisons.rows(results, systems), strict=True)
     everything = Table(
         title=shown[0].title,

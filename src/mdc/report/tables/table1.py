@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
-from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import write_json
 from mdc.report import words
 from mdc.report.figures.drawing import table1_dots
@@ -23,14 +23,13 @@ SHOWN = {
     "between corpora that the scale claims.",
     "config": "probe_tables.ProbeTable",
     "plan": "artefact_plans.probing",
-    "job": "shown.ProbingJob",
 }
 
 #: decimals of a headline number; far below any interval's width
 DECIMALS = 2
 
 
-def make(job: ProbingJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's six files, its figure and its headline numbers into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its items.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs.shown import ChoiceTableJob, ShownColumn, System
+from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 from mdc.report.csv_file import names, write_csv
 from mdc.report.frame import ESTIMATE, Cells, job_cells, system_cells
 from mdc.report.manifests import Manifests
@@ -23,7 +23,6 @@ SHOWN = {
     "estimator, beside the same model with mismatched images, with no image, and beside the rule that the shorter caption wins.",
     "config": "score_tables.ChoiceTable",
     "plan": "score_plans.choices",
-    "job": "shown.ChoiceTableJob",
 }
 
 _KEPT_LINE = (*names("scale artefact system dataset backbone method column label unit kept"), *ESTIMATE)
@@ -32,7 +31,7 @@ _ERROR_LINE = names(
 )
 
 
-def make(job: ChoiceTableJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its scores.
@@ -48,18 +47,18 @@ def make(job: ChoiceTableJob, manifests: Manifests, out: Path) -> None:
 def _main(results: Choices) -> list[Table]:
     """The paper's rows and ours by sums, then by per-token means, each with the shortest-caption rule and chance."""
     job = results.job
-    every = [system for system in job.systems if system.shown == "own"]
-    shorter = [system for system in job.systems if system.shown == "shorter"]
+    every = [system for system in job.systems if system.more["shown"] == "own"]
+    shorter = [system for system in job.systems if system.more["shown"] == "shorter"]
     tables: list[Table] = []
     for weights in dict.fromkeys(system.weights for system in job.systems if system.weights is not None):
         for per_token in (False, True):
             of_kind = [s for s in every if s.weights in (weights, None)]
-            own = [s for s in of_kind if s.per_token == per_token or not ESTIMATORS[s.estimator].nats]
+            own = [s for s in of_kind if s.more["per_token"] == per_token or not ESTIMATORS[s.estimator].nats]
             below = [*comparisons.rows(results, shorter, "control"), *comparisons.levels(results)]
             what = "per-token means" if per_token else "sums over a caption's tokens"
             notes = (
                 "Best in bold, second best underlined (after rounding).",
-                score_rows.estimator_notes(job.samples),
+                score_rows.estimator_notes(job.more["samples"]),
                 *_set_notes(results),
                 *results.notes(),
             )
@@ -86,10 +85,10 @@ def _mismatched(results: Choices) -> Table:
     job = results.job
     grouped: dict[object, list[System]] = {}
     for s in job.systems:
-        if s.shown != "shorter":
-            grouped.setdefault((*s.runs, s.weights, s.estimator, s.per_token), []).append(s)
+        if s.more["shown"] != "shorter":
+            grouped.setdefault((*s.runs, s.weights, s.estimator, s.more["per_token"]), []).append(s)
     blocks = enumerate(grouped.values())
-    images = f"{job.others} mismatched image{'s' if job.others > 1 else ''}"
+    images = f"{job.more['others']} mismatched image{'s' if job.more['others'] > 1 else ''}"
     return comparisons.level_table(
         results,
         "What language alone can do",
@@ -110,7 +109,7 @@ def _mismatched(results: Choices) -> Table:
 def _kept(results: Choices) -> tuple[list[Table], list[Cells]]:
     """Columns with such items, with and without them; all columns as csv lines."""
     job = results.job
-    own = [s for s in job.systems if s.shown == "own" and not s.per_token]
+    own = [s for s in job.systems if s.more["shown"] == "own" and not s.more["per_token"]]
     alone: dict[str, Any] = {
         "systems": [s.model_copy(update={"control": None}) for s in own],
         "contrasts": [],
@@ -167,7 +166,7 @@ def _left(results: Choices, system: System, column: ShownColumn, kept: str) -> t
     seeds = [results.chosen(system, seed, column, kept) for seed in range(len(system.records))]
     images = [{scored_set.images[n] for _, scored_set, numbers in chosen for n in numbers} for chosen in seeds]
     samples = sum(len(numbers) for _, _, numbers in seeds[0])
-    return samples // (2 if column.score else 1), min(map(len, images)) > 1
+    return samples // (2 if column.more["score"] else 1), min(map(len, images)) > 1
 
 
 _PAIRS = (
@@ -181,12 +180,13 @@ _MEANS = "A column of several sets, or of a set's groups, is the plain mean of t
 def _set_notes(results: Choices) -> list[str]:
     """Of each set its items, those that are a tie, and those that were left out; then notes on kinds of columns."""
     notes, records = [], [results.first(system)["sets"] for system in results.job.systems]
-    for one_set in results.job.sets:
-        entries = [record[one_set.key] for record in records if one_set.key in record]
+    for one_set in results.job.more["sets"]:
+        label = one_set["label"]
+        entries = [record[one_set["key"]] for record in records if one_set["key"] in record]
         same, skipped = entries[0]["same_as_answer"].get("any", 0), sum(entries[0]["skipped"].values())
         too_long = " or ".join(str(count) for count in sorted({entry["too_long"] for entry in entries}))
         notes.append(
-            f"{one_set.label}: {entries[0]['items']} items, of {same} a wrong option equals the right one, a tie by definition. "
+            f"{label}: {entries[0]['items']} items, of {same} a wrong option equals the right one, a tie by definition. "
             f"Left out: {skipped} when the set was made, {too_long} that are longer than a row's context."
         )
     return [*notes, _PAIRS, _MEANS]
@@ -202,8 +202,9 @@ def _errors(results: Choices) -> Iterator[Cells]:
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """
     for system in results.job.systems:
-        mismatched = system.shown != "own"
-        if system.per_token or system.shown == "shorter" or (mismatched and not ESTIMATORS[system.estimator].sampled):
+        shown = system.more["shown"]
+        mismatched = shown != "own"
+        if system.more["per_token"] or shown == "shorter" or (mismatched and not ESTIMATORS[system.estimator].sampled):
             continue
         parts = [
             (shown_scores(system, s, alpha)[:, 0], shown_errors(system, s, alpha)[:, 0], s.pieces[:, 0] + 1)
@@ -216,7 +217,7 @@ def _errors(results: Choices) -> Iterator[Cells]:
             **job_cells(results.job),
             **system_cells(system),
             "weights": system.weights or "",
-            "shown": system.shown,
+            "shown": shown,
             "captions": len(score),
             "unit": "nats" if ESTIMATORS[system.estimator].nats else "cosine",
             "score": float(score.mean()),

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mdc.plan.estimators import CLIP_COUNTS
-from mdc.plan.jobs.shown import System
-from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionTableJob
+from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import write_csv
@@ -74,7 +74,6 @@ SHOWN = {
     "CLIPScore; what of the captions is true, where it is known.",
     "config": "caption_table.CaptionView",
     "plan": "caption_plans.caption_view",
-    "job": "shown_captions.CaptionTableJob",
 }
 
 #: rows of the paper's Table 1 that are not run here
@@ -90,14 +89,14 @@ _LENGTH = (
 )
 
 
-def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its captions.
     """
     results = Captioned(job, manifests)
     parts, heading = results.parts_of, words.heading(job)
-    choices = [judged(job, manifests, contest) for contest in job.contests]
+    choices = [judged(job, manifests, contest) for contest in job.more["contests"]]
     votes = [vote for choice in choices for vote in _votes(results, choice)]
     every = [*results.numbers, *votes]
     contests = {vote.label: vote.label for vote in votes}
@@ -108,7 +107,7 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
     numbers, truth = results.numbers, available["truth"]
     by_kind = {key: label for key, label in truth.items() if key.startswith(("precision_", "recall_"))}
     of_all = {key: label for key, label in truth.items() if key not in by_kind}
-    over = OverDatasets(job, manifests, results, job.over) if job.over is not None else None
+    over = OverDatasets(job, manifests, results, job.more["over"]) if "over" in job.more else None
     shown = [
         main,
         _table(results, numbers, "More metrics", available["more"], _more_notes(results)),
@@ -133,15 +132,17 @@ def make(job: CaptionTableJob, manifests: Manifests, out: Path) -> None:
 
 def _more(systems: Sequence[System]) -> dict[str, list[str]]:
     """The further columns of the csv file of levels: ``length`` is a number of tokens, any other rule a part of ``decoding``."""
-    more = {key: [getattr(system, key) for system in systems] for key in ("tuned", "weights", "is_control")}
-    rules = [s.length if s.length not in s.decoding and not s.length.isdecimal() else "" for s in systems]
+    cells = [(system.more["length"], system.more["decoding"]) for system in systems]
+    rules = [length if length not in decoding and not length.isdecimal() else "" for length, decoding in cells]
     return {
-        "length": [s.length if s.length.isdecimal() else "" for s in systems],
+        "length": [length if length.isdecimal() else "" for length, _ in cells],
         "decoding": [
-            ", ".join(p for p in (s.decoding, rule) if p not in ("", "–"))
-            for s, rule in zip(systems, rules, strict=True)
+            ", ".join(p for p in (decoding, rule) if p not in ("", "–"))
+            for (_, decoding), rule in zip(cells, rules, strict=True)
         ],
-        **more,
+        "tuned": [system.more["tuned"] for system in systems],
+        "weights": [system.weights for system in systems],
+        "is_control": [system.role == "control" for system in systems],
     }
 
 
@@ -159,7 +160,7 @@ def _table(
     ``others``: rows without numbers. ``marked``: whether the best numbers are marked.
     """
     cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
-    contests = {contest.label for contest in results.job.contests}
+    contests = {contest["label"] for contest in results.job.more["contests"]}
     rows = []
     systems: dict[str, System] = {}  # each on the first dataset that it captions; baselines last
     for system in sorted(results.job.systems, key=lambda system: system.reference):
@@ -168,7 +169,7 @@ def _table(
         # not every system captions every dataset
         own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in results.corpora for label in columns.values()]
         block = "baselines" if first.reference else "captioners"
-        labels = label_of(first), first.length, first.decoding
+        labels = label_of(first), first.more["length"], first.more["decoding"]
         rows.append(Row(labels, tuple(own), block, first.reference, first.ranked))
     nothing = (Cell(None),) * (len(results.corpora) * len(columns))
     rows += [Row((label, "–", "–"), nothing, "others", reference=True) for label in others]
@@ -200,15 +201,15 @@ _CHAIR_NOTE = (
 )
 
 
-def _objects(job: CaptionTableJob, manifests: Manifests, results: Captioned) -> list[Table]:
+def _objects(job: ArtefactJob, manifests: Manifests, results: Captioned) -> list[Table]:
     """CHAIR on datasets with known objects; empty if there is none."""
     known = [key for key, note in _chair_notes(results).items() if not note]
     if not known:
         return []
-    columns = [CaptionColumn(key=key, label=label, part="words") for key, label in _CHAIR.items()]
+    columns = [ShownColumn(key=key, label=label, more={"part": "words"}) for key, label in _CHAIR.items()]
     systems = [s.model_copy(update={"control": None}) for s in job.systems if s.corpus and s.corpus.key in known]
-    alone = {"contrasts": [], "primary": [], "primary_metric": "CHAIRi", "contests": []}
-    part = Captioned(job.model_copy(update={**alone, "systems": systems, "columns": columns}), manifests)
+    alone: dict[str, Any] = {"contrasts": [], "primary": [], "primary_metric": "CHAIRi", "more": {"contests": []}}
+    part = Captioned(job.but(**alone, systems=systems, columns=columns), manifests)
     title = "Objects that are not there (CHAIR)"
     return [_table(part, part.numbers, title, _CHAIR, (_CHAIR_NOTE,), marked=False)]
 
@@ -223,13 +224,13 @@ def _chair_notes(results: Captioned) -> dict[str, str]:
 def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
     """How often each system was chosen in a contest, as levels."""
     for name, share in choice.share.items():
-        beside = results.number(f"{choice.contest.dataset}/{name}", results.measures[-1])
+        beside = results.number(f"{choice.contest['dataset']}/{name}", results.measures[-1])
         system = beside.system
-        labels = beside.dataset, system.backbone.label, system.method.label, choice.contest.label
+        labels = beside.dataset, system.backbone.label, system.method.label, choice.contest["label"]
         yield replace(
             beside,
-            column=choice.contest.name,
-            label=choice.contest.label,
+            column=choice.contest["name"],
+            label=choice.contest["label"],
             metric="chosen",
             unit="per cent",
             estimate=share,
@@ -250,13 +251,18 @@ def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
             Cell(100 * choice.letters[letter] / answered if letter in choice.letters else None) for letter in letters
         )
         ended = ", ".join(f"{count} {status}" for status, count in sorted(choice.answers.items()))
-        labels = results.corpora[choice.contest.dataset], choice.contest.label, ended, words.p_value(choice.letter_p)
+        labels = (
+            results.corpora[choice.contest["dataset"]],
+            choice.contest["label"],
+            ended,
+            words.p_value(choice.letter_p),
+        )
         rows.append(Row(labels, cells))
     return Table(
         title=f"The judge's answers, {results.scale_text}",
         caption=(
-            f"Judge: {results.job.judge}. Letters are drawn anew for each image and training seed, so each should be chosen "
-            "as often as every other; p is of a test that they are, with one observation an image.",
+            f"Judge: {results.job.more['judge']}. Letters are drawn anew for each image and training seed, so each should be "
+            "chosen as often as every other; p is of a test that they are, with one observation an image.",
         ),
         labels=("Dataset", "Contest", "Answers", "p of the letters"),
         columns=tuple(Column(letter, "Letter chosen", "per cent") for letter in letters),
@@ -275,9 +281,9 @@ def _main_notes(results: Captioned) -> list[str]:
         *([_OTHERS_NOTE] if job.artefact in _OTHERS else []),
         *_choice_notes(results),
         *dict.fromkeys(
-            f"{contest.label}: per cent of images whose caption the judge ({job.judge}) chooses among those of the systems that "
-            "have a number; identical captions share the vote."
-            for contest in job.contests
+            f"{contest['label']}: per cent of images whose caption the judge ({job.more['judge']}) chooses among those of the "
+            "systems that have a number; identical captions share the vote."
+            for contest in job.more["contests"]
         ),
         *dict.fromkeys(system.note for system in job.systems if system.note),
         *(f"{paper[key]} is {note}." for key, note in results.missing.items() if key in paper),
@@ -286,24 +292,24 @@ def _main_notes(results: Captioned) -> list[str]:
 
 def _choice_notes(results: Captioned) -> list[str]:
     """The mean over seeds of the primary metric on the images for model selection."""
-    choose, column = results.job.choose, results.job.primary_metric
+    choose, column = results.job.more.get("choose"), results.job.primary_metric
     if choose is None or column in results.missing:
         return []
     labels = {system.method.key: label_of(system) for system in results.job.systems}
     means = []
-    for name, records in choose.systems.items():
+    for name, records in choose["systems"].items():
         items = [results.of(record, name).items(column) for record in records]
         values = [100 * item.value for item in items if item is not None]
         means.append(f"{labels.get(name, name)} {np.mean(values):.1f}" if values else f"{labels.get(name, name)} –")
-    return [f"{results.columns[column]} on {choose.label}, by which the best is chosen: {', '.join(means)}."]
+    return [f"{results.columns[column]} on {choose['label']}, by which the best is chosen: {', '.join(means)}."]
 
 
 def _more_notes(results: Captioned) -> list[str]:
     chair = [f"{results.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(results).items() if note]
-    if not results.job.clip:
+    if not results.job.more["clip"]:
         return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
     return [
-        f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {results.job.clip}.",
+        f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {results.job.more['clip']}.",
         *(f"{count} {text}." for key, text in CLIP_COUNTS.items() if (count := _unread(results, key))),
         *chair,
     ]

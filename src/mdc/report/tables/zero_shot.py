@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.jobs.shown import ZeroShotTableJob
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.manifests import Manifests
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.zero_shot import ZeroShot
@@ -16,11 +16,10 @@ SHOWN = {
     "model and estimator, also with what the caption's words alone say taken off.",
     "config": "score_tables.ZeroShotTable",
     "plan": "score_plans.zero_shot",
-    "job": "shown.ZeroShotTableJob",
 }
 
 
-def make(job: ZeroShotTableJob, manifests: Manifests, out: Path) -> None:
+def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     results = ZeroShot(job, manifests)
     record = results.first(job.systems[0])
@@ -32,7 +31,7 @@ def make(job: ZeroShotTableJob, manifests: Manifests, out: Path) -> None:
         [*comparisons.rows(results, job.systems, ""), *comparisons.levels(results)],
         (
             "Best in bold, second best underlined (after rounding).",
-            score_rows.estimator_notes(job.samples),
+            score_rows.estimator_notes(job.more["samples"]),
             f"debiased: a score less the log of the caption's mean probability under {record['prior_images']} training images "
             "(all, where there are fewer).",
             f"Captions, of the first class: {captions}. Of several templates cosines are averaged as embeddings, log "
