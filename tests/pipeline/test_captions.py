@@ -29,7 +29,7 @@ from mdc.models.runs import open_run
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown import ArtefactJob, CaptionExamples, ShownCaptions
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import read_json, sha256_file, write_json
 from mdc.plan.verbs import verb_of
 from mdc.report.caption_numbers import Captioned as Numbers
@@ -290,13 +290,13 @@ def test_figure_6_names_images_as_the_persons_files(r: Path) -> None:
 
 def test_figure_6s_page_shows_all_systems_and_its_picture_those_that_are_not_left_out(r: Path) -> None:
     config = read_json(ScaleFolder(r).config("figure6"))
-    systems = [system for dataset in config["datasets"] for system in dataset["systems"]]
+    systems = [system for dataset in config["more"]["datasets"] for system in dataset["systems"]]
     assert [system["key"] for system in systems if not system["pictured"]] == ["mdc_6_other"]
     page, table = ((r / f"figure6/figure6.{ending}").read_text() for ending in ("html", "csv"))
     for label in {system["label"] for system in systems}:
         assert label in unescape(page) and label in table
     row = {"caption": "a caption"}
-    shown = [(ShownCaptions(**system), row) for system in systems]
-    dataset = CaptionExamples.model_validate(config["datasets"][0])
+    shown = [(figure6.ShownCaptions(**system), row) for system in systems]
+    dataset = figure6.CaptionExamples.model_validate(config["more"]["datasets"][0])
     text = figure6._text(figure6._Example(dataset, "key", Image.new("RGB", (1, 1)), ["a reference"], shown))
     assert "MDC · mismatched image" not in text and "MDC · 6:" in text and "reference:  a reference" in text

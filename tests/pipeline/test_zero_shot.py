@@ -103,7 +103,7 @@ def test_a_table_of_heads_keeps_its_zero_shot_columns_where_the_corpus_is_the_be
     def listed(systems: list[Any]) -> list[Any]:
         return [system.but(corpus=system.corpus and system.corpus.but(listed=99)) for system in systems]
 
-    of_list = job.but(systems=listed(job.systems), zero_shot=job.zero_shot.but(systems=listed(job.zero_shot.systems)))
+    of_list = job.but(systems=listed(job.systems), beside=job.beside.but(systems=listed(job.beside.systems)))
     make(of_list, {name: ScaleFolder(r).manifest(name, jobs[name].verb) for name in job.inputs}, tmp_path)
     rows, others = (read_rows(place / "table_neighbours.csv") for place in (tmp_path, r / "table_neighbours"))
     assert {row["dataset"] for row in rows} >= {"Alt-text (64 pairs)"}

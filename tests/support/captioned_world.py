@@ -9,7 +9,7 @@ from shown import STATISTICS, shown_job, write_manifest
 
 IMAGES = 60
 PLACE = {"corpus": {"key": "d", "label": "Described"}, "backbone": {"key": "B", "label": "ViT-B"}, "pooling": ""}
-ROW = {"length": "", "decoding": "", "tuned": "", "weights": "last", "is_control": False}
+ROW = {"length": "", "decoding": "", "tuned": "", "weights": "last"}
 
 #: of each image, as a metric's column has it: per cent
 Values = Sequence[float]
@@ -56,5 +56,5 @@ class CaptionedWorld:
         columns = [{"key": column, "label": column, "part": "paper"} for column in self.columns]
         asked = {"systems": self.systems, "columns": columns, "contrasts": [], "primary": [], "primary_metric": "CIDEr"}
         asked |= {"seeds": self.seeds, "statistics": STATISTICS}
-        asked |= {"clip": "", "judge": "", "contests": [], "choose": None}
+        asked |= {"clip": "", "judge": "", "contests": []}
         return shown_job(artefact, self.given, **asked, **fields)

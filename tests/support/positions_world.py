@@ -57,6 +57,6 @@ def positions_world(folder: Path, seeds: tuple[int, ...] = (0,)) -> tuple[Any, d
         }
         for method, label in METHODS.items()
     ]
-    asked = {"systems": systems, "reference": "arc", "primary": ["c/mdc"], "seeds": list(seeds)}
+    asked = {"systems": systems, "reference": "arc", "function_words": [], "claimed": ["c/mdc"], "seeds": list(seeds)}
     asked |= {"bins": 3, "margin": 0.1, "statistics": STATISTICS | {"bootstrap": 240}}
     return shown_job("figure_position", given, **asked), given

@@ -71,7 +71,7 @@ class ProbingWorld:
             poolings = dict.fromkeys(_pooling(m, cls) for listed in corpora.values() for m in listed)
             for pooling in poolings:
                 key = f"untrained/{backbone}/{pooling}"
-                self.add(key, None, "untrained", **place, pooling=pooling, reference=True, note="Untrained: a control.")
+                self.add(key, None, "untrained", **place, pooling=pooling, role="control", note="Untrained: a control.")
             for corpus, methods in corpora.items():
                 told = {"pairs": (pairs or {}).get(corpus, 800)}
                 passes = epochs if isinstance(epochs, int) else epochs[corpus]
@@ -79,7 +79,7 @@ class ProbingWorld:
                 for method in methods:
                     pooling = _pooling(method, cls)
                     more = {"control": f"untrained/{backbone}/{pooling}", "t_range": (ranges or {}).get(method)}
-                    more |= {"pooling": pooling, "ranked": method not in unranked}
+                    more |= {"pooling": pooling, "role": "grey" if method in unranked else "ranked"}
                     self.add(f"{corpus}/{backbone}/{method}", corpus, method, training=told, **place, **more)
                 self.contrasts += [
                     [f"{corpus}/{backbone}/{first}", f"{corpus}/{backbone}/{second}"]
@@ -111,6 +111,7 @@ class ProbingWorld:
                 "backbone": {"key": "B", "label": BACKBONES["B"]},
                 "method": {"key": method, "label": self.labels.get(method, _method_label(method))},
                 "pooling": "patch_mean",
+                "estimator": "linear probe",
                 "runs": named,
                 "records": records,
                 **system,

@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
+from pydantic import BaseModel
 
-from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
+from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 from mdc.plan.records import sha256_file, sha256_text
 from mdc.report.make import make as make_files
 from mdc.report.statistics.estimate import Estimate
@@ -30,9 +31,17 @@ def shown_job(artefact: str, made_from: Iterable[str], **fields: Any) -> Any:
     config = {"job": artefact, "verb": "make", "scale": "mini", "fingerprint": "f", "artefact": artefact}
     config["scale_label"] = f"{fields.get('scale', 'mini')} (made up)"
     config |= {"inputs": names, "expected": {name: sha256_text(name) for name in names}}
-    known = declared(artefact, fields.get("kind")).load("job").model_fields
-    config["more"] = {key: fields.pop(key) for key in set(fields) - set(known)}
-    return as_job(config | fields, "make", "a test")
+    for key, kind in (("systems", System), ("columns", ShownColumn)):
+        fields[key] = [flat(one, kind) for one in fields.get(key, ())]
+    config |= flat(fields, ArtefactJob)
+    return as_job(config, "make", "a test")
+
+
+def flat(values: Mapping[str, Any], kind: type[BaseModel]) -> dict[str, Any]:
+    """``values`` with those that ``kind`` does not have under its key ``more``."""
+    known = {field.alias or name for name, field in kind.model_fields.items()}
+    more = {key: value for key, value in values.items() if key not in known}
+    return {key: value for key, value in values.items() if key in known} | {"more": more}
 
 
 @cache
@@ -117,6 +126,18 @@ def shown_run(corpus: str, method: str, seed: int, /, **more: Any) -> dict[str, 
     return found | more
 
 
+def systems_of(runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of ``runs``, whose seeds share one."""
+    rows: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        key = "/".join(run[name]["key"] for name in ("corpus", "backbone", "method"))
+        row = rows.setdefault(key, {**run, "key": key, "runs": [], "records": [], "seeds": []})
+        row["runs"].append(run["job"].removeprefix("runs/"))
+        row["records"].append(run["job"])
+        row["seeds"].append(run["seed"])
+    return [{key: value for key, value in row.items() if key not in ("job", "seed")} for row in rows.values()]
+
+
 class LoggedRuns:
     """Runs with logs in ``folder``: ``runs`` as a figure's job names them, ``given`` their manifests."""
 
@@ -139,4 +160,4 @@ class LoggedRuns:
 
     def asked(self, artefact: str, **fields: Any) -> Any:
         """The job of a figure of these runs."""
-        return shown_job(artefact, [run["job"] for run in self.runs], runs=self.runs, **fields)
+        return shown_job(artefact, [run["job"] for run in self.runs], systems=systems_of(self.runs), **fields)

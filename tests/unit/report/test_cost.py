@@ -100,19 +100,16 @@ class Costs:
                 "estimator": "captions",
                 "runs": self.captions,
                 "records": self.captions,
-                **{
-                    "length": "6",
-                    "decoding": "greedy",
-                    "tuned": "",
-                    "weights": "last",
-                    "is_control": False,
-                },
+                "length": "6",
+                "decoding": "greedy",
+                "tuned": "",
+                "weights": "last",
             }
             for system, label in (("one", "MDC"), ("six", "MDC · 6 tokens per step"))
         ]
         expected = {name: sha256_text(name) for name in self.given if not name.startswith("data/")}
         return shown_job(
-            "table_cost", self.given, systems=systems, written=written, seeds=list(range(self.seeds)), expected=expected
+            "table_cost", self.given, systems=[*systems, *written], seeds=list(range(self.seeds)), expected=expected
         )
 
     def make(self) -> Path:

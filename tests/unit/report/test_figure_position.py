@@ -99,7 +99,7 @@ def test_function_words_are_as_strong_as_their_gradients_over_those_of_all_words
         return float(own / every)
 
     job, given = positions_world(tmp_path, seeds)
-    job = job.model_copy(update={"function_words": [["c/mdc", "c/arc"]]})
+    job = job.but(more={**job.more, "function_words": [["c/mdc", "c/arc"]]})
     found = Positions(job, given)
     for step, more in ((0, {"step": 0}), (10, {})):
         expected = {"shape": (1, 3, 5), "function": (2, 4, 6)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 from shown import STATISTICS
 
-from mdc.plan.jobs.shown import ShownContest, Statistics
+from mdc.plan.jobs.shown import Statistics
 from mdc.plan.records import sha256_file, write_json
 from mdc.report.judged import judged, places_p
 
@@ -38,7 +38,7 @@ def test_an_image_without_an_answer_with_some_seed_counts_for_no_system(tmp_path
         record = {"kind": "judged", "id": f"judged/s{seed}", "config": {"scale": "s"}, "config_sha256": "h"}
         given[f"judged/s{seed}"] = folder / "judged.json"
         write_json(folder / "judged.json", record | {"outputs": outputs})
-    contest = ShownContest(name="n", label="N", dataset="d", systems=["x", "y"], records=list(given))
+    contest = {"name": "n", "label": "N", "dataset": "d", "systems": ["x", "y"], "records": list(given)}
     expected, statistics = dict.fromkeys(given, "h"), Statistics(**STATISTICS)
     job: Any = SimpleNamespace(artefact="table3", scale="s", expected=expected, statistics=statistics)
     found = judged(job, given, contest)

@@ -1,14 +1,13 @@
 """The figure of the losses of many runs, and how much a loss varies by arithmetic."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from shown import LoggedRuns, make, planned, shown_run
+from shown import LoggedRuns, flat, make, planned, shown_run, systems_of
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.jobs.shown import System
@@ -18,11 +17,16 @@ from mdc.report.figures.losses import Curve
 from mdc.report.figures.styles import METHOD_STYLE
 
 
+def row(run: dict[str, Any]) -> System:
+    return System(**flat(systems_of([run])[0], System))
+
+
 def curves(methods: dict[str, list[str]], seeds: int) -> list[Curve]:
     steps = list(range(10, 210, 10))
     return [
         Curve(
-            System.model_validate_json(json.dumps(shown_run(corpus, method, seed))),
+            row(shown_run(corpus, method, seed)),
+            seed,
             {step: 3 + 100 / step + 0.1 * seed for step in steps},
             dict.fromkeys(steps, 3.0 + seed),
         )
@@ -90,8 +94,11 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
 def test_below_minis_losses_stand_two_lines_at_most(tmp_path: Path) -> None:
     """… which conftest.py counts; with what the arithmetic says of every range of t that the scale has."""
     steps = dict.fromkeys(range(1, 4), 3.0)
-    runs = planned("mini")["figure_loss"].runs
-    made = [losses.Curve(run, steps, steps, steps, 0.176 if run.t_range is not None else None) for run in runs]
+    made = [
+        losses.Curve(run, seed, steps, steps, steps, 0.176 if run.more["t_range"] is not None else None)
+        for run in planned("mini")["figure_loss"].systems
+        for seed in run.more["seeds"]
+    ]
     losses.draw(made, [tmp_path / "loss.png"], "t")
     assert (tmp_path / "loss.png").is_file()
 
@@ -107,10 +114,10 @@ def test_no_validation_loss_is_cut_off(
     monkeypatch.setattr(
         Figure, "savefig", lambda self, path, **_: limits.append(self.axes[0].get_ylim()) or path.touch()
     )
-    run = System.model_validate_json(json.dumps(shown_run("a", "mdc", 0)))
+    run = row(shown_run("a", "mdc", 0))
     train = {step: 3.0 - step / 2000 for step in range(1, 3000)} | {1: 60.0}
     losses.draw(
-        [Curve(run, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t"
+        [Curve(run, 0, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t"
     )
     ((low, high),) = limits
     assert low < min(held_out.values()) and max(held_out.values()) < high < 12

@@ -6,10 +6,9 @@ from typing import Any
 
 from scale_files import scale_values
 
-from mdc.plan.config.pretrain import Optimisation
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown import ArtefactJob, RecipeRun
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.tables.recipes import make, rows, scientific
 
 # "Masked Diffusion Captioning for Visual Feature Learning", appendix A, typed in; the three differ in these rows only
@@ -34,7 +33,9 @@ TABLES = {
 
 def made(tmp_path: Path, values: dict[str, Any]) -> dict[str, Path]:
     """The folders of the tables of hyper-parameters that a scale names."""
-    jobs = [job for job in Plan(validate(values)).jobs.values() if isinstance(job, ArtefactJob)]
+    jobs = [
+        job for job in Plan(validate(values)).jobs.values() if isinstance(job, ArtefactJob) and job.artefact in TABLES
+    ]
     for job in jobs:
         make(job, {}, tmp_path / job.artefact)
     return {job.artefact: tmp_path / job.artefact for job in jobs}
@@ -67,9 +68,9 @@ def test_who_differs_is_named() -> None:
     usual: dict[str, Any] = {**dict.fromkeys(("lr", "beta1", "beta2", "weight_decay"), 0.5), "warmup_steps": 5}
     usual |= {"batch_size": 8, "clip_norm": 1.0, "epochs": 2}
 
-    def run(label: str, objective: str, **changes: Any) -> RecipeRun:
-        more = {"optimizer": "x", "lr_schedule": "x", "recipe": Optimisation(**usual | changes)}
-        return RecipeRun(label=label, objective=objective, ranked=True, **more)
+    def run(label: str, objective: str, **changes: Any) -> dict[str, Any]:
+        more = {"optimizer": "x", "lr_schedule": "x", **usual, **changes}
+        return {"label": label, "objective": objective, "ranked": True, **more}
 
     corpus = [run("A", "masked"), run("B", "masked"), run("C", "masked", epochs=3), run("D", "contrastive", epochs=3)]
     found = {line[0]: line[1:] for line in rows([corpus, corpus[:2]])}

@@ -8,7 +8,7 @@ from captioned_world import CaptionedWorld, around
 from shown import make, read_rows
 
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.robustness import kept
+from mdc.report.figures.robustness import curves_of, kept
 from mdc.report.words import claimed
 
 #: captioner → its mean quality on untouched images, at the strongest distortion, and on other images
@@ -42,7 +42,7 @@ def world(folder: Path, seeds: int = 1, without: str = "") -> tuple[Any, Any]:
 def test_what_is_kept_is_of_the_quality_above_other_images(tmp_path: Path) -> None:
     job, given = world(tmp_path)
     found = Captioned(job, given)
-    for curve in job.curves:
+    for curve in curves_of(job):
         share = kept(found, curve, "CIDEr")
         own, worst, other = QUALITY[curve.key]
         if curve.key == "deaf":

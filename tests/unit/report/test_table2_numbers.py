@@ -49,7 +49,7 @@ def scored_set(seed: int = 0, groups: tuple[str, ...] = ("a", "b"), images: int 
 
 
 def system(shown: str, estimator: str = "monte_carlo", per_token: bool = False) -> Any:
-    return SimpleNamespace(shown=shown, estimator=estimator, per_token=per_token)
+    return SimpleNamespace(estimator=estimator, more={"shown": shown, "per_token": per_token})
 
 
 def _brute(one: ScoredSet, shown: str, estimator: str, per_token: bool, alpha: float, n: int, k: int) -> float:
@@ -135,9 +135,8 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     sizes = {name: one.groups.count(name) for name in set(one.groups)}
     least = sorted(sizes.values())[1]
     out = next(name for name, size in sizes.items() if size == max(sizes.values()))
-    column: Any = SimpleNamespace(
-        key="column", sets=["set"], parts="groups", min_items=least, omit=[out], ties="shared", score=None
-    )
+    more = {"sets": ["set"], "parts": "groups", "min_items": least, "omit": [out], "ties": "shared", "score": None}
+    column: Any = SimpleNamespace(key="column", more=more)
     wanted = [
         n
         for n in range(ITEMS)
@@ -177,11 +176,12 @@ def test_the_ceiling_is_what_a_perfect_scorer_reaches(ties: str) -> None:
 def test_a_set_of_equal_options_has_another_ceiling_by_each_rule_of_ties() -> None:
     one, columns = scored_set(), []
     for key, ties in (("plain", "shared"), ("aro", "right"), ("other", "shared")):
-        columns.append(SimpleNamespace(key=key, sets=["set"], parts="sets", ties=ties, score=None))
+        more = {"sets": ["set"], "parts": "sets", "ties": ties, "score": None}
+        columns.append(SimpleNamespace(key=key, more=more))
     choices, rows = _choices(one, "all"), SimpleNamespace(**vars(system("own")), records=["r"])
     choices.job = SimpleNamespace(columns=columns)  # type: ignore[assignment]
     choices.job.systems = [rows]  # type: ignore[list-item]
-    level = {c.key: choices._level(c, {"set": one.ceiling(c.ties)}) for c in columns}
+    level = {c.key: choices._level(c, {"set": one.ceiling(c.more["ties"])}) for c in columns}
     assert level["plain"] == level["other"] < level["aro"] == 100
     assert level["plain"] == pytest.approx(100 * float(np.mean(one.ceiling())))
 
@@ -191,7 +191,8 @@ def test_a_column_has_a_shortcut_where_each_of_its_sets_has_one(second: float | 
     """Of items, and not for one of Winoground's scores of pairs."""
     choices, one = _choices(scored_set(), "all"), scored_set()
     rows: Any = SimpleNamespace(**vars(system("own")), records=["r"], key="a/mdc")
-    column: Any = SimpleNamespace(key="column", sets=["first", "second"], parts="sets", ties="shared", score=None)
+    more = {"sets": ["first", "second"], "parts": "sets", "ties": "shared", "score": None}
+    column: Any = SimpleNamespace(key="column", more=more)
     choices.job = SimpleNamespace(artefact="table2", systems=[rows], columns=[column])  # type: ignore[assignment]
     choices.store = SimpleNamespace(scores=lambda _: {"first": one, "second": one}, alphas=lambda _: [None])  # type: ignore[assignment]
     found = [{"what": "no image", "value": 0.9, "score": "text"}]
@@ -308,10 +309,11 @@ def test_each_seed_has_the_alpha_of_its_own_held_out_pairs_and_of_as_many_other_
     for run, prior in (("s0", 0), ("s1", 1)):
         scores = 2.2 * np.eye(300) + rng.normal(size=(300, 300)) + prior * rng.normal(size=300)
         matrices[run] = Matrix(keys, scores, np.full(300, 5), tuple((n,) for n in range(300)))
-    rows: Any = SimpleNamespace(**vars(system("prior_subtracted")), records=["r0", "r1"], held_out=["s0", "s1"])
+    rows: Any = SimpleNamespace(**vars(system("prior_subtracted")), records=["r0", "r1"])
+    rows.more["held_out"] = ["s0", "s1"]
     found = []
-    for kind, others in ((ArtefactJob, 1), (ArtefactJob, None)):
-        store = Store(kind.model_construct(others=1, language_prior_weights=alphas), {})
+    for more, others in (({"others": 1}, 1), ({}, None)):
+        store = Store(ArtefactJob.model_construct(more={**more, "language_prior_weights": alphas}), {})
         store.matrix = lambda run, _: matrices[run]  # type: ignore[assignment]
         found.append(store.alphas(rows))
         assert found[-1] == [best_alpha(m.scores, m.same, alphas, None, others) for m in matrices.values()]

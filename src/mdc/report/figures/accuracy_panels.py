@@ -150,7 +150,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
 def _ratios(number: Number) -> tuple[float | None, float | None]:
     """The range of mask ratios in training, in per cent; None if nothing is masked."""
-    low, high = number.system.more["t_range"] or (None, None)
+    low, high = number.system.more.get("t_range") or (None, None)
     # 0.55 is 55, not 55.00000000000001
     return (None, None) if low is None or high is None else (round(100 * low, 6), round(100 * high, 6))
 

@@ -44,7 +44,8 @@ class Curve(Labelled):
     scales: list[float]
 
 
-def _curves(job: ArtefactJob) -> list[Curve]:
+def curves_of(job: ArtefactJob) -> list[Curve]:
+    """The curves of a job."""
     return [Curve(**curve) for curve in job.more["curves"]]
 
 
@@ -53,7 +54,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     results = Captioned(job, manifests)
     scales = {
         key: (curve.key, scale)
-        for curve in _curves(job)
+        for curve in curves_of(job)
         for key, scale in zip(curve.systems, curve.scales, strict=True)
     }
     # baselines are not points of a curve
@@ -70,7 +71,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 def _claims(job: ArtefactJob, results: Captioned) -> dict[Contrast, tuple[float, float] | tuple[None, None]]:
     """The first curve's CLIPScore minus the second's at equal CIDEr, in points, and the range of CIDEr. Both curves have the same
     resamples of images."""
-    curves = {curve.key: curve for curve in _curves(job)}
+    curves = {curve.key: curve for curve in curves_of(job)}
     lines: dict[Contrast, tuple[float, float] | tuple[None, None]] = {}
     for pair in job.more["between"]:
         sides = [curves[key] for key in pair]
@@ -104,8 +105,8 @@ def _points(results: Captioned, system: str, seeds: int) -> Floats:
 
 def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
     across = [key for key in results.parts_of["paper"] if key in results.columns]
-    of_methods = len({curve.method for curve in _curves(job)}) == len(_curves(job))
-    named = {curve.key: curve.method if of_methods else curve.key for curve in _curves(job)}
+    of_methods = len({curve.method for curve in curves_of(job)}) == len(curves_of(job))
+    named = {curve.key: curve.method if of_methods else curve.key for curve in curves_of(job)}
     styles = method_styles(named.values())
     rows = -(-len(across) // 2)
     with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
@@ -113,7 +114,7 @@ def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
         for panel in panels[len(across) :]:
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
-            for curve in _curves(job) if _Y in results.columns else ():
+            for curve in curves_of(job) if _Y in results.columns else ():
                 _curve(panel, curve, results, key, styles[named[curve.key]])
             panel.set_xlabel(results.columns[key])
         panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")

@@ -51,7 +51,8 @@ class Worsening(Labelled):
     control: str | None
 
 
-def _curves(job: ArtefactJob) -> list[Worsening]:
+def curves_of(job: ArtefactJob) -> list[Worsening]:
+    """The curves of a job."""
     return [Worsening(**curve) for curve in job.more["curves"]]
 
 
@@ -61,7 +62,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     # every curve starts at the undistorted images
     lines = [
         (results.number(key, column), curve.kind, place, curve.key)
-        for curve in _curves(job)
+        for curve in curves_of(job)
         for place, key in enumerate(curve.systems)
         for column in results.columns
     ]
@@ -77,10 +78,10 @@ def _claims(job: ArtefactJob, results: Captioned) -> list[Contrast]:
     kind; decided for the claimed kinds. A pair is not compared if one of the two is not above its mismatched-image control, or
     the metric is not available."""
     measure, statistics = job.primary_metric, job.statistics
-    curves = {(curve.kind, curve.key): curve for curve in _curves(job)}
+    curves = {(curve.kind, curve.key): curve for curve in curves_of(job)}
     lines: list[Contrast] = []
     claims: list[Claim | None] = []
-    for kind, pair in product(dict.fromkeys(curve.kind for curve in _curves(job)), job.more["between"]):
+    for kind, pair in product(dict.fromkeys(curve.kind for curve in curves_of(job)), job.more["between"]):
         sides = [curves[kind, key] for key in pair]
         named = [replace(Side.of(results.systems[side.systems[0]]), method=side.label) for side in sides]
         ends = named[0].key, named[1].key
@@ -125,22 +126,22 @@ def kept(results: Captioned, curve: Worsening, measure: str) -> Replicates | Non
 
 
 def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
-    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in _curves(job)}
+    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in curves_of(job)}
     rows = [key for key in dict.fromkeys((job.primary_metric, _PRECISION)) if key in results.columns]
     rows = rows or list(results.columns)[:1]  # where neither is available
-    styles = method_styles(dict.fromkeys(curve.method for curve in _curves(job)))
-    lines = dict(zip(dict.fromkeys(curve.backbone for curve in _curves(job)), cycle(("-", "--", ":"))))
-    names = list(dict.fromkeys(curve.key for curve in _curves(job)))
+    styles = method_styles(dict.fromkeys(curve.method for curve in curves_of(job)))
+    lines = dict(zip(dict.fromkeys(curve.backbone for curve in curves_of(job)), cycle(("-", "--", ":"))))
+    names = list(dict.fromkeys(curve.key for curve in curves_of(job)))
     # of several curves of one method on one backbone the first has filled markers
     alike: dict[tuple[str, str], list[str]] = {}
-    for curve in _curves(job):
+    for curve in curves_of(job):
         same = alike.setdefault((curve.method, curve.backbone), [])
         same += [curve.key] if curve.key not in same else []
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
-                for curve in (claim for claim in _curves(job) if claim.kind == kind):
+                for curve in (claim for claim in curves_of(job) if claim.kind == kind):
                     numbers = [results.number(system, key) for system in curve.systems]
                     points = [(number.value, *number.ends) for number in numbers]
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}

@@ -223,7 +223,7 @@ def _measured(job: ArtefactJob, timings: Sequence[Timing], captions: bool) -> Ta
     for timing in timings:
         system = timing.system
         cells = [Cell(timing.value / size if timing.of == kind else None, decimals=decimals) for kind in kinds]
-        more = system.more["decoding"] or system.backbone.label
+        more = system.more.get("decoding") or system.backbone.label
         labels = dataset(system), more, system.method.label
         rows.append(Row(labels, (*cells, Cell(timing.n, decimals=0)), "" if captions else _block(system)))
     machines = dict.fromkeys(machine for timing in timings for machine in timing.machines)
