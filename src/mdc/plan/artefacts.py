@@ -20,8 +20,8 @@ class Artefact:
     """One table or figure. ``SHOWN`` has these keys except ``name`` and ``module``; its key ``artefacts`` holds, by name, the
     values of single artefacts. A name with only a title is of the module's kind.
 
-    ``module``: its ``make(job, manifests, out)`` writes the files. ``config``: the class of its block in a scale, ``plan``: the
-    function from that to its job, ``job``: the class of its job; each a name of the module itself or, as ``module.Name``, below
+    ``module``: its ``make(job, manifests, out)`` writes the files. ``config``: the class of its block in a scale; ``plan``: the
+    function from that to the values of its job. Each is a name of the module itself or, as ``module.Name``, below
     ``mdc.plan.config`` or ``mdc.plan.jobs``. ``kind``: the key by which a scale adds another of the kind; "" if there can be no
     other. ``files``: its files besides its record, NAME.json, as endings of NAME or as whole names; the first is the workflow's
     target. ``caption``: the report's text below it; ``{scale}`` and ``{what}`` are filled in, the latter by ``what``.
@@ -36,7 +36,6 @@ class Artefact:
     caption: str
     config: str
     plan: str = "rows"
-    job: str = "shown.ArtefactJob"
     kind: str = ""
     what: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +58,7 @@ class Artefact:
         main = next((file for file in self.files if file.endswith(ending)), self.target)
         return {main: self.title, **self.more}
 
-    def load(self, key: Literal["config", "plan", "job"]) -> Any:
+    def load(self, key: Literal["config", "plan"]) -> Any:
         """The class or function that ``key`` names."""
         module, _, name = str(getattr(self, key)).rpartition(".")
         package = "mdc.plan.config" if key == "config" else "mdc.plan.jobs"

@@ -8,13 +8,14 @@ import warnings
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from mdc.plan.artefacts import declared
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 
 #: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
@@ -33,14 +34,15 @@ def _classes() -> dict[str, type[Job]]:
 
 
 def _class(config: dict[str, Any], verb: str, where: str) -> type[Job]:
-    """The class of a job. A table or figure declares its own."""
+    """The class of a job; UserError for a table or figure that there is not."""
     if verb == "make":
         name, kind = config.get("artefact", ""), config.get("kind")
         try:
-            return cast("type[Job]", declared(name, kind).load("job"))
+            declared(name, kind)
         except (KeyError, TypeError):
             problem = f"artefact = {short(name)}" if kind is None else f"kind = {short(kind)}"
             raise UserError(f"{where}: {problem}: there is no such table or figure") from None
+        return ArtefactJob
     return _classes()[verb]
 
 
