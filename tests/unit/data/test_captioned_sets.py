@@ -139,7 +139,7 @@ def test_missing_files_are_one_line(source: dict[str, Any], write: Callable[[Pat
     for path in [*root.glob("*.*"), *root.glob("annotations/*"), *root.glob("CUB_200_2011/*.txt")]:
         if path.suffix in (".json", ".txt"):
             path.rename(path.with_suffix(".away"))
-    with pytest.raises(UserError, match=rf"no such file; it belongs to {source['dataset']}"):
+    with pytest.raises(UserError, match=rf"no such file; put {source['dataset']} there"):
         read(source, "train", tmp_path)
 
 

@@ -110,8 +110,6 @@ def test_caption_modes() -> None:
     assert clean_captions(captions) == ("A dog runs .", "two", "so what ?")
     assert clean_captions(captions, "join") == ("A dog runs . two . so what ?",)
     assert clean_captions(["", " "], "join") == ()
-    with pytest.raises(UserError, match="caption_mode"):
-        clean_captions(captions, "cut")
 
 
 @pytest.mark.parametrize("most", [1, 2, 6])

@@ -277,7 +277,7 @@ def _main_notes(results: Captioned) -> list[str]:
         "Best in bold, second best underlined (after rounding). † (grey): shown but not ranked.",
         f"All × 100, as the COCO caption challenge computes them. References per image: {' or '.join(sorted(references))}. B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
-        *_LENGTH,
+        *(_LENGTH if job.artefact == "table3" else _LENGTH[:1]),
         *([_OTHERS_NOTE] if job.artefact in _OTHERS else []),
         *_choice_notes(results),
         *dict.fromkeys(
