@@ -79,8 +79,8 @@ def test_an_official_split_stands_beside_random_ones(r: Path) -> None:
     record = read_json(r / "table_splits/table_splits.json")
     first = read_rows(r / "table_splits/table_splits_over.csv")
     config = record["config"]
-    beside = [{**config["over"]["datasets"][0]}]
-    config["over"]["beside"] = beside
+    beside = [{**config["more"]["over"]["datasets"][0]}]
+    config["more"]["over"]["beside"] = beside
     write_json("beside.json", config)
     assert main(["make", "beside.json", "--folder", str(r), "--out", str(r / "again")]) == 0
     second = read_rows(r / "again/table_splits_over.csv")

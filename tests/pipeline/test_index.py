@@ -137,7 +137,7 @@ def test_what_writing_a_caption_took(r: Path) -> None:
     jobs = [job for job in behind(folder, "table_guidance") if verb_of(job) == "write-captions"]
     hosts = [read_json(folder.host(job)).get("writing", {}) for job in jobs]
     found = decoding_times(folder, "table_guidance")
-    own = [one for one in config["systems"] if not one.get("reference")]
+    own = [one for one in config["systems"] if one.get("role") not in ("reference", "control")]
     assert [label for label, _, _ in found] == [one["method"]["label"] for one in own] and len(found) > 1
     for (_, captions, seconds), system in zip(found, own, strict=True):
         parts = [each[system["method"]["key"]] for each in hosts if system["method"]["key"] in each]

@@ -152,7 +152,7 @@ def decoding_times(folder: ScaleFolder, name: str) -> list[tuple[str, int, float
     without reading images; systems without recorded times are left out."""
     systems = read_json(folder.record(name, "make"))["config"].get("systems", [])
     # a system that captions several datasets is named once
-    captioners = [system["method"] for system in systems if system["estimator"] == "captions"]
+    captioners = [system["method"] for system in systems if system.get("estimator") == "captions"]
     labels = {method["key"]: str(method["label"]) for method in captioners}
     by_system = dict.fromkeys(labels, (0, 0.0))
     for job in behind(folder, name) if labels else ():

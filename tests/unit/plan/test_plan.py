@@ -240,8 +240,8 @@ def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan
 
 def test_a_set_with_two_columns_is_once_in_the_average(paper: Plan) -> None:
     job: Any = paper.jobs["table2"]
-    aro = [column.key for column in job.columns if column.ties != "shared"]
-    pairs = [column.key for column in job.columns if column.score is not None]
+    aro = [column.key for column in job.columns if column.more["ties"] != "shared"]
+    pairs = [column.key for column in job.columns if column.more["score"] is not None]
     assert aro and pairs and job.primary_metric == "average"
     assert set(job.reported_separately) == {*aro, *pairs}
     # one column is no average: claims are about it
@@ -379,12 +379,12 @@ def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> No
 
 def test_the_figures_are_told_what_they_are_drawn_over() -> None:
     plan = changed_plan((("tables", "figure4", "methods"), [*VALUES["tables"]["figure4"]["methods"], "arc"]))
-    found = {s.method.key: s.t_range for s in plan.jobs["figure4"].systems if s.corpus is not None}
-    ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
-    assert found == {"arc": None, "mdc": (0.5, 1.0), **ratios, "parallel": (1.0, 1.0)}
+    found = {s.method.key: s.more["t_range"] for s in plan.jobs["figure4"].systems if s.corpus is not None}
+    ratios = {f"bert_{r}": [r / 100, r / 100] for r in (15, 45, 75)}
+    assert found == {"arc": None, "mdc": [0.5, 1.0], **ratios, "parallel": [1.0, 1.0]}
     job: Any = plan.jobs["figure_loss"]
-    told = {run.job: run.t_range for run in job.runs}
-    assert told["runs/brief/ViT-T-12/mdc_30_80/s0"] == (0.3, 0.8) and told["runs/dense/ViT-T-12/arc/s0"] is None
+    told = {record: system.more["t_range"] for system in job.systems for record in system.records}
+    assert told["runs/brief/ViT-T-12/mdc_30_80/s0"] == [0.3, 0.8] and told["runs/dense/ViT-T-12/arc/s0"] is None
 
 
 # --- all jobs of all scales -------------------------------------------------------------------------------------------

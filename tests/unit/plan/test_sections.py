@@ -23,37 +23,37 @@ VALUES = scale_values("mini")
 def test_mini_has_the_papers_seven_columns_of_500_items_or_more_each() -> None:
     job: Any = plan_of("mini").jobs["table2"]
     sets = plan_of("mini").scale.data.choices
-    columns = [column for column in job.columns if column.score is None]  # the others are Winoground's
+    columns = [column for column in job.columns if column.more["score"] is None]  # the others are Winoground's
     assert [column.key for column in columns] == [
         *("relation", "attribute", "dense_order", "alt_order", "add", "replace", "swap")
     ]
     for column in columns:
-        sources: Any = [sets[name].source for name in column.sets]
+        sources: Any = [sets[name].source for name in column.more["sets"]]
         assert sum(source.items for source in sources) >= 500, column.key
 
 
 def test_paper_scores_by_1024_masks_and_eight_other_images() -> None:
     job: Any = plan_of("paper").jobs["table2"]
-    assert (job.samples, job.others) == (1024, 8)
+    assert (job.more["samples"], job.more["others"]) == (1024, 8)
     # all of SugarCrepe's files and ARO's sets, each once; the order columns stand a second time by ARO's own rule for ties
     parts = ("add_obj", "add_att", "replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att")
     aro = ["aro_relation", "aro_attribution", "coco_order", "flickr30k_order"]
-    papers = [column for column in job.columns if column.score is None]  # the others are Winoground's
-    shared = [column for column in papers if column.ties == "shared"]
-    assert sorted(name for column in shared for name in column.sets) == sorted(
+    papers = [column for column in job.columns if column.more["score"] is None]  # the others are Winoground's
+    shared = [column for column in papers if column.more["ties"] == "shared"]
+    assert sorted(name for column in shared for name in column.more["sets"]) == sorted(
         aro + [f"sugarcrepe_{part}" for part in parts]
     )
-    assert [column.sets for column in papers if column not in shared] == [["coco_order"], ["flickr30k_order"]]
+    assert [column.more["sets"] for column in papers if column not in shared] == [["coco_order"], ["flickr30k_order"]]
     relation, attribute = job.columns[:2]
-    assert relation.parts == attribute.parts == "groups" and attribute.min_items == 25
-    assert {"next to", "near", "with", "beside"} <= set(relation.omit), "relations without a direction"
-    assert not {"to the left of", "on", "under"} & set(relation.omit)
+    assert relation.more["parts"] == attribute.more["parts"] == "groups" and attribute.more["min_items"] == 25
+    assert {"next to", "near", "with", "beside"} <= set(relation.more["omit"]), "relations without a direction"
+    assert not {"to the left of", "on", "under"} & set(relation.more["omit"])
 
 
 def test_flickr8k_long_is_what_was_fixed_beforehand() -> None:
     scale, jobs = plan_of("flickr8k-long").scale, plan_of("flickr8k-long").jobs
     job: Any = jobs["table2"]
-    assert len(scale.training.seeds) >= 3 and scale.training.recipe.epochs >= 40 and job.others == 8
+    assert len(scale.training.seeds) >= 3 and scale.training.recipe.epochs >= 40 and job.more["others"] == 8
     corpora = scale.data.corpora
     as_single = {name for name, corpus in corpora.items() if corpus.source == corpora["single"].source}
     words = {*as_single, "dense", *scale.data.choices}
@@ -70,13 +70,13 @@ def test_the_figure_has_mdc_on_prefix_masks_and_arc_from_right_to_left_beside(sc
     by_corpus: dict[str, set[str]] = {}
     for system in job.systems:
         by_corpus.setdefault(system.corpus.key, set()).add(system.method.key)
-        assert system.reverse == (system.method.key == "arc_rtl")
+        assert system.more["reverse"] == (system.method.key == "arc_rtl")
         for record in system.records:
             run: Any = plan.jobs[record.replace("positions/", "runs/", 1).removesuffix("/last")]
             assert run.recipe.snapshots, "how the learning signal changes over the training"
     assert len(by_corpus) == 2 and all({"arc", "mdc"} <= methods for methods in by_corpus.values())
     assert any({"arc_rtl", "mdc_0_100"} <= methods for methods in by_corpus.values())
-    assert job.reference == "arc" and set(job.primary) == {f"{corpus}/mdc" for corpus in by_corpus}
+    assert job.more["reference"] == "arc" and set(job.more["claimed"]) == {f"{corpus}/mdc" for corpus in by_corpus}
 
 
 # --- captions -----------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
     asked = scale_values(name)["tables"]["table_ratio"]["systems"]
     assert keys == ["claimed/most_frequent", *(f"claimed/{key}" for key in asked)]
     # each is another run, but for the one that is shown other images
-    runs = [system.runs[0] for system in job.systems if not system.is_control]
+    runs = [system.runs[0] for system in job.systems if system.role != "control"]
     assert len(set(runs)) == len(runs)
 
 
@@ -217,7 +217,7 @@ def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
         with pytest.raises(UserError, match=said):
             with_pairs(key, value)
     job: Any = with_pairs("primary_kinds", []).jobs["figure_robustness"]
-    assert job.claimed == [] and len(job.between) == 3
+    assert job.more["claimed"] == [] and len(job.more["between"]) == 3
 
 
 @pytest.mark.parametrize(("method", "backbone", "epochs", "said"), read_table(__file__, "does_not_fit"))
@@ -306,6 +306,10 @@ def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
     plan = plan_of("mini")
     table: Any = plan.scale.mc_diffusion
     other = table.systems_of("codes_dev")
-    chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
-    assert chosen is not None and set(chosen.systems) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
-    assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
+    chosen = plan.jobs["mcd_table4"].more.get("choose")  # type: ignore[attr-defined]
+    assert chosen is not None and set(chosen["systems"]) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
+    assert (
+        set(chosen["systems"]) <= set(other)
+        and "mcs_3_printed" not in chosen["systems"]
+        and "mcs_3" in chosen["systems"]
+    )

@@ -101,8 +101,8 @@ def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
         "cfg_3_other",
     ]
     drawn: Any = plan.jobs["mcd_figure3"]
-    assert drawn.curves[0].systems == [f"codes/{key}" for key in sweep]
-    assert drawn.curves[0].scales == [1.0, 1.5, 2.0, 3.0, 5.0]
+    assert drawn.more["curves"][0]["systems"] == [f"codes/{key}" for key in sweep]
+    assert drawn.more["curves"][0]["scales"] == [1.0, 1.5, 2.0, 3.0, 5.0]
     with pytest.raises(UserError, match=r"mcd_table3\.primary: no dataset/system of this table is named 'codes/cfg'"):
         changed_plan((("tables", "mcd_table3", "primary"), [["codes/cfg", "codes/cfg_1"]]))
 
@@ -192,7 +192,7 @@ def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
         == Parts()
     )
     table: Any = changed_plan().jobs["table2"]
-    assert [column.key for column in table.columns if column.parts == "groups"] == ["relation"]
+    assert [column.key for column in table.columns if column.more["parts"] == "groups"] == ["relation"]
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_figure_of_convergence_probes_the_snapshots_that_its_runs_keep() -> No
         assert early["snapshot"] == 0.2 and "snapshot" not in whole
         assert early["probes"] == figure["probes"] and early["run_config_sha256"] == whole["run_config_sha256"]
     job: Any = plan.jobs["figure_convergence"]
-    assert job.shares == {
+    assert job.more["shares"] == {
         end + at: share for end in ends for at, share in (("/at-0.2", 0.2), ("/at-0.6", 0.6), ("", 1.0))
     }
     assert job.contrasts == [[end + at for end in ends] for at in ("/at-0.2", "/at-0.6", "")]

@@ -206,7 +206,7 @@ def _row(plan: Context, table: ProbeTable, encoder: Encoder, runs: list[str]) ->
         estimator=_LINEAR,
         control=plan.control(encoder).system,
         role="ranked" if entry.ranked else "grey",
-        more={"t_range": entry.t_range},
+        more={"t_range": entry.t_range and list(entry.t_range)},
     )
 
 
@@ -282,7 +282,11 @@ def losses(plan: Context, name: str, table: Strict) -> Values:
             **plan.labels(runs[0]),
             runs=[run.id for run in runs],
             records=[jobs[run.id].job for run in runs],
-            more={"seeds": [run.seed for run in runs], "objective": method.objective, "t_range": method.t_range},
+            more={
+                "seeds": [run.seed for run in runs],
+                "objective": method.objective,
+                "t_range": method.t_range and list(method.t_range),
+            },
         )
         for key, runs in by_system.items()
         for method in [jobs[runs[0].id].method]

@@ -147,7 +147,9 @@ def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any
                     runs=[run.id for run in runs],
                     records=[job.job for job in made],
                     more={
-                        "t_range": entry.t_range if family_of(entry.objective) == "masked" else None,
+                        "t_range": list(entry.t_range or ()) or None
+                        if family_of(entry.objective) == "masked"
+                        else None,
                         "reverse": entry.direction is not None,
                     },
                 )

@@ -1,6 +1,6 @@
 """The typed job of `mdc make`, the same for every table and figure, and its rows and columns."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -50,16 +50,6 @@ class System(Strict):
     weights: Literal["last", "best"] | None = None
     more: dict[str, Any] = Field(default_factory=dict)
 
-    @property
-    def ranked(self) -> bool:
-        """Whether its numbers are ranked among the others'."""
-        return self.role == "ranked"
-
-    @property
-    def reference(self) -> bool:
-        """Whether it is shown for reference."""
-        return self.role in ("reference", "control")
-
 
 class Beside(Strict):
     """Rows and columns of another table that stand beside a table's own; ``more``: as of that table's job."""
@@ -87,6 +77,12 @@ class Statistics(ProtocolStatistics):
     """How an artefact's claims are tested. ``order``: see :func:`mdc.report.statistics.claims.decide`."""
 
     order: Order = "holm"
+
+
+if TYPE_CHECKING:  # who reads them has a table or figure with intervals
+    MaybeStatistics = Statistics
+else:
+    MaybeStatistics = Statistics | None
 
 
 class ArtefactJob(Job):
@@ -120,14 +116,8 @@ class ArtefactJob(Job):
     notes: list[str] = Field(default_factory=list)
     seeds: list[int] = Field(default_factory=list)
     beside: Beside | None = None
-    tested: Statistics | None = Field(default=None, alias="statistics")
+    statistics: MaybeStatistics = None  # type: ignore[assignment]
     more: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def statistics(self) -> Statistics:
-        """Of a table or figure with intervals."""
-        assert self.tested is not None
-        return self.tested
 
 
 def plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mdc.plan.jobs.shown import System
 from mdc.report.caption_numbers import Captioned
-from mdc.report.frame import dataset, job_cells
+from mdc.report.frame import REFERENCE, dataset, job_cells
 from mdc.report.tables.table import Cell, Column, Row, Table
 
 #: numbers of a whole set of captions, without interval: key in the records → label, factor, decimals
@@ -72,13 +72,20 @@ def models(results: Captioned) -> Table:
 def variety(results: Captioned) -> Table:
     """Variety of whole sets of captions, means over seeds."""
     rows = []
-    for system in sorted(results.job.systems, key=lambda system: system.reference):
+    for system in sorted(results.job.systems, key=lambda system: system.role in REFERENCE):
         cells = []
         for key, (_, factor, decimals) in SETS.items():
             values = [entry[key] * factor for entry in results.entries(system) if key in entry]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
         labels = (dataset(system), label_of(system), system.more["length"])
-        rows.append(Row(labels, tuple(cells), "baselines" if system.reference else "", reference=system.reference))
+        rows.append(
+            Row(
+                labels,
+                tuple(cells),
+                "baselines" if system.role in REFERENCE else "",
+                reference=system.role in REFERENCE,
+            )
+        )
     return Table(
         title=f"Variety of captions, {results.scale_text}",
         caption=("Of all captions of a system together; the mean over seeds.",),

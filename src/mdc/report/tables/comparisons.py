@@ -8,7 +8,7 @@ from typing import Any
 
 from mdc.plan.jobs.shown import Statistics, System
 from mdc.report import seen, words
-from mdc.report.frame import AVERAGE, Contrast, Number, dataset, write_contrasts, write_levels
+from mdc.report.frame import AVERAGE, REFERENCE, Contrast, Number, dataset, write_contrasts, write_levels
 from mdc.report.results import Pair, Results
 from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
@@ -28,7 +28,7 @@ def rows(results: Results, systems: Sequence[System], block: str | None = None) 
         labels = names(system)
         levels = tuple(number_cell(results.number(system.key, measure)) for measure in results.measures)
         where = "/".join(labels[:2]) if block is None else block
-        lines.append(Row(labels, levels, where, system.reference, system.ranked))
+        lines.append(Row(labels, levels, where, system.role in REFERENCE, system.role == "ranked"))
     return mark_rows(lines)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
+from mdc.report.frame import REFERENCE
 from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
@@ -51,7 +52,15 @@ def main_table(probing: Results) -> Table:
             for system in (systems.get(corpus, systems.get(None)) for corpus in probing.corpora)
             for measure in probing.measures
         )
-        rows.append(Row((name,), cells, "control" if first.reference else "", first.reference, first.ranked))
+        rows.append(
+            Row(
+                (name,),
+                cells,
+                "control" if first.role in REFERENCE else "",
+                first.role in REFERENCE,
+                first.role == "ranked",
+            )
+        )
     columns = []
     for label in probing.corpora.values():
         for measure in probing.measures:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.report import words
-from mdc.report.frame import AVERAGE, dataset
+from mdc.report.frame import AVERAGE, REFERENCE, dataset
 from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
@@ -80,7 +80,7 @@ def _main(results: Results, by_head: dict[str, list[System]], zero_shot: ZeroSho
                 ]
                 if zero_shot is not None:
                     line += [more.get((name, first.method.key, shown), Cell(None)) for shown in _SHOWN_ZERO_SHOT]
-                lines.append(Row((name, method), tuple(line), name, first.reference, first.ranked))
+                lines.append(Row((name, method), tuple(line), name, first.role in REFERENCE, first.role == "ranked"))
         body += mark_rows(lines)
     measure = results.name(results.overall)
     summary = f"{measure} of {len(results.averaged)} probes" if results.overall == AVERAGE else measure

@@ -12,7 +12,7 @@ from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import write_csv
-from mdc.report.frame import Number
+from mdc.report.frame import REFERENCE, Number
 from mdc.report.judged import Judged, judged
 from mdc.report.manifests import Manifests
 from mdc.report.over_datasets import OverDatasets
@@ -163,14 +163,14 @@ def _table(
     contests = {contest["label"] for contest in results.job.more["contests"]}
     rows = []
     systems: dict[str, System] = {}  # each on the first dataset that it captions; baselines last
-    for system in sorted(results.job.systems, key=lambda system: system.reference):
+    for system in sorted(results.job.systems, key=lambda system: system.role in REFERENCE):
         systems.setdefault(system.method.key, system)
     for name, first in systems.items():
         # not every system captions every dataset
         own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in results.corpora for label in columns.values()]
-        block = "baselines" if first.reference else "captioners"
+        block = "baselines" if first.role in REFERENCE else "captioners"
         labels = label_of(first), first.more["length"], first.more["decoding"]
-        rows.append(Row(labels, tuple(own), block, first.reference, first.ranked))
+        rows.append(Row(labels, tuple(own), block, first.role in REFERENCE, first.role == "ranked"))
     nothing = (Cell(None),) * (len(results.corpora) * len(columns))
     rows += [Row((label, "–", "–"), nothing, "others", reference=True) for label in others]
     heads = [
