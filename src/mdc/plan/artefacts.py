@@ -22,7 +22,7 @@ class Artefact:
 
     ``module``: its ``make(job, manifests, out)`` writes the files. ``config``: the class of its block in a scale; ``plan``: the
     function from that to the values of its job. Each is a name of the module itself or, as ``module.Name``, below
-    ``mdc.plan.config`` or ``mdc.plan.jobs``. ``kind``: the key by which a scale adds another of the kind; "" if there can be no
+    ``mdc.plan.config`` or ``mdc.plan.jobs``. ``values``: a class in the module that checks ``more`` of a job that was edited. ``kind``: the key by which a scale adds another of the kind; "" if there can be no
     other. ``files``: its files besides its record, NAME.json, as endings of NAME or as whole names; the first is the workflow's
     target. ``caption``: the report's text below it; ``{scale}`` and ``{what}`` are filled in, the latter by ``what``.
     ``more``: further files that the workflow's report shows besides the page of a table or the picture of a figure, each with its
@@ -36,6 +36,7 @@ class Artefact:
     caption: str
     config: str
     plan: str = "rows"
+    values: str = ""
     kind: str = ""
     what: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Artefact:
         main = next((file for file in self.files if file.endswith(ending)), self.target)
         return {main: self.title, **self.more}
 
-    def load(self, key: Literal["config", "plan"]) -> Any:
+    def load(self, key: Literal["config", "plan", "values"]) -> Any:
         """The class or function that ``key`` names."""
         module, _, name = str(getattr(self, key)).rpartition(".")
         package = "mdc.plan.config" if key == "config" else "mdc.plan.jobs"

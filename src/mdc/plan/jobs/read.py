@@ -76,6 +76,9 @@ def _without(values: Any, path: str, where: str) -> Any:
 def _typed(config: dict[str, Any], verb: str, where: str) -> Any:
     try:
         # as JSON, where a list is accepted for a tuple, which a strict class otherwise refuses
-        return _class(config, verb, where).model_validate_json(json.dumps(config))
+        job = _class(config, verb, where).model_validate_json(json.dumps(config))
+        if isinstance(job, ArtefactJob) and (artefact := declared(job.artefact, job.kind)).values:
+            artefact.load("values").model_validate_json(json.dumps(job.more))
+        return job
     except ValidationError as error:
         raise UserError(f"{where}: {first_problem(error, config)}; `mdc config JOB` prints a good one") from None
