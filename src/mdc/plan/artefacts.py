@@ -22,11 +22,12 @@ class Artefact:
 
     ``module``: its ``make(job, manifests, out)`` writes the files. ``config``: the class of its block in a scale; ``plan``: the
     function from that to the values of its job. Each is a name of the module itself or, as ``module.Name``, below
-    ``mdc.plan.config`` or ``mdc.plan.jobs``. ``values``: a class in the module that checks ``more`` of a job that was edited. ``kind``: the key by which a scale adds another of the kind; "" if there can be no
-    other. ``files``: its files besides its record, NAME.json, as endings of NAME or as whole names; the first is the workflow's
-    target. ``caption``: the report's text below it; ``{scale}`` and ``{what}`` are filled in, the latter by ``what``.
-    ``more``: further files that the workflow's report shows besides the page of a table or the picture of a figure, each with its
-    title. ``measured``: the files that also hold times from host files, so that equal records need not give equal bytes.
+    ``mdc.plan.config`` or ``mdc.plan.jobs``. ``values``: a class of the module that checks ``more`` of a job that was edited.
+    ``kind``: the key by which a scale adds another of the kind; "" if there can be no other. ``files``: its files besides its
+    record, NAME.json, as endings of NAME or as whole names; the first is the workflow's target. ``caption``: the report's text
+    below it; ``{scale}`` and ``{what}`` are filled in, the latter by ``what``. ``more``: further files that the workflow's report
+    shows besides the page of a table or the picture of a figure, each with its title. ``measured``: the files that also hold
+    times from host files, so that equal records need not give equal bytes.
     """
 
     name: str

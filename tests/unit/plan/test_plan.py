@@ -321,7 +321,11 @@ def test_systems_stand_in_the_order_of_rows_each_with_its_control(mini: Plan) ->
         assert system.records == [f"probe/{run}" for run in system.runs] and system.estimator == "linear probe"
         assert [job.expected[record] for record in system.records] == [mini.jobs[r].sha256 for r in system.records]
         if system.corpus is None:
-            assert system.reference and system.control is None and system.note.startswith("Untrained")
+            assert (
+                system.role in ("reference", "control")
+                and system.control is None
+                and system.note.startswith("Untrained")
+            )
         else:
             assert system.control == f"untrained/{system.backbone.key}/{system.pooling}"
             assert system.pooling == ("cls" if system.method.key.startswith("clip") else "patch_mean")
@@ -446,7 +450,7 @@ def test_a_table_of_heads_has_a_record_for_each_and_an_edit_of_one_is_its_own() 
     rows = {system.key: system for system in job.systems}
     row = rows["alt/ViT-T-12/mdc/attentive"]
     assert row.records == ["probe/alt/ViT-T-12/mdc/s0/attentive"] and row.runs == ["alt/ViT-T-12/mdc/s0"]
-    assert row.control == "untrained/ViT-T-12/patch_mean/attentive" and rows[row.control].reference
+    assert row.control == "untrained/ViT-T-12/patch_mean/attentive" and rows[row.control].role == "control"
     assert rows["alt/ViT-T-12/mdc/linear"].records in [system.records for system in plan.jobs["table1"].systems]
     assert "head" not in plan.jobs["probe/alt/ViT-T-12/mdc/s0"].config()
     assert "lr" not in plan.jobs["probe/alt/ViT-T-12/mdc/s0/knn"].config()["recipe"]

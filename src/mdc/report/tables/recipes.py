@@ -7,8 +7,12 @@ with ViT-L/14 on CC12M, which clips gradients (paper, Table 8). Methods that are
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from mdc.plan.config.pretrain import Optimisation
+from mdc.plan.config.types import Strict
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.csv_file import write_csv
 from mdc.report.tables.render import write_pages
@@ -25,6 +29,7 @@ SHOWN = {
     "caption": "How the runs of one backbone are trained at scale {scale}, read from their own resolved configurations (the "
     "paper's Tables 6 to 8).",
     "config": "tables.RecipeTable",
+    "values": "Values",
     "plan": "artefact_plans.recipes",
 }
 
@@ -51,6 +56,30 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("epochs", "epochs", str),
     ("grad norm", "clip_norm", str),
 )
+
+
+class Run(Optimisation):
+    """How a run is trained."""
+
+    label: str
+    objective: str
+    ranked: bool
+    optimizer: str
+    lr_schedule: str
+
+
+class Corpus(Strict):
+    """The runs on a corpus."""
+
+    label: str
+    runs: Annotated[list[Run], Field(min_length=1)]
+
+
+class Values(Strict):
+    """The label of the backbone, and its runs by corpus."""
+
+    backbone: str
+    corpora: Annotated[list[Corpus], Field(min_length=1)]
 
 
 def make(job: ArtefactJob, manifests: Mapping[str, Path], out: Path) -> None:

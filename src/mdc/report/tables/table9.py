@@ -19,6 +19,7 @@ SHOWN = {
     "caption": "The licences of datasets at scale {scale}, as the paper's Table 9 prints them and as each dataset's own page "
     "has them.",
     "config": "Block",
+    "values": "Values",
 }
 
 _RESEARCH, _GOOGLE = "Custom (Non-commercial, research only)", "Custom (Use with attribution to Google LLC)"
@@ -52,26 +53,44 @@ _LONG = (
 )
 
 
-#: what the table shows of an entry of the registry
-_SHOWN = names(
-    "name label used_for licence licence_note citation url origin items size_bytes paper_label reference note"
-)
-
-
 class Block(Strict):
     """Table 9: the licences of the datasets that the scale uses, or of ``all`` that the registry knows."""
 
     all: bool = False
 
 
-def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+class Licence(Strict):
+    """What the table shows of an entry of the registry. ``items``: counts by split."""
+
+    name: str
+    label: str
+    used_for: list[str]
+    licence: str
+    licence_note: str
+    citation: str
+    reference: str
+    url: str
+    origin: str
+    items: list[tuple[str, int]]
+    size_bytes: int | None
+    paper_label: str | None
+    note: str
+
+
+class Values(Strict):
     """``entries``: those of the registry, in its order."""
+
+    entries: list[Licence]
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """See :class:`Values`."""
     data = plan.scale.data
     sources = [entry.source for group in (data.corpora, data.probes, data.choices) for entry in group.values()]
     # sources that render, or that read a dataset by themselves, are named by their kind
     used = {*data.datasets, *(getattr(s, key, None) for s in sources for key in ("kind", "dataset", "images_from"))}
     entries = [asdict(entry) for entry in REGISTRY.values() if block.all or entry.name in used]
-    return {"jobs": {}, "entries": [{key: _plain(entry[key]) for key in _SHOWN} for entry in entries]}
+    return {"jobs": {}, "entries": [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]}
 
 
 def _plain(value: Any) -> Any:
