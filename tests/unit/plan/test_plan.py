@@ -329,7 +329,7 @@ def test_systems_stand_in_the_order_of_rows_each_with_its_control(mini: Plan) ->
         else:
             assert system.control == f"untrained/{system.backbone.key}/{system.pooling}"
             assert system.pooling == ("cls" if system.method.key.startswith("clip") else "patch_mean")
-            assert system.ranked == (system.method.key != "clip_lb")
+            assert (system.role == "ranked") == (system.method.key != "clip_lb")
     assert set(job.inputs) == {*job.expected, *(one.job for one in job.seen)}
 
 
