@@ -95,7 +95,7 @@ class Sandbox:
         table9 = (self.folder / "src/mdc/report/tables/table9.py").read_text(encoding="utf-8")
         shown = re.search(r"^SHOWN = \{\n.*?^\}\n", table9, re.MULTILINE | re.DOTALL)
         assert shown is not None
-        imports = "from mdc.report.tables.table9 import make\n"
+        imports = "from mdc.report.tables.table9 import Block, Values, make, rows\n"
         self.write("src/mdc/report/tables/table99.py", imports + shown[0].replace('"table9"', '"table99"'))
         if named:
             values = read_yaml(self.folder / "params.yaml")

@@ -32,7 +32,6 @@ from mdc.report.figures.drawing import (
     smooth,
 )
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import dataset
 from mdc.report.manifests import Manifests, run_log
 
 SHOWN = {
@@ -101,7 +100,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
             )
             expected = _expected(run, read_json(manifests[name])["config"], lines)
             curves.append(Curve(run, seed, train, validation, norm, expected))
-            cells = {"scale": job.scale, "artefact": job.artefact, "system": run.key, "dataset": dataset(run)}
+            cells = {"scale": job.scale, "artefact": job.artefact, "system": run.key, "dataset": _corpus(run)}
             cells |= {"backbone": run.backbone.label, "method": run.method.label, "seed": seed, "record": name}
             rows += [
                 cells | {"split": split, "step": step, "loss": loss, "grad_norm": norms.get(step)}
@@ -112,6 +111,10 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     write_csv(out / "figure_loss.csv", rows, names(columns))
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
+
+
+def _corpus(run: System) -> str:
+    return run.corpus.label if run.corpus else "none"
 
 
 def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
@@ -136,7 +139,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
             _draw(panel, here, styles, drawn)
             unit = "nats per pair" if family in ("contrastive", "superclass") else "nats per token"
             run = here[0].run
-            panel.set_title(f"{_FAMILIES[family]}\n{dataset(run)}, {run.backbone.label}")
+            panel.set_title(f"{_FAMILIES[family]}\n{_corpus(run)}, {run.backbone.label}")
             panel.set_ylabel("gradient norm before clipping" if drawn == "norm" else unit)
             panel.set_xlabel("step" if place + columns >= len(panels) else "")
             if drawn == "train":
@@ -202,7 +205,7 @@ def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     panels: list[list[Curve]] = []
     places: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
-        places.setdefault((dataset(curve.run), curve.run.backbone.key), []).append(curve)
+        places.setdefault((_corpus(curve.run), curve.run.backbone.key), []).append(curve)
     for here in places.values():
         if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
             continue
