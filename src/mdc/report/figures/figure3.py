@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
 from mdc.plan.config.references import CorpusName, TextsName
 from mdc.plan.config.types import Strict, Unique
-from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 from mdc.report.csv_file import write_csv
 from mdc.report.manifests import Manifests
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
 
 SHOWN = {
     "artefacts": {"figure3": {"title": "Figure 3: caption lengths"}},
@@ -55,7 +57,7 @@ class Block(Strict):
         return self
 
 
-def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+def rows(plan: "Context", name: str, block: Block) -> dict[str, Any]:
     """``sets``: {key, label, job, split}, whose index holds the lengths of the split's captions; ``context_length``."""
     data = plan.scale.data
     chosen = [("corpora", "train", {key: data.corpora[key].label for key in block.corpora})]

@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdc.data.formats.sizes import size
 from mdc.plan.config.types import Strict
-from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.csv_file import names, write_csv
 from mdc.report.tables.table import Row, Table
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
 
 SHOWN = {
     "artefacts": {"table9": {"title": "Table 9: licences"}},
@@ -83,7 +85,7 @@ class Values(Strict):
     entries: list[Licence]
 
 
-def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+def rows(plan: "Context", name: str, block: Block) -> dict[str, Any]:
     """See :class:`Values`."""
     data = plan.scale.data
     sources = [entry.source for group in (data.corpora, data.probes, data.choices) for entry in group.values()]
