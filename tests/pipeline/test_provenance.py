@@ -89,7 +89,7 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     )
     artefacts = [name for name in PLAN.jobs if name in ARTEFACTS]
     files = sum(len(ARTEFACTS[name].files) for name in artefacts)
-    # every file of a job but its record, of which only what rests on it knows the hash, and the file that tells of its call
+    # every file of a job but its record, of which only what rests on it knows the hash, and its host file
     records = {ScaleFolder(r).record(name, job.verb) for name, job in PLAN.jobs.items()}
     named = [path for job in PLAN.jobs for path in (r / job).iterdir() if path.is_file() and path not in records]
     assert counts(out) == {

@@ -2,6 +2,8 @@
 
 import html
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -121,3 +123,10 @@ def test_a_manifest_that_is_not_the_one_it_needs_is_refused_in_one_line(name: st
 def test_every_table_and_figure_has_a_title_of_its_own() -> None:
     titles = [one.title for one in ARTEFACTS.values()]
     assert len(set(titles)) == len(titles)
+
+
+def test_planning_imports_neither_numpy_nor_matplotlib_for_a_module_with_its_own_rows() -> None:
+    modules = sorted({one.module for one in ARTEFACTS.values() if one.plan == "rows"})
+    code = f"import sys, {', '.join(modules)}; print({{'numpy', 'torch', 'matplotlib', 'pandas'}} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert modules and done.stdout.strip() == "set()"

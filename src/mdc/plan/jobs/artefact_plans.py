@@ -53,9 +53,8 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     if name not in ARTEFACTS:
         values |= {"kind": artefact.kind, "title": artefact.title}
     values |= {"artefact": name, "files": list(artefact.files), "expected": expected}
-    known = {field.alias or key for key, field in ArtefactJob.model_fields.items()}
-    values["more"] = plain({key: value for key, value in values.items() if key not in known})
-    values = {key: value for key, value in values.items() if key in known}
+    own = values.keys() - ArtefactJob.model_fields.keys()
+    values["more"] = plain({key: values.pop(key) for key in list(values) if key in own})
     return plan.make(ArtefactJob, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
 
 

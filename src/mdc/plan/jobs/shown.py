@@ -52,7 +52,7 @@ class System(Strict):
 
 
 class Beside(Strict):
-    """Rows and columns of another table that stand beside a table's own; ``more``: as of that table's job."""
+    """Rows and columns of another table that a table shows next to its own; ``more``: as of that table's job."""
 
     systems: list[System]
     columns: list[ShownColumn]

@@ -104,9 +104,10 @@ def _points(results: Captioned, system: str, seeds: int) -> Floats:
 
 
 def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
+    curves = curves_of(job)
     across = [key for key in results.parts_of["paper"] if key in results.columns]
-    of_methods = len({curve.method for curve in curves_of(job)}) == len(curves_of(job))
-    named = {curve.key: curve.method if of_methods else curve.key for curve in curves_of(job)}
+    of_methods = len({curve.method for curve in curves}) == len(curves)
+    named = {curve.key: curve.method if of_methods else curve.key for curve in curves}
     styles = method_styles(named.values())
     rows = -(-len(across) // 2)
     with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
@@ -114,7 +115,7 @@ def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
         for panel in panels[len(across) :]:
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
-            for curve in curves_of(job) if _Y in results.columns else ():
+            for curve in curves if _Y in results.columns else ():
                 _curve(panel, curve, results, key, styles[named[curve.key]])
             panel.set_xlabel(results.columns[key])
         panels[0].set_ylabel(_Y if _Y in results.columns else f"{_Y} is not available")

@@ -203,9 +203,10 @@ def loss_variation(low: float, high: float, tokens: float, least_t: float) -> fl
 def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     """The curves of a family's panels: one panel for each corpus, of the first backbone with a method of the family."""
     panels: list[list[Curve]] = []
-    places: dict[tuple[str, str], list[Curve]] = {}
+    places: dict[tuple[Any, str], list[Curve]] = {}
     for curve in curves:
-        places.setdefault((_corpus(curve.run), curve.run.backbone.key), []).append(curve)
+        corpus = curve.run.corpus and curve.run.corpus.key
+        places.setdefault((corpus, curve.run.backbone.key), []).append(curve)
     for here in places.values():
         if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
             continue

@@ -126,22 +126,23 @@ def kept(results: Captioned, curve: Worsening, measure: str) -> Replicates | Non
 
 
 def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
-    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in curves_of(job)}
+    curves = curves_of(job)
+    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in curves}
     rows = [key for key in dict.fromkeys((job.primary_metric, _PRECISION)) if key in results.columns]
     rows = rows or list(results.columns)[:1]  # where neither is available
-    styles = method_styles(dict.fromkeys(curve.method for curve in curves_of(job)))
-    lines = dict(zip(dict.fromkeys(curve.backbone for curve in curves_of(job)), cycle(("-", "--", ":"))))
-    names = list(dict.fromkeys(curve.key for curve in curves_of(job)))
+    styles = method_styles(dict.fromkeys(curve.method for curve in curves))
+    lines = dict(zip(dict.fromkeys(curve.backbone for curve in curves), cycle(("-", "--", ":"))))
+    names = list(dict.fromkeys(curve.key for curve in curves))
     # of several curves of one method on one backbone the first has filled markers
     alike: dict[tuple[str, str], list[str]] = {}
-    for curve in curves_of(job):
+    for curve in curves:
         same = alike.setdefault((curve.method, curve.backbone), [])
         same += [curve.key] if curve.key not in same else []
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
-                for curve in (claim for claim in curves_of(job) if claim.kind == kind):
+                for curve in (claim for claim in curves if claim.kind == kind):
                     numbers = [results.number(system, key) for system in curve.systems]
                     points = [(number.value, *number.ends) for number in numbers]
                     look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}
