@@ -231,11 +231,11 @@ def choose(table: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
     best = max(map(rank, table))
     in_row = [line for line in table if best and rank(line) == best]
     if not in_row:
-        known = (", ".join(labels(line)) if numbers else called(line) for line in table)
-        raise UserError(f"no row '{row}'; rows: {'; '.join(_closest(row, known))}")
+        named = [", ".join(labels(line)) if numbers else called(line) for line in table]
+        raise UserError(f"no row '{row}'; rows: {'; '.join(_closest(row, named))}")
     fitting = [line for line in in_row if column.strip() and wanted <= {*map(str.casefold, columns(line))}]
     if not fitting:
-        known = (line["label"] for line in table) if numbers else iter(table[0])
+        known = [line["label"] for line in table] if numbers else list(table[0])
         raise UserError(f"no column '{column}'; columns: {', '.join(_closest(column, known))}")
     # a number may appear in a figure several times, as that of untouched images in each of its panels
     apart = {
