@@ -21,11 +21,11 @@ import yaml
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, sha256_file, write_text
-from mdc.report.words import Claimed, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, error_bars, rows_axis
 from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.tables.render import escape_markdown
+from mdc.report.words import Claimed, claimed
 
 FINDINGS = Path(__file__).parent / "findings"
 BEGIN, END = "<!-- made by `make findings` -->", "<!-- end of what is made -->"
