@@ -14,8 +14,9 @@ import torch
 from score import B32
 from turns import in_turns
 
-from mdc.evaluation.predictors.score import Similarity
-from mdc.evaluation.predictors.writing import Guiding, Writer
+from mdc.evaluation.predictors.writing import Guiding
+from mdc.methods.contrastive.score import Scorer
+from mdc.methods.masked.generate import Writer
 from mdc.models.build import ModelSetup, build
 from mdc.models.captioner import Captioner
 from mdc.models.text import Vocabulary
@@ -42,7 +43,7 @@ def main() -> None:
     writer = Writer(Captioner(B32, vocabulary.size, 77, causal=False, seed=0), vocabulary, "fp32", cpu)
     params = load(ROOT / "params.yaml")
     setup = ModelSetup(params.methods["clip"], B32, params.protocol.pretrain, vocabulary.size, 77, seed=0)
-    clip = Similarity(build(setup), "fp32", cpu)
+    clip = Scorer(build(setup), vocabulary.mask_id, "fp32", cpu)
 
     def written(policy: Unmasking, guided: bool = False) -> Callable[[], object]:
         def run() -> object:

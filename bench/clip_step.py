@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.methods.contrastive.loss import build_objective
+from mdc.methods.contrastive.model import Contrastive
 from mdc.models.build import ModelSetup, build
-from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.config.read import load
-from mdc.training.objectives.contrastive import build_objective
 from mdc.training.objectives.objective import Setup
 from mdc.training.trainer import build_optimizer
 

@@ -21,16 +21,16 @@ from diffusers import VQDiffusionScheduler
 from torch import Tensor
 from turns import in_turns
 
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_weights, corrupt, draw
-from mdc.evaluation.predictors.diffusing import DiffusionWriter
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import ReplaceSchedule, bound_weights, corrupt, draw
+from mdc.extensions.mc_diffusion.mask_and_replace.generate import Writer
+from mdc.extensions.mc_diffusion.mask_and_replace.loss import MaskAndReplaceObjective, Noised
+from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
 from mdc.models.build import ModelSetup, build
-from mdc.models.diffusion_captioner import DiffusionCaptioner
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.caption import Diffusing
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.methods import method
 from mdc.plan.config.read import load
-from mdc.training.objectives.mask_and_replace import MaskAndReplace, Noised
 from mdc.training.objectives.objective import Setup
 
 STEPS, LENGTH, VECTORS, WIDTH = 25, 32, 144, 64
@@ -73,7 +73,7 @@ def plain(model: DiffusionCaptioner, scheduler: Any, images: Tensor, schedule: R
 
 def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> Tensor:
     """Terms of the bound over the stride from t (B,) down to s (B,), (B, L), by the formula in
-    :mod:`mdc.diffusion.bound_gradient`."""
+    :mod:`mdc.extensions.mc_diffusion.mask_and_replace.bound_gradient`."""
     w = bound_weights(x0, x_t, s, t, schedule)
     last = -log_x0.float().gather(-1, x0[..., None]).squeeze(-1)
     if not schedule.replaced:
@@ -102,7 +102,7 @@ def training(
     fate, class_draw = torch.rand(2, batch, LENGTH, generator=generator)
     noised = Noised(x0, corrupt(x0, t, schedule, fate, class_draw), t)
     images = torch.rand(batch, VECTORS, WIDTH, generator=generator)
-    ours = MaskAndReplace(model, setup, LENGTH, 0.01)
+    ours = MaskAndReplaceObjective(model, setup, LENGTH, 0.01)
 
     def hidden() -> Tensor:
         return model.text(noised.x_t, t, model.remember(images))
@@ -157,12 +157,12 @@ def main() -> None:
         "diffusion_steps": STEPS,
         "replaced": 0.1,
     }
-    method = Method.model_validate({**config, "guidance": {"kind": "cfg", "degraded": 0.1}})
+    entry = method(**{**config, "guidance": {"kind": "cfg", "degraded": 0.1}})
     protocol = load(Path(__file__).parents[1] / "params.yaml").protocol.pretrain
-    model = build(ModelSetup(method, backbone, protocol, args.vocabulary, 77, 0)).eval()
+    model = build(ModelSetup(entry, backbone, protocol, args.vocabulary, 77, 0)).eval()
     model.length.fill_(LENGTH)
     vocabulary = Vocabulary.corpus(range(args.vocabulary - 2))
-    writer = DiffusionWriter(model, method, vocabulary, "fp32", torch.device("cpu"), batch_tokens=1 << 20)
+    writer = Writer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=1 << 20)
     schedule, scheduler = writer.schedule, matched(writer.schedule)
     images = torch.rand(args.captions, VECTORS, WIDTH, generator=torch.Generator().manual_seed(0))
     conditions, keys = writer.look(images.half()), [str(n) for n in range(args.captions)]
@@ -197,7 +197,7 @@ def main() -> None:
         lambda: writer.diffused(conditions, policy, keys),
         lambda: plain(model, scheduler, images, schedule),
     )
-    setup = Setup(method, protocol, vocabulary.mask_id, 32, "fp32")
+    setup = Setup(entry, protocol, vocabulary.mask_id, 32, "fp32")
     what = f"training step of mask-and-replace diffusion, 32 captions, {schedule.classes} classes"
     record(what, "the bound by autograd", "ms", *training(model.train(), setup, schedule))
 

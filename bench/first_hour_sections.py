@@ -335,8 +335,7 @@ def _quarters(began: Any, moments: list[tuple[int, Any]]) -> list[float]:
 
 def writing(here: Here) -> Iterator[Found]:
     """Captions a second of untrained models, and scores: passes of the decoder a second."""
-    from mdc.evaluation.predictors.caption_scores import CaptionScorer, Draws, Pair
-    from mdc.evaluation.predictors.writing import Writer
+    from mdc.evaluation.predictors.caption_scores import Draws, Pair
 
     count, name = here.of(1024, 4), here.backbones[0]
     vocabulary = here.vocabulary
@@ -347,13 +346,14 @@ def writing(here: Here) -> Iterator[Found]:
     keys, settings = [str(n) for n in range(count)], (vocabulary, "bf16", here.device, here.of(65_536, 8192))
 
     def written(method: str, length: int) -> Found:
-        writer = Writer(models[method], *settings)
+        own = here.job(name, method, here.of(64, 8)).method.load("generate")
+        writer = own.Writer(models[method], *settings)
+        unmask = Unmasking(kind="unmask", lengths=[length])
+        search = Beam(kind="beam", num_beams=1, min_tokens=length, max_tokens=length)
 
         def write() -> object:
             visual = writer.look(images)
-            if method == "mdc":
-                return writer.unmasked(visual, Unmasking(kind="unmask", lengths=[length]), keys)
-            return writer.searched(visual, Beam(kind="beam", num_beams=1, min_tokens=length, max_tokens=length))
+            return writer.unmasked(visual, unmask, keys) if method == "mdc" else writer.searched(visual, search)
 
         return {"captions/s": 1e3 * count / timed(here.device, write, here.of(3, 1), 1)}
 
@@ -366,13 +366,9 @@ def writing(here: Here) -> Iterator[Found]:
     draws = [Draws(str(n), 0, samples, training_batches.CONTEXT) for n in range(len(ids))]
 
     def scored(estimator: str) -> Found:
-        scorer = CaptionScorer(
-            models["arc" if estimator == "autoregressive" else "mdc"],
-            vocabulary.mask_id,
-            "bf16",
-            here.device,
-            here.of(262_144, 8192),
-        )
+        method = "arc" if estimator == "autoregressive" else "mdc"
+        own = here.job(name, method, here.of(64, 8)).method.load("score")
+        scorer = own.Scorer(models[method], vocabulary.mask_id, "bf16", here.device, here.of(262_144, 8192))
 
         def score() -> object:
             visual = scorer.look(images[: len(ids)] if count >= len(ids) else images)

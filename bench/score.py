@@ -20,7 +20,8 @@ from torch import Tensor
 from turns import answered
 
 from mdc.diffusion.likelihood import mask_counts
-from mdc.evaluation.predictors.caption_scores import GROUPS, CaptionScorer, Draws, Pair
+from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair
+from mdc.methods.masked.score import Scorer
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 from mdc.plan.config.backbones import Backbone, Decoder
@@ -90,7 +91,7 @@ def cost(args: argparse.Namespace) -> None:
         for image in range(args.images)
         for option in _options(LENGTHS[image % len(LENGTHS)], vocabulary - 2, generator)
     ]
-    scorer = CaptionScorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
+    scorer = Scorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
     peer = Peer(model, vocabulary)
     draws = [Draws(f"bench {n}", 0, args.samples, 77) for n in range(args.images)]
     with torch.no_grad():

@@ -18,15 +18,15 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.methods.masked.loss import build_objective
 from mdc.models.build import ModelSetup, build
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.method import Method
 from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.plan.config.read import load
-from mdc.training.objectives.masked import build_objective
 from mdc.training.objectives.objective import Setup
 
 CONTEXT = training_batches.CONTEXT

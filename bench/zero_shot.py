@@ -13,7 +13,8 @@ import rows
 import torch
 from score import B32, TINY, compared
 
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.methods.autoregressive.score import Scorer
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 
@@ -31,7 +32,7 @@ def cost(args: argparse.Namespace) -> None:
         [sot, *torch.randint(0, sot, (LENGTHS[n % len(LENGTHS)],), generator=generator).tolist(), eot]
         for n in range(args.classes)
     ]
-    scorer = CaptionScorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
+    scorer = Scorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
     pairs = [Pair(image, tokens) for image in range(args.images) for tokens in captions]
 
     def ours() -> list[float]:

@@ -19,6 +19,7 @@ from mdc.app.cli import main as mdc
 from mdc.data.loader.center_crops import center_crops
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
 from mdc.models.encoders.codes import CodesEncoder
 from mdc.models.encoders.tower import TOWER, read_tower
 from mdc.models.runs import open_run
@@ -35,7 +36,6 @@ from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.training import tokenizer
 from mdc.training.corpus import Corpus
-from mdc.training.objectives.mask_and_replace import build_objective
 from mdc.training.objectives.objective import Setup
 from mdc.training.precompute import import_encoder
 

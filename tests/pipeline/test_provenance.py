@@ -329,7 +329,7 @@ def test_what_decides_nothing_is_no_staleness(data_and_models: Path, capsys: pyt
 
 CODE = {
     "mdc.data.shards.corpus_job": "data/corpora/alt",
-    "mdc.training.objectives.masked": "runs/alt/ViT-T-12/mdc",
+    "mdc.methods.masked.loss": "runs/alt/ViT-T-12/mdc",
     ARTEFACTS["figure3"].module: "figure3",
 }
 

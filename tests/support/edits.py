@@ -70,6 +70,7 @@ class Sandbox:
     def write(self, path: str, text: str) -> None:
         place = self.folder / path
         self._before.setdefault(place, place.read_text() if place.is_file() else None)
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
 
     def append(self, path: str, text: str) -> None:

@@ -126,7 +126,7 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
 if __name__ == "__main__":
     for verb in ("pretrain", "probe"):
         importlib.import_module(VERBS[verb].module)
-    for part in ("mdc.training.objectives.masked", "mdc.evaluation.predictors.encode"):
+    for part in ("mdc.methods.masked.loss", "mdc.evaluation.predictors.encode"):
         importlib.import_module(part)
     # what a job imports or makes late, here once for all children
     import torch

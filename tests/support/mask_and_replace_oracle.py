@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, Stride
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import ReplaceSchedule, Stride
 
 
 def posterior(p: Tensor, x_t: Tensor, stride: Stride) -> Tensor:

@@ -11,12 +11,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/map.md"
 #: the packages, each above those that it may import
-PACKAGES = ("diffusion", "plan", "models", "data", "training", "report", "evaluation", "checks", "app")
+PACKAGES = (
+    "diffusion",
+    "plan",
+    "models",
+    "data",
+    "training",
+    "report",
+    "evaluation",
+    "methods",
+    "extensions",
+    "checks",
+    "app",
+)
 _HEAD = """# Map of the code
 
 [README](../README.md) · [Index](README.md) · [Layout](layout.md)
 
-What is each file of `src/mdc` for? Nine packages are in layers: each imports only from packages above it on this page. A line
+What is each file of `src/mdc` for? Eleven packages are in layers: each imports only from packages above it on this page. A line
 is the first sentence of the file's own docstring. The [README](../README.md#map) names the dozen files to read first.
 `python tests/support/package_map.py` writes this page.
 """

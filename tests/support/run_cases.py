@@ -17,7 +17,8 @@ import torch
 import toy
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.method import Method
+from mdc.plan.config.methods import method
 from mdc.plan.processes.group import Group, process_group
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError
@@ -32,7 +33,7 @@ class Stopped(Exception):
     """Stands for a kill."""
 
 
-PARALLEL = Method(
+PARALLEL = method(
     label="MDC (w/o t)",
     objective="masked",
     pooling="patch_mean",

@@ -17,11 +17,12 @@ from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.visual_context import count_of_tokens
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
+from mdc.plan.config.method import Method
+from mdc.plan.config.methods import method as made
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
-from mdc.plan.config.pretrain import Method, Recipe, Runtime
+from mdc.plan.config.pretrain import Recipe, Runtime
 from mdc.plan.config.scale import Probe
 from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
-from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import NOTHING
 from mdc.training.objectives.objective import Objective, Setup
 from mdc.training.state import Saver, States, decisive
@@ -46,9 +47,9 @@ CONVOLUTIONAL = ResNet(
 )
 
 METHODS = {
-    "clip": Method(label="CLIP", objective="contrastive", pooling="cls"),
-    "arc": Method(label="ARC", objective="autoregressive", pooling="patch_mean"),
-    "mdc": Method(
+    "clip": made(label="CLIP", objective="contrastive", pooling="cls"),
+    "arc": made(label="ARC", objective="autoregressive", pooling="patch_mean"),
+    "mdc": made(
         label="MDC",
         objective="masked",
         pooling="patch_mean",
@@ -56,15 +57,15 @@ METHODS = {
         weight="inverse_t",
         normaliser="valid_tokens",
     ),
-    "lstm": Method(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
+    "lstm": made(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
 }
 
 #: methods of the paper's neighbours
 NEIGHBOURS = {
-    "cappa": Method(label="", objective="cappa", pooling="patch_mean"),
-    "bicaptioning": Method(label="", objective="bicaptioning", pooling="patch_mean"),
-    "superclass": Method(label="", objective="superclass", pooling="patch_mean"),
-    "complementary": METHODS["mdc"].model_copy(update={"objective": "complementary", "t_range": (0.0, 1.0)}),
+    "cappa": made(label="", objective="cappa", pooling="patch_mean"),
+    "bicaptioning": made(label="", objective="bicaptioning", pooling="patch_mean"),
+    "superclass": made(label="", objective="superclass", pooling="patch_mean"),
+    "complementary": made(label="", objective="complementary", pooling="patch_mean"),
     "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.5}),
     "timed": METHODS["mdc"].model_copy(update={"timed": True}),
 }
@@ -73,7 +74,7 @@ NEIGHBOURS = {
 ALL_METHODS = {
     **METHODS,
     **NEIGHBOURS,
-    "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
+    "mcd": made(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
 }
 
 PROTOCOL = ProtocolPretrain(
@@ -136,6 +137,16 @@ def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any 
     return build_model(entry, backbone, PROTOCOL, V, context, seed)
 
 
+def scorer(method: str, of: Any, *settings: Any) -> Any:
+    """What scores captions by a model ``of`` a method above; ``settings``: [MASK]'s id, precision, device, batch_tokens."""
+    return ALL_METHODS[method].load("score").Scorer(of, *settings)
+
+
+def writer(method: str, of: Any, *settings: Any) -> Any:
+    """The same for captions; ``settings``: vocabulary, precision, device, batch_tokens."""
+    return ALL_METHODS[method].load("generate").Writer(of, *settings)
+
+
 def perturbed(method: str, seed: int = 0, by: float = 0.1) -> Any:
     """A model whose predictions differ from token to token, as a trained one's do."""
     found, generator = model(method, seed, context=16), torch.Generator().manual_seed(seed)
@@ -148,9 +159,7 @@ def perturbed(method: str, seed: int = 0, by: float = 0.1) -> Any:
 def build_objective(model: ImageText, method: Method, *arguments: Any, **named: Any) -> Objective:
     """The objective of a method, by its module."""
     own = {name: named.pop(name) for name in ("duplicate_share", "group") if name in named}
-    built: Objective = load(OBJECTIVES, method.objective).build_objective(
-        model, Setup(method, *arguments, **own), **named
-    )
+    built: Objective = method.load("train").build_objective(model, Setup(method, *arguments, **own), **named)
     return built
 
 

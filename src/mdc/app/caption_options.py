@@ -5,10 +5,9 @@ from typing import Any, TypedDict
 from pydantic import ValidationError
 
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.caption import DECODING_OF, DECODINGS, Beam, Diffusing, Unmasking
+from mdc.plan.config.caption import DECODINGS, Beam, Diffusing, Unmasking
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.parts import family_of
 from mdc.plan.records import UserError, did_you_mean
 
 _DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
@@ -54,10 +53,9 @@ def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmaski
 
 
 def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmasking | Beam | Diffusing:
-    family = family_of(job.method.objective)
-    if family not in DECODING_OF:
+    writes, seed = job.method.decoding, options.pop("seed", 0)
+    if writes is None:
         raise UserError(f"{job.job}: a method with the objective {job.method.objective} writes no captions")
-    writes, seed = DECODING_OF[family], options.pop("seed", 0)
     if filling and writes != "unmask":
         raise UserError(f"{job.method_name} writes by {DECODINGS[writes]} and cannot fill words in; masked methods can")
     policies, allowed = _OPTIONS_OF[writes]
@@ -74,7 +72,7 @@ def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmaski
     if length is not None and not 1 <= length <= room:
         raise UserError(f"length {length}: must be 1 to {room} BPE tokens, which fit the context")
     if writes == "diffuse":
-        steps = min(25, job.method.diffusion_steps or 1)
+        steps = min(25, getattr(job.method, "diffusion_steps", 1))
         return Diffusing(kind="diffuse", **{"steps": steps, "guidance": 1.0, "policy": policy, "seed": seed, **options})
     if writes == "beam":
         return Beam(kind="beam", num_beams=options.get("beam", 6), min_tokens=length or 1, max_tokens=length or room)

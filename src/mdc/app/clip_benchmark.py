@@ -139,7 +139,7 @@ def benchmark_model(
     run, _ = open_run(folder, weights)
     job, vocabulary, context_length = run.job, run.vocabulary, run.context_length
     features = task == "linear_probe"
-    if not features and job.method.objective != "contrastive":
+    if not features and not job.method.embeds_captions:
         raise UserError(
             f"{folder}: a run of {job.method_name} has no embeddings of images and texts that could be compared; "
             "allowed here: linear_probe, or a CLIP run"

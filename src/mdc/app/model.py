@@ -28,9 +28,6 @@ from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, scale_of, weights_of
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
-from mdc.plan.config.caption import DECODING_OF
-from mdc.plan.config.score import estimators_of
-from mdc.plan.parts import family_of
 from mdc.plan.records import UserError, did_you_mean
 from mdc.training.device import choose_device
 
@@ -63,7 +60,6 @@ class Model:
     ) -> None:
         self.run, self.name, self.weights, self.scale = _Once(run), name, weights, scale
         self.job, self.vocabulary, self.encoder_alone = run.job, run.vocabulary, encoder_alone
-        self.family = family_of(run.job.method.objective)  # decides how it scores and decodes
         self.device = choose_device(device)
 
     @classmethod
@@ -123,7 +119,7 @@ class Model:
         prepared = self._encoder.encoder.prepared(images.to(self.device))
         cls, patches = self._encoder.encoder(prepared)
         mean = pool(cls, patches, "patch_mean")
-        clip = self.job.method.objective == "contrastive"
+        clip = self.job.method.embeds_captions
         embedding = F.normalize(self._encoder.image_projection(cls).float(), dim=-1) if clip else None
         features = (patches, mean, cls, cls if self.probed == "cls" else mean, embedding)
         return Encoded(*(feature if feature is None else feature.float().cpu() for feature in features))  # type: ignore[arg-type]
@@ -133,7 +129,7 @@ class Model:
     @property
     def estimators(self) -> tuple[str, ...]:
         """Its estimators of a caption's score, the method's own first; empty if it cannot score."""
-        return () if self.encoder_alone else estimators_of(self.family, self.job.method.t_range)
+        return () if self.encoder_alone else self.job.method.estimators
 
     def scorer(self, samples: int = 256) -> RunScorer:
         """Its scorer, with so many masks of a sampled estimator; UserError if it cannot score."""
@@ -249,7 +245,7 @@ class Model:
     @property
     def writes(self) -> bool:
         """Whether it can decode captions."""
-        return self.family in DECODING_OF and not self.encoder_alone
+        return self.job.method.decoding is not None and not self.encoder_alone
 
     @cached_property
     def writer(self) -> RunWriter:

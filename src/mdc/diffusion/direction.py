@@ -13,3 +13,8 @@ def right_to_left(tokens: Tensor, lengths: Tensor) -> Tensor:
     last = (lengths - 1)[:, None]
     piece = (positions > 0) & (positions < last)
     return tokens.gather(1, torch.where(piece, last - positions, positions))
+
+
+def reads_backwards(method: object) -> bool:
+    """Whether a method has a ``direction``, which is right to left."""
+    return getattr(method, "direction", None) is not None

@@ -22,16 +22,13 @@ from mdc.evaluation.parts import device_of, identity_of, ranges, sharded
 from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.row_files import Columns, write_results
-from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.models.build import build_for
 from mdc.models.runs import read_run
 from mdc.models.text import pieces_by_word
 from mdc.models.weights import load_weights
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PositionsJob
-from mdc.plan.parts import family_of
 from mdc.plan.processes.group import global_rank, process_group
-from mdc.training.objectives.masked import schedule_of
 
 _TOKEN_COLUMNS: Columns = {
     **{"caption": "int64", "place": "int64", "tokens": "int64"},
@@ -109,10 +106,7 @@ class _Captions:
 
     def __init__(self, job: PositionsJob, run: ScoredRun, tokens: Sequence[list[int]], pictures: Tensor) -> None:
         self.job, self.run, self.tokens, self.pictures = job, run, tokens, pictures
-        method = run.job.method
-        self.masked = family_of(method.objective) == "masked"
-        #: a model of one mask ratio neither learns nor scores with other numbers of masks
-        self.t_range = method.t_range if method.t_range and method.t_range[0] == method.t_range[1] else None
+        self.own = run.job.method.load("positions")
         scoring = job.scoring
         self.draws = [
             Draws(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)
@@ -135,15 +129,8 @@ class _Captions:
             for n, image_places in images_of.items()
             for image in image_places
         ]
-        captioner = self.run.scorer.captioner
-        if self.masked:
-            samples = self.job.scoring.samples
-            own = [score.tokens for score in captioner.monte_carlo(memory, pairs, self.draws, samples, self.t_range)]
-            matched = prefix_scores(captioner, memory, pairs)
-        else:
-            reverse = self.run.job.method.direction is not None
-            own = [score.tokens for score in captioner.autoregressive(memory, pairs, reverse=reverse)]
-            matched = own  # a right-to-left model sees the suffix
+        scorer, samples = self.run.scorer.captioner, self.job.scoring.samples
+        own, matched = self.own.token_scores(scorer, self.run.job.method, memory, pairs, self.draws, samples)
         rows: list[dict[str, Any]] = []
         ours, theirs = iter(own), iter(matched)
         for n, image_places in images_of.items():
@@ -158,13 +145,13 @@ class _Captions:
         model = build_for(self.run.job, scorer.vocabulary.size)
         model.load_state_dict(dict(weights))
         model = model.to(scorer.captioner.device).eval()
-        norms = gradient_norms(
+        norms = self.own.gradient_norms(
             model,
+            method,
+            self.run.job.protocol.pretrain,
             scorer.model.encoder.prepared(self.pictures[number][None].to(scorer.captioner.device))[0],
             self.tokens[number],
             scorer.vocabulary.mask_id,
-            schedule_of(method, self.run.job.protocol.pretrain) if self.masked else None,
-            method.direction is not None,
             self.job.gradient_draws,
             torch.Generator().manual_seed(_SEED + number),
         )

@@ -6,16 +6,14 @@ from typing import Any
 from mdc.models.initial import seeded
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.parts import OBJECTIVES, load
 
 
 @dataclass(frozen=True)
 class ModelSetup:
-    """What a model is built from. ``seed``: of its initial weights."""
+    """What a model is built from. ``method``: of the class of its objective. ``seed``: of its initial weights."""
 
-    method: Method
+    method: Any
     backbone: Backbone | FrozenEncoderBackbone
     protocol: ProtocolPretrain
     vocabulary_size: int
@@ -27,7 +25,7 @@ def build(setup: ModelSetup) -> Any:
     """An :class:`mdc.models.image_text.ImageText`; the global generator is not touched."""
     # PyTorch's layers draw weights that ours then replace
     with seeded(setup.seed, "replaced"):
-        return load(OBJECTIVES, setup.method.objective).build_model(setup)
+        return setup.method.load("train").build_model(setup)
 
 
 def build_for(job: PretrainJob, vocabulary_size: int, seed: int = 0) -> Any:

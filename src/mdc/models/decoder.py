@@ -7,8 +7,7 @@ step (paper, section 3.2: time-independent parameterisation), unless it is ``tim
 Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their width, V tokens that can be predicted.
 
 A ``timed`` decoder has adaptive layer norms (Peebles and Xie, 2023, DiT): a gain and a shift for the time t, any number in
-[0, 1], embedded by sinusoids; mask-and-replace diffusion has a table of its steps (:mod:`mdc.models.timed_decoder`). Untrained,
-the gain is 1 and the shift 0 at all times, so it equals a decoder that is not timed.
+[0, 1], embedded by sinusoids. Untrained, the gain is 1 and the shift 0 at all times, so it equals a decoder that is not timed.
 """
 
 import math

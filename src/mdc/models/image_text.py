@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from mdc.models.encoder import build_encoder
 from mdc.models.initial import normal_
+from mdc.models.memory import Memory
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.visual_context import read
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone, VisualContext
@@ -85,6 +86,15 @@ class ImageCaptioner(ImageText):
             return read(self.visual_context, cls, tokens)
         assert isinstance(self.encoder, PixelEncoder)  # a frozen encoder has no ``visual_context``
         return read(self.visual_context, cls, tokens, self.encoder.pixels(images))
+
+    def remember(self, visual: Tensor) -> Memory:
+        """What the decoder reads of visual tokens (I, M, E), computed once."""
+        raise NotImplementedError
+
+    def hidden_states(self, tokens: Tensor, memory: Memory) -> Tensor:
+        """What ``head`` reads of ``tokens`` (C, n, T) int64, n versions of each of C captions, against the ``memory`` of C
+        images: (C, n, T, W)."""
+        raise NotImplementedError
 
 
 def word_head(width: int, vocabulary_size: int, seed: int) -> nn.Linear:

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
+from mdc.plan.parts import METHODS
 from mdc.plan.records import UserError, write_text
 
 PACKAGE = "mdc"
@@ -32,6 +33,8 @@ LEFT_OUT = (
     *("mdc.plan.config", "mdc.plan.jobs", "mdc.plan.registry"),  # parameters, jobs and datasets: values
     *("mdc.plan.artefacts", "mdc.plan.parts", "mdc.plan.verbs"),  # names of modules and files
 )
+#: the parameters of methods: values too
+DECLARED = frozenset(f"{folder}.method" for folder in METHODS.values())
 #: endings of the package's files that decide what is computed
 SOURCES = (".py", ".yaml", ".j2", ".css")
 #: set for the jobs of a workflow that has compared the sources
@@ -42,7 +45,9 @@ COVERED = ("mdc.plan.jobs.call",)
 
 def left_out(module: str) -> bool:
     """Whether no fingerprint covers ``module``."""
-    return module not in COVERED and any(module == name or module.startswith(f"{name}.") for name in LEFT_OUT)
+    return module not in COVERED and (
+        module in DECLARED or any(module == name or module.startswith(f"{name}.") for name in LEFT_OUT)
+    )
 
 
 @cache

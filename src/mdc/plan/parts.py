@@ -5,8 +5,21 @@ only the parts that it runs (see :mod:`mdc.plan.fingerprint`). A new part needs 
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def _declared(*patterns: str) -> Iterator[Path]:
+    """The files of this package that match, the core's before those of extensions."""
+    for pattern in patterns:
+        yield from sorted(_ROOT.glob(pattern))
+
+
+def _package(folder: Path) -> str:
+    return ".".join(("mdc", *folder.relative_to(_ROOT).parts))
 
 
 def _in(package: str, names: str) -> dict[str, str]:
@@ -14,14 +27,10 @@ def _in(package: str, names: str) -> dict[str, str]:
     return {name: f"mdc.{package}.{name}" for name in names.split()}
 
 
-#: objective of a method → its module (build_model, build_objective)
-OBJECTIVES = _in(
-    "training.objectives",
-    "masked autoregressive contrastive mask_and_replace recurrent cappa bicaptioning complementary superclass",
-)
-
-#: objective → the objective whose scoring and decoding its models use, if it is another
-FAMILIES = {"cappa": "autoregressive", "bicaptioning": "autoregressive", "complementary": "masked"}
+#: objective → its folder, whose ``method.py`` declares its parameters and the modules that its jobs load
+METHODS = {
+    path.parent.name: _package(path.parent) for path in _declared("methods/*/method.py", "extensions/*/*/method.py")
+}
 
 #: kind of a frozen encoder → its module (tower)
 TOWERS = _in("models.encoders", "open_clip timm efficientnet_lite0 run codes")
@@ -48,17 +57,12 @@ CHOICES["sugarcrepe_parquet"] = CHOICES["sugarcrepe"]
 #: kind of a source of captions without images → its module
 TEXTS = _in("data.sources.texts", "caption_list")
 
-#: ability of a predictor → its module
+#: ability of a predictor → its module; methods have a part of their own of the last two
 ABILITIES = _in("evaluation.predictors", "encode score generate")
 ABILITIES["score_open_clip"] = "mdc.evaluation.predictors.open_clip_score"
 
 #: kind of a probe's head → its module (TOKENS, fit)
 HEADS = {kind: f"mdc.evaluation.{kind}_probe" for kind in ("linear", "attentive", "knn")}
-
-
-def family_of(objective: str) -> str:
-    """The objective whose scoring and decoding an objective's models use."""
-    return FAMILIES.get(objective, objective)
 
 
 def load(parts: Mapping[str, str], name: str) -> Any:

@@ -20,7 +20,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError
 from mdc.training.filled import caption_lengths, filled_length
-from mdc.training.objectives.objective import Objective
+from mdc.training.objectives.objective import Objective, needs_of
 from mdc.training.prefetch import prefetch_to_device
 
 
@@ -40,6 +40,7 @@ class Corpus:
         """``encoded``: the manifest of a frozen encoder's precomputed tokens, used instead of images; ``frequencies``: that of
         the document frequencies of tokens."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
+        self.needs = needs_of(job.method)
         self.workers, self.group, self.encoded, self.frequencies = workers, group, encoded, frequencies
         self.index: dict[str, Any] = read_index(manifest, verify="auto", kind="corpus")
         if self.steps == 0:
@@ -65,8 +66,8 @@ class Corpus:
 
     @property
     def length(self) -> int | None:
-        """The fixed number of places of a caption under ``mask_and_replace``; None under any other objective."""
-        if self.job.method.objective != "mask_and_replace":
+        """The fixed number of places of a caption, of a method that fills captions up; None of any other."""
+        if not self.needs.filled:
             return None
         return filled_length(caption_lengths(self.index), self.job.protocol.data.context_length)
 
@@ -87,7 +88,7 @@ class Corpus:
 
     @property
     def _more(self) -> MoreDraws | None:
-        backbone, kept = self.job.backbone, self.job.method.patches_kept is not None
+        backbone, kept = self.job.backbone, self.needs.patches
         vectors = count_of_tokens(backbone) if kept or isinstance(backbone, FrozenEncoderBackbone) else 0
         return MoreDraws(self.job.protocol.data.context_length, vectors) if kept or self.length is not None else None
 

@@ -28,12 +28,11 @@ from mdc.models.visual_context import count_of_tokens
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
-from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError, read_json
 from mdc.training.filled import caption_lengths, filled_length
 from mdc.training.objectives.micro_batches import trimmed
-from mdc.training.objectives.objective import ObjectiveModule, Setup
+from mdc.training.objectives.objective import ObjectiveModule, Setup, needs_of
 
 _FP32 = 4
 
@@ -112,7 +111,7 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
 def captions_like(job: PretrainJob, index: dict[str, Any], vocabulary: Vocabulary) -> Captions:
     """Captions of the mean length of the corpus with this ``index``, or of the method's fixed length."""
     context, lengths = job.protocol.data.context_length, caption_lengths(index)
-    if _fills_up(job):
+    if needs_of(job.method).filled:
         most = 1 + filled_length(lengths, context)
         return Captions(vocabulary, most, f"captions filled up to {most} tokens, as those of {job.corpus}")
     # a finetuning on a canvas fills a caption up to a length that is drawn from its own to the canvas's
@@ -166,14 +165,14 @@ class _Step:
 
     def __init__(self, job: PretrainJob, captions: Captions) -> None:
         recipe, self._mode, self._on_gpu = job.recipe, FakeTensorMode(), job.recipe.device != "cpu"
-        module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
+        module: ObjectiveModule = job.method.load("train")
         with self.unallocated():
             self.model = build_for(job, captions.vocabulary.size, job.seed)
         if getattr(job.backbone, "words", None) is not None:  # as pretrained embeddings are not trained
             self.model.text.token_embedding.weight.requires_grad_(False)
         setup = Setup.of(job, captions.vocabulary.mask_id, group=_Alike(0, recipe.processes))
         # SOT is not diffused
-        places = {"length": captions.tokens - 1} if _fills_up(job) else {}
+        places = {"length": captions.tokens - 1} if needs_of(job.method).filled else {}
         self.objective = module.build_objective(self.model, setup, **places)
         if recipe.activation_checkpointing:
             recompute_layers(self.model)
@@ -258,7 +257,8 @@ def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
     backbone = job.backbone
     width = trimmed(tokens, job.protocol.data.context_length)
     frozen = backbone.frozen if isinstance(backbone, FrozenEncoderBackbone) else None
-    draws_patches = job.method.patches_kept is not None or (_fills_up(job) and frozen is not None)
+    needs = needs_of(job.method)
+    draws_patches = needs.patches or (needs.filled and frozen is not None)
     image = torch.zeros((), dtype=torch.uint8 if frozen is None else torch.float16)
     shape = (3, backbone.image_size, backbone.image_size) if frozen is None else (frozen.tokens, frozen.width)
     # equidistributed draws: the mean number of tokens is masked
@@ -272,14 +272,9 @@ def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
         uniforms=spread.expand(size, width).clone(),
         place=torch.arange(size) * job.recipe.processes,
         caption_hash=torch.arange(size),
-        replacement=spread.expand(size, width).clone() if _fills_up(job) else None,
+        replacement=spread.expand(size, width).clone() if needs.filled else None,
         condition=torch.zeros(size, 1 + count_of_tokens(backbone)) if draws_patches else None,
     )
-
-
-def _fills_up(job: PretrainJob) -> bool:
-    """Whether captions are padded to a fixed length, with loss on the padding."""
-    return job.method.objective == "mask_and_replace"
 
 
 def in_words(job: PretrainJob, captions: Captions, held: StepMemory) -> str:

@@ -28,7 +28,6 @@ from mdc.plan.config.pretrain import Runtime
 from mdc.plan.config.problems import checked
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob, Start
-from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.processes.group import NOTHING, Group, global_rank, local_rank, process_group
 from mdc.plan.processes.lock import another_was_waited_for, locked
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
@@ -141,7 +140,7 @@ def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
 def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tensor | None = None) -> Training:
     """The run's model with initial weights, its objective and its data; ``words``: imported token embeddings."""
     recipe = job.recipe
-    module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
+    module: ObjectiveModule = job.method.load("train")
     model = build_for(job, corpus.vocabulary.size, job.seed).to(device)
     if words is not None:
         model.text.use_pretrained_embeddings(words)

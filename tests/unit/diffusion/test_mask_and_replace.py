@@ -11,9 +11,8 @@ from mask_and_replace_oracle import posterior
 from scipy import stats
 from torch import Tensor
 
-from mdc.diffusion.bound_gradient import BoundOfRows
-from mdc.diffusion.guidance import as_cfg, guided
-from mdc.diffusion.mask_and_replace import (
+from mdc.extensions.mc_diffusion.mask_and_replace.bound_gradient import BoundOfRows
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import (
     ReplaceSchedule,
     ancestral,
     bound_weights,
@@ -21,6 +20,7 @@ from mdc.diffusion.mask_and_replace import (
     stationary,
     times,
 )
+from mdc.extensions.mc_diffusion.mask_and_replace.guidance import as_cfg, guided
 from mdc.models.logits import sum_over_logits
 
 T = 6

@@ -1,6 +1,7 @@
 """Scores of captions: against the plain model on the same masks, and against the paper's text taken literally."""
 
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import toy
 from torch import Tensor
 
 from mdc.diffusion.likelihood import mean_of_groups, token_terms
-from mdc.evaluation.predictors.caption_scores import GROUPS, CaptionScorer, Draws, Pair
+from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair
 from mdc.models.normalise import normalise
 
 CAPTIONS = [
@@ -25,8 +26,8 @@ def images() -> Tensor:
     return torch.randint(0, 256, (3, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
 
 
-def scorer(method: str, batch_tokens: int = 8192) -> CaptionScorer:
-    return CaptionScorer(model(method), toy.MASK, "fp32", torch.device("cpu"), batch_tokens)
+def scorer(method: str, batch_tokens: int = 8192) -> Any:
+    return toy.scorer(method, model(method), toy.MASK, "fp32", torch.device("cpu"), batch_tokens)
 
 
 #: for what only reads a model

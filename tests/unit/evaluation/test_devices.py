@@ -11,9 +11,8 @@ from mdc.evaluation import attentive_probe
 from mdc.evaluation.attentive_probe import Fitting
 from mdc.evaluation.knn_probe import votes
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Draws, Pair
+from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.encode import ImageEncoder
-from mdc.evaluation.predictors.writing import Writer
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Unmasking
 
@@ -79,7 +78,8 @@ def test_scores(way: str) -> None:
     draws = [Draws(str(n), 0, 32, 77) for n in range(len(PAIRS))]
     found = []
     for device in DEVICES:
-        scorer = CaptionScorer(toy.model("arc" if way == "autoregressive" else "mdc"), WORDS.mask_id, "fp32", device)
+        method = "arc" if way == "autoregressive" else "mdc"
+        scorer = toy.scorer(method, toy.model(method), WORDS.mask_id, "fp32", device)
         given = (PAIRS, draws, 32) if way == "monte_carlo" else (PAIRS,)
         found.append([one.value for one in getattr(scorer, way)(scorer.look(BATCH.images), *given)])
     assert found[0] == pytest.approx(found[1], rel=1e-4)
@@ -93,7 +93,8 @@ def test_scores(way: str) -> None:
 def test_captions(how: Unmasking | Beam) -> None:
     found = []
     for device in DEVICES:
-        writer = Writer(toy.model("mdc" if isinstance(how, Unmasking) else "arc"), WORDS, "fp32", device)
+        method = "mdc" if isinstance(how, Unmasking) else "arc"
+        writer = toy.writer(method, toy.model(method), WORDS, "fp32", device)
         seen = writer.look(BATCH.images)
         keys = [str(n) for n in range(len(BATCH))]
         found.append(writer.unmasked(seen, how, keys) if isinstance(how, Unmasking) else writer.searched(seen, how))

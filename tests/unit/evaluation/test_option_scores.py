@@ -17,11 +17,11 @@ from test_caption_scores import scorer as caption_scorer
 from mdc.app.scores import other_places
 from mdc.data.formats.images import png
 from mdc.evaluation.option_scores import Questions, boxed, picture, score_items
-from mdc.evaluation.predictors import caption_scores
 from mdc.evaluation.predictors.caption_scores import GROUPS, Draws, Pair, Scored
-from mdc.evaluation.predictors.folded import blocks_of
 from mdc.evaluation.predictors.mismatched import log_mean_probability, mean_score
 from mdc.evaluation.predictors.score import RunScorer, numbers
+from mdc.methods.masked.score import Scorer
+from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
 from mdc.models.text import clip_pieces
 from mdc.plan.records import UserError
@@ -216,7 +216,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch, model: Any) -> Counter[str]:
 
     model.encoder.register_forward_pre_hook(told("images"))
     model.head.register_forward_pre_hook(told("logits"))
-    for block in blocks_of(model):
+    for block in model.blocks:
         remember = block.cross_attention.remember
 
         def counted(visual: torch.Tensor, remember: Any = remember) -> Any:
@@ -277,13 +277,13 @@ def test_logits_are_made_at_masked_places_alone(monkeypatch: pytest.MonkeyPatch)
 def test_captions_of_many_images_go_together_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four lengths are four batches, in each of which no token is padding; a small bound on tokens makes more of them."""
     shapes: list[tuple[int, ...]] = []
-    hidden_states = caption_scores.hidden_states
+    hidden_states = Captioner.hidden_states
 
-    def told(model: Any, tokens: torch.Tensor, memory: Any) -> torch.Tensor:
+    def told(model: Captioner, tokens: torch.Tensor, memory: Any) -> torch.Tensor:
         shapes.append(tuple(tokens.shape))
         return hidden_states(model, tokens, memory)
 
-    monkeypatch.setattr(caption_scores, "hidden_states", told)
+    monkeypatch.setattr(Captioner, "hidden_states", told)
     one = caption_scorer("mdc")
     pairs = [Pair(image, tokens) for image in range(3) for tokens in [*CAPTIONS, [toy.SOT, 7, 1, 2, toy.EOT]]]
     one.parallel(one.look(images()), pairs)
@@ -298,14 +298,14 @@ def test_captions_of_many_images_go_together_by_length(monkeypatch: pytest.Monke
 def test_options_of_an_item_share_their_masks_and_items_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal lengths the very masks, with every image; other lengths the share of masked tokens."""
     seen: dict[tuple[int, ...], list[torch.Tensor]] = {}
-    masked = caption_scores.CaptionScorer.masked
+    masked = Scorer.masked
 
     def told(self: Any, tokens: torch.Tensor, memory: Any, where: torch.Tensor) -> torch.Tensor:
         for row, masks in zip(tokens.tolist(), where, strict=True):
             seen.setdefault(tuple(row), []).append(masks)
         return masked(self, tokens, memory, where)
 
-    monkeypatch.setattr(caption_scores.CaptionScorer, "masked", told)
+    monkeypatch.setattr(Scorer, "masked", told)
     one = scorer("mdc", samples=64, t_range=(0.0, 1.0))
     monkeypatch.setattr(one, "estimators", ("monte_carlo",))
     items = [(["red circle", "blue circle", "red blue circle"], 0), (["green circle", "green"], 1)]

@@ -10,10 +10,9 @@ import toy
 from test_caption_scores import CAPTIONS, PAIRS, images, masked, model, plain, scorer, shared
 from torch import Tensor
 
-from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.positions import _about, _Captions, token_values
 from mdc.evaluation.predictors.caption_scores import Draws
-from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
+from mdc.methods.masked.positions import prefix_scores
 from mdc.models.normalise import normalise
 
 
@@ -122,9 +121,14 @@ def test_a_piece_stands_before_or_after_where_it_does() -> None:
 # --- matched contexts and gradients -----------------------------------------------------------------------------------
 
 
-def shown() -> Tensor:
-    """The first image as an encoder takes it."""
-    return normalise(images()[:1])[0]
+def gradient_norms(method: str, tokens: list[int], draws: int = 1, **more: Any) -> Tensor:
+    """Of a caption of the first image, as an encoder takes it; ``more``: other values of the method."""
+    entry, image = toy.METHODS[method].model_copy(update=more), normalise(images()[:1])[0]
+    generator = torch.Generator().manual_seed(3)
+    found: Tensor = entry.load("positions").gradient_norms(
+        model(method), entry, toy.PROTOCOL, image, tokens, toy.MASK, draws, generator
+    )
+    return found
 
 
 def test_matched_contexts_show_the_tokens_before_and_mask_all_others() -> None:
@@ -155,7 +159,7 @@ def _norm(method: str, inputs: Tensor, place: int, target: int) -> float:
 
 @pytest.mark.parametrize("tokens", CAPTIONS)
 def test_a_tokens_gradient_under_arc_is_that_of_its_own_loss(tokens: list[int]) -> None:
-    found = gradient_norms(model("arc"), shown(), tokens, toy.MASK, None, False, 1, torch.Generator())
+    found = gradient_norms("arc", tokens)
     expected = [_norm("arc", torch.tensor(tokens), place - 1, tokens[place]) for place in range(1, len(tokens))]
     assert found.tolist() == pytest.approx(expected, rel=1e-3)
 
@@ -163,7 +167,7 @@ def test_a_tokens_gradient_under_arc_is_that_of_its_own_loss(tokens: list[int]) 
 def test_right_to_left_tells_gradients_in_the_captions_own_order() -> None:
     tokens = CAPTIONS[1]
     read = [tokens[0], *tokens[-2:0:-1], tokens[-1]]
-    found = gradient_norms(model("arc"), shown(), tokens, toy.MASK, None, True, 1, torch.Generator())
+    found = gradient_norms("arc", tokens, direction="right_to_left")
     expected = [_norm("arc", torch.tensor(read), place - 1, read[place]) for place in range(1, len(read))]
     assert found.tolist() == pytest.approx([*expected[-2::-1], expected[-1]], rel=1e-3)
 
@@ -172,13 +176,12 @@ def test_a_masked_tokens_gradient_is_the_mean_over_masks_that_hide_it() -> None:
     """From the fully masked caption there is one mask; at other ratios, the mean over all masks by their probability."""
     tokens = CAPTIONS[0]
     length = len(tokens) - 1
-    generator = torch.Generator().manual_seed(3)
-    whole = gradient_norms(model("mdc"), shown(), tokens, toy.MASK, MaskSchedule(1.0, 1.0), False, 1, torch.Generator())
+    whole = gradient_norms("mdc", tokens, t_range=(1.0, 1.0))
     all_masked = masked(tokens, set(range(1, length + 1)))
     assert whole.tolist() == pytest.approx(
         [_norm("mdc", all_masked, place, tokens[place]) for place in range(1, length + 1)], rel=1e-3
     )
-    found = gradient_norms(model("mdc"), shown(), tokens, toy.MASK, MaskSchedule(0.5, 0.5), False, 500, generator)
+    found = gradient_norms("mdc", tokens, draws=500, t_range=(0.5, 0.5))
     for place in range(1, length + 1):
         rest = [other for other in range(1, length + 1) if other != place]
         expected = 0.0

@@ -15,9 +15,8 @@ from scipy.stats import chisquare
 from test_caption_scores import images, model, plain
 from torch import Tensor
 
-from mdc.evaluation.predictors.folded import blocks_of
 from mdc.evaluation.predictors.generate import RunWriter
-from mdc.evaluation.predictors.writing import Guiding, Writer
+from mdc.evaluation.predictors.writing import Guiding
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Unmasking
 from mdc.plan.records import UserError
@@ -35,8 +34,8 @@ def beam(width: int, most: int, least: int = 1, penalty: float = 1.0) -> Beam:
     return Beam(kind="beam", num_beams=width, min_tokens=least, max_tokens=most, length_penalty=penalty)
 
 
-def writer(method: str, batch_tokens: int = 8192) -> Writer:
-    return Writer(model(method), WORDS, "fp32", torch.device("cpu"), batch_tokens)
+def writer(method: str, batch_tokens: int = 8192) -> Any:
+    return toy.writer(method, model(method), WORDS, "fp32", torch.device("cpu"), batch_tokens)
 
 
 def barred(log_probs: Tensor) -> Tensor:
@@ -155,7 +154,7 @@ def test_a_caption_does_not_depend_on_what_is_written_beside_it(policy: Unmaskin
 def test_an_image_is_read_once_however_many_steps_a_caption_takes(method: str) -> None:
     """… and each layer computes its keys and values for the cross-attention once, for all steps and beams."""
     one, read = writer(method), list[object]()
-    parts = [one.model.encoder, *(block.cross_attention.key_value for block in blocks_of(one.model))]
+    parts = [one.model.encoder, *(block.cross_attention.key_value for block in one.model.blocks)]
     for part in parts:
         part.register_forward_hook(lambda part, *_: read.append(part))
     memory = one.look(images())
@@ -188,9 +187,9 @@ def test_a_free_length_is_the_best_by_its_own_likelihood() -> None:
             assert free[image] == replace(best, calls=3 + 5 + 8)
 
 
-def _ending() -> Writer:
+def _ending() -> Any:
     """A model that finds an end likelier than any piece, everywhere."""
-    found = Writer(copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
+    found = toy.writer("mdc", copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
     with torch.no_grad():
         found.model.head.weight.zero_()
         found.model.head.weight[toy.EOT] = 1
@@ -227,9 +226,9 @@ def test_what_is_drawn_follows_from_the_seed_and_varies_with_it() -> None:
 _SHARES = torch.tensor([[0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.9, 0.05, 0.05]])
 
 
-def _factorised() -> Writer:
+def _factorised() -> Any:
     """A model in which places do not depend on one another: what place i shows has the probabilities of row i."""
-    found = Writer(copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
+    found = toy.writer("mdc", copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
     places = len(_SHARES)
 
     def hidden(memory: object, tokens: Tensor, where: Tensor, rows: Tensor, end: bool = True) -> Tensor:
@@ -308,7 +307,7 @@ _WAYS = [{}, {"tokens_per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}, {
 @cache
 def _learnt(
     method: str, direction: str | None = None, canvas: int | None = None
-) -> tuple[Writer, Tensor, list[tuple[int, ...]]]:
+) -> tuple[Any, Tensor, list[tuple[int, ...]]]:
     entry = toy.METHODS[method].model_copy(update={"direction": direction})
     found = toy.build_model(entry, toy.BACKBONE, toy.PROTOCOL, toy.V, 16, 0)
     more = {} if canvas is None else {"canvas": canvas}
@@ -322,7 +321,7 @@ def _learnt(
         optimizer.step()
     rows = zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
     captions = [tuple(row[1 : length - 1]) for row, length in rows]
-    return Writer(found.eval(), WORDS, "fp32", torch.device("cpu")), batch.images, captions
+    return toy.writer(method, found.eval(), WORDS, "fp32", torch.device("cpu")), batch.images, captions
 
 
 @pytest.mark.parametrize("more", _WAYS, ids=str)

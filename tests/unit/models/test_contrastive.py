@@ -4,10 +4,10 @@ import pytest
 import torch
 import toy
 
-from mdc.evaluation.predictors.score import Similarity
+from mdc.methods.contrastive.loss import contrastive_loss, duplicate_share
+from mdc.methods.contrastive.score import Scorer
 from mdc.models.normalise import normalise
 from mdc.models.open_clip_parts import load
-from mdc.training.objectives.contrastive import contrastive_loss, duplicate_share
 
 
 def _features(size: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,7 +70,7 @@ def test_duplicates_are_masked_above_the_limit_only(share: float, masked: bool) 
 @torch.no_grad()
 def test_what_is_scored_is_what_was_trained() -> None:
     model, batch = toy.model("clip").eval(), toy.batch(4)
-    scorer = Similarity(model, "fp32", torch.device("cpu"))
+    scorer = Scorer(model, toy.MASK, "fp32", torch.device("cpu"))
     assert torch.allclose(scorer.look(batch.images), model.embed_images(normalise(batch.images)), atol=1e-6)
     captions = [row[:length].tolist() for row, length in zip(batch.tokens, batch.lengths.tolist(), strict=True)]
     assert torch.allclose(scorer.read(captions), model.embed_texts(batch.tokens, batch.lengths), atol=1e-5)

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 
 import mdc
 from mdc.app.export import open_clip_model
+from mdc.methods.masked.method import Masked
 from mdc.models.runs import RunModel
 from mdc.models.text import Vocabulary
 from mdc.models.weights import CHECKPOINT, WEIGHTS_FORMAT, save_weights
-from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.read import GONE, read_job
 from mdc.plan.records import UserError, sha256_file, write_json
 
@@ -75,4 +75,4 @@ def test_other_keys_and_a_job_to_be_run_are_refused(run: Path, tmp_path: Path) -
 
 def test_what_is_gone_is_gone() -> None:
     own = [path.removeprefix("method.") for path in GONE["pretrain"] if path.startswith("method.")]
-    assert own and not set(own) & set(Method.model_fields)
+    assert own and not set(own) & set(Masked.model_fields)

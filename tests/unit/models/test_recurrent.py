@@ -9,9 +9,10 @@ import toy
 from torch import Tensor
 
 from mdc.app.demo.attention import looked_at
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
-from mdc.evaluation.predictors.writing import Writer
-from mdc.models.recurrent import RecurrentCaptioner
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.extensions.blog.recurrent.generate import Writer
+from mdc.extensions.blog.recurrent.model import RecurrentCaptioner
+from mdc.methods.autoregressive.score import Scorer
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam
 
@@ -112,7 +113,7 @@ def test_both_terms_are_learnt() -> None:
 
 def test_scores_are_the_sums_of_log_probabilities() -> None:
     one = model()
-    scorer = CaptionScorer(one, toy.MASK, "fp32", torch.device("cpu"))
+    scorer = Scorer(one, toy.MASK, "fp32", torch.device("cpu"))
     pairs = [Pair(image, tokens, place) for place, tokens in enumerate(CAPTIONS) for image in (0, 2)]
     for pair, found in zip(pairs, scorer.autoregressive(scorer.look(images()), pairs), strict=True):
         log_probs, _ = written_out(one, images()[pair.image], list(pair.tokens))

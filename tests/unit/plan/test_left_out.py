@@ -25,10 +25,12 @@ from scale_files import ROOT, SCALES
 from scale_plans import plan_of
 
 import mdc.plan.fingerprint as fp
+from mdc.methods.contrastive.method import Contrastive
+from mdc.methods.masked.method import Masked
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.distortion import LEVELS
-from mdc.plan.jobs import score_jobs
+from mdc.plan.config.method import Method
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.registry.datasets import REGISTRY
@@ -102,7 +104,6 @@ def computed(cls: type[BaseModel]) -> set[str]:
 def covered() -> list[str]:
     """Every module that some job's fingerprint covers."""
     kinds = (
-        parts.OBJECTIVES,
         parts.TOWERS,
         parts.CORPORA,
         parts.PROBES,
@@ -112,6 +113,7 @@ def covered() -> list[str]:
         parts.HEADS,
     )
     loaded = [*(module for kind in kinds for module in kind.values())]
+    loaded += [module for one in _subclasses(Method) for module in one.abilities.values()]  # type: ignore[attr-defined]
     loaded += [one.module for one in (*VERBS.values(), *ARTEFACTS.values())]
     return fp.closure(*sorted(set(loaded)))
 
@@ -134,15 +136,16 @@ def test_no_code_reads_what_is_declared(trees: dict[str, ast.Module]) -> None:
     assert {"SHOWN", "DATA_FILES"} <= declared - read
 
 
-#: a job's own: the whole configuration, its hash, and a copy with other fields
-OF_JOBS = {"config", "sha256", "complete", "but"}
+#: a job's own: the whole configuration, its hash, and a copy with other fields; the module of a method's ability, which the job's
+#: fingerprint covers; and what only refuses
+OF_JOBS = {"config", "sha256", "complete", "but", "load", "estimators", "decoding", "refusal"}
 
 
 def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]) -> None:
     """By the names of attributes, whatever they are read of."""
     nodes = (node for tree in trees.values() for node in ast.walk(tree))
     asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    assert computed(Job) >= OF_JOBS and "config" in asked and len(classes()) > 50
+    assert computed(Job) | computed(Method) >= OF_JOBS and "config" in asked and len(classes()) > 50
     assert {f"{cls.__name__}.{name}" for cls in classes() for name in computed(cls) & asked - OF_JOBS} == set()
 
 
@@ -186,9 +189,9 @@ def changed(before: Plan) -> set[str]:
 
 def test_an_edit_reruns_what_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another module of an objective and of a table; other estimators; another checksum in the registry."""
-    given, entry = score_jobs.estimators_of, REGISTRY["sugarcrepe"]
+    entry = REGISTRY["sugarcrepe"]
     with monkeypatch.context() as patch:
-        patch.setitem(parts.OBJECTIVES, "masked", parts.OBJECTIVES["contrastive"])
+        patch.setattr(Masked, "abilities", {**Masked.abilities, "train": Contrastive.abilities["train"]})
         found = changed(plan_of("mini"))
     assert "runs/alt/ViT-T-12/mdc/s0" in found and "runs/alt/ViT-T-12/clip/s0" not in found
     with monkeypatch.context() as patch:
@@ -197,7 +200,8 @@ def test_an_edit_reruns_what_it_decides(monkeypatch: pytest.MonkeyPatch) -> None
         patch.setitem(before.scale.tables.artefacts, "table4", other)
         assert changed(before) == {"table4"}
     with monkeypatch.context() as patch:
-        patch.setattr(score_jobs, "estimators_of", lambda *of: given(*of)[::-1])
+        given = vars(Masked)["estimators"].fget
+        patch.setattr(Masked, "estimators", property(lambda method: given(method)[::-1]))
         assert {name.partition("/")[0] for name in changed(plan_of("mini"))} >= {"scores", "retrieval", "table2"}
     files = (dataclasses.replace(entry.files[0], sha256="0" * 64), *entry.files[1:])
     monkeypatch.setitem(REGISTRY, "sugarcrepe", dataclasses.replace(entry, files=files))

@@ -229,6 +229,12 @@ def test_a_method_that_its_backbone_or_its_recipe_does_not_fit(
         _ = plan.jobs
 
 
+def test_clip_trains_its_encoder() -> None:
+    shown = {"figure_loss": {"corpora": {"described": ["clip"]}, "backbones": ["on-codes"]}}
+    with pytest.raises(UserError, match=r"backbones.on-codes: clip trains its encoder and cannot use this backbone"):
+        _ = changed_plan((("tables",), shown)).jobs
+
+
 def test_a_scene_corpus_has_a_batch_of_the_run_s_own_recipe() -> None:
     changes = [
         (("tables",), {"figure_loss": {"corpora": {"alt": ["mdc"]}, "backbones": ["ViT-T-12"]}}),

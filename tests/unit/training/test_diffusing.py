@@ -9,14 +9,14 @@ import toy
 from scipy.stats import chi2
 from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
 
-from mdc.evaluation.predictors import diffusing
-from mdc.evaluation.predictors.diffusing import Conditions, DiffusionWriter, _Noise, _Predict
 from mdc.evaluation.predictors.writing import DecodedCaption
+from mdc.extensions.mc_diffusion.mask_and_replace import generate
+from mdc.extensions.mc_diffusion.mask_and_replace.generate import Conditions, Writer, _Noise, _Predict
+from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Decoder
 from mdc.plan.config.caption import Diffusing
-from mdc.plan.config.pretrain import Method
-from mdc.training.objectives.mask_and_replace import build_objective
+from mdc.plan.config.method import Method
 from mdc.training.objectives.objective import Setup
 
 WORDS = Vocabulary.corpus(range(320, 330))  # ten pieces
@@ -28,7 +28,7 @@ def mcs(mask_rate: float) -> dict[str, Any]:
     return {"guidance": {"kind": "mcs", "degraded": 0.5, "mask_rate": mask_rate}}
 
 
-def writer(entry: Method, batch_tokens: int = 8192) -> DiffusionWriter:
+def writer(entry: Method, batch_tokens: int = 8192) -> Writer:
     model = toy.build_model(entry, BACKBONE, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
     model.length.fill_(LENGTH)
     generator = torch.Generator().manual_seed(5)
@@ -36,7 +36,7 @@ def writer(entry: Method, batch_tokens: int = 8192) -> DiffusionWriter:
         for name, parameter in model.named_parameters():
             if name.endswith(("change.weight", "cross_attention.out.weight", "head.weight", "masked")):
                 parameter.copy_(torch.randn(parameter.shape, generator=generator))
-    return DiffusionWriter(model, entry, WORDS, "fp32", torch.device("cpu"), batch_tokens)
+    return Writer(model, WORDS, "fp32", torch.device("cpu"), batch_tokens)
 
 
 def how(**values: Any) -> Diffusing:
@@ -44,7 +44,7 @@ def how(**values: Any) -> Diffusing:
 
 
 def written(
-    one: DiffusionWriter, policy: Diffusing, images: torch.Tensor = IMAGES, keys: list[str] = KEYS
+    one: Writer, policy: Diffusing, images: torch.Tensor = IMAGES, keys: list[str] = KEYS
 ) -> list[DecodedCaption]:
     return one.diffused(one.look(images), policy, keys)
 
@@ -74,7 +74,7 @@ def test_without_a_number_of_steps_there_is_one_for_each_of_the_diffusions() -> 
 @pytest.mark.parametrize("policy", ["posterior", "best_first"])
 def test_a_scale_of_one_is_plain_to_the_bit(policy: str) -> None:
     one = writer(method(**mcs(0.5)))
-    plain = DiffusionWriter(one.model, method(), WORDS, "fp32", torch.device("cpu"))
+    plain = Writer(one.model, WORDS, "fp32", torch.device("cpu"))
     assert written(one, how(policy=policy, guidance=1.0)) == written(plain, how(policy=policy))
     assert written(one, how(policy=policy, guidance=0.0, orientation="as_printed")) == written(
         plain, how(policy=policy)
@@ -172,15 +172,15 @@ def test_so_many_log_probabilities_are_held_at_a_time(guidance: float, monkeypat
     """Of a large vocabulary fewer images are written together, down to one, and nothing else changes."""
     one = writer(method(**CFG))
     expected, sizes = written(one, how(guidance=guidance)), []
-    real = DiffusionWriter._batch
+    real = Writer._batch
 
-    def batch_of(self: DiffusionWriter, seen: Conditions, *rest: Any) -> Any:
+    def batch_of(self: Writer, seen: Conditions, *rest: Any) -> Any:
         sizes.append(len(seen))
         return real(self, seen, *rest)
 
-    monkeypatch.setattr(DiffusionWriter, "_batch", batch_of)
+    monkeypatch.setattr(Writer, "_batch", batch_of)
     for images, most in ((2, 2 * LENGTH * one.model.classes), (1, 1)):
-        monkeypatch.setattr(diffusing, "AT_ONCE", most)
+        monkeypatch.setattr(generate, "AT_ONCE", most)
         sizes.clear()
         assert written(one, how(guidance=guidance)) == expected
         assert max(sizes) == images and sum(sizes) == len(expected)
@@ -210,7 +210,7 @@ def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
         optimizer.zero_grad()
         objective.backward(objective.prepare(given))
         optimizer.step()
-    one = DiffusionWriter(model, entry, WORDS, "fp32", torch.device("cpu"))
+    one = Writer(model, WORDS, "fp32", torch.device("cpu"))
     places = given.tokens[:, 1 : 1 + LENGTH].tolist()
     expected = [tuple(row[: row.index(WORDS.eot)] if WORDS.eot in row else row) for row in places]
     for policy in (how(), how(steps=STEPS, seed=3), how(policy="best_first")):

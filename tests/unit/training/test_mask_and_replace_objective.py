@@ -17,20 +17,23 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.diffusion.bound_gradient import BoundOfRows
-from mdc.diffusion.mask_and_replace import (
+from mdc.diffusion.schedule import MaskSchedule
+from mdc.extensions.mc_diffusion.mask_and_replace.bound_gradient import BoundOfRows
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import (
     ReplaceSchedule,
     bound_weights,
     corrupt,
 )
-from mdc.diffusion.schedule import MaskSchedule
+from mdc.extensions.mc_diffusion.mask_and_replace.loss import MaskAndReplaceObjective, build_objective
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.initial import count_parameters
 from mdc.models.logits import sum_over_logits
 from mdc.models.text import Vocabulary
 from mdc.models.words import read_words
 from mdc.plan.config.backbones import FrozenEncoderBackbone, FrozenWords
-from mdc.plan.config.pretrain import Method, Recipe
+from mdc.plan.config.method import Method
+from mdc.plan.config.methods import method as made
+from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -39,7 +42,6 @@ from mdc.plan.jobs.model import WordsJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json
 from mdc.training.memory import NothingDrawn
-from mdc.training.objectives.mask_and_replace import MaskAndReplace, build_objective
 from mdc.training.objectives.objective import Setup
 from mdc.training.precompute import import_words
 from mdc.training.trainer import build_optimizer
@@ -57,14 +59,14 @@ BACKBONE = backbone(8, VECTORS, 6, width=16, layers=2, heads=2)
 
 def method(replaced: float = 0.1, **more: Any) -> Method:
     entry = {"label": "", "objective": "mask_and_replace", "pooling": "patch_mean", "diffusion_steps": STEPS}
-    return Method.model_validate(entry | {"replaced": replaced, **more})
+    return made(**{**entry, "replaced": replaced, **more})
 
 
 CFG = {"guidance": {"kind": "cfg", "degraded": 0.5}}
 MCS = {"guidance": {"kind": "mcs", "degraded": 0.5, "mask_rate": 0.5}}
 
 
-def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: int = 0) -> MaskAndReplace:
+def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: int = 0) -> MaskAndReplaceObjective:
     model = toy.build_model(entry, BACKBONE, None, VOCABULARY, 20, seed)  # type: ignore[arg-type]
     with torch.no_grad():  # so that the time matters from the beginning
         for name, parameter in model.named_parameters():

@@ -9,10 +9,10 @@ import torch
 import toy
 
 from mdc.data.loader.batch import CaptionBatch
+from mdc.methods.masked.loss import supervise
 from mdc.models.normalise import normalise
 from mdc.plan.config.read import load
 from mdc.training.objectives.captioning import Supervision
-from mdc.training.objectives.masked import supervise
 from mdc.training.trainer import build_optimizer
 
 ROOT = Path(__file__).resolve().parents[3]

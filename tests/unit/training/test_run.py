@@ -13,6 +13,7 @@ from data_samples import write_corpus
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.frequencies_job import document_frequencies
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.methods.masked.loss import on_canvas
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -20,7 +21,6 @@ from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
-from mdc.training.objectives.masked import on_canvas
 from mdc.training.run import main
 from mdc.training.trainer import learning_rate
 

@@ -27,7 +27,7 @@ class Demo:
     """A run on the page; UserError for one that neither decodes nor scores captions."""
 
     def __init__(self, model: Model) -> None:
-        self.model, self.job, self.family = model, model.job, model.family
+        self.model, self.job, self.decoding = model, model.job, model.job.method.decoding
         self.vocabulary, self.writes, self.scores_captions = model.vocabulary, model.writes, bool(model.estimators)
         self.estimator = model.estimators[0] if model.estimators else None
         if not self.writes and self.estimator is None:
@@ -49,14 +49,15 @@ class Demo:
         vector, or of objects, has no places."""
         backbone = self.job.backbone
         reads = getattr(backbone, "visual_context", "patches")
-        return self.family in ("masked", "autoregressive", "recurrent") and reads not in ("mean", "cls", "objects")
+        return self.decoding in ("unmask", "beam") and reads not in ("mean", "cls", "objects")
 
     @property
     def looks_text(self) -> str:
         """The heading of the pictures under a caption."""
         if not self.looks_anywhere:
             return "What each word looked at is not shown: this run's words do not choose between places of the image."
-        of = "its attention α" if self.family == "recurrent" else "cross-attention, mean over layers and heads"
+        own = hasattr(self.model.writer.writer.model, "attention")
+        of = "its attention α" if own else "cross-attention, mean over layers and heads"
         return f"What each word looked at when it was written ({of}):"
 
     def caption(
@@ -90,7 +91,7 @@ class Demo:
         """Attention maps by token; none without places, or if these are no square."""
         if not self.looks_anywhere:
             return []
-        reverse = self.job.method.direction is not None
+        reverse = self.job.method.reverse
         weights = looked_at(self.model.writer.writer.model, self.vocabulary, visual, decoded, reverse=reverse)
         side = math.isqrt(weights.shape[1])
         if side * side != weights.shape[1]:

@@ -1,13 +1,13 @@
 """Attention of each token of a caption at its decoding step: cross-attention, or an LSTM's α."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from mdc.evaluation.predictors.folded import AnyCaptioner, blocks_of
 from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
-from mdc.models.recurrent import RecurrentCaptioner
 from mdc.models.text import Vocabulary
 
 
@@ -20,7 +20,7 @@ def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[T
     text = model.text
     x = text.token_embedding(tokens) + text.positional_embedding[: tokens.shape[1]]
     layers, time = [], text.time(tokens)
-    for block, (key, value) in zip(blocks_of(model), memory.layers, strict=True):
+    for block, (key, value) in zip(model.blocks, memory.layers, strict=True):
         x = x + block.self_attention(block.norm_self(x, time), causal=text.causal)
         attention = block.cross_attention
         query = attention.query(block.norm_cross(x, time)).unflatten(-1, (attention.heads, -1)).transpose(1, 2)
@@ -33,7 +33,7 @@ def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[T
 
 @torch.no_grad()
 def looked_at(
-    model: AnyCaptioner, vocabulary: Vocabulary, memory: Memory, caption: DecodedCaption, *, reverse: bool = False
+    model: Any, vocabulary: Vocabulary, memory: Memory, caption: DecodedCaption, *, reverse: bool = False
 ) -> Tensor:
     """Attention of each token of a caption at its decoding step, (pieces, M).
 
@@ -44,9 +44,8 @@ def looked_at(
         return torch.empty(0, memory.layers[0][0].shape[2])
     device = memory.device
     sot, eot = torch.tensor([vocabulary.sot]), torch.tensor([vocabulary.eot])
-    if isinstance(model, RecurrentCaptioner):
-        keys, visual = (part[:, 0] for part in memory.layers[0])
-        return model.text(torch.cat([sot, pieces])[None].to(device), keys, visual)[1][0, :-1].cpu()
+    if hasattr(model, "attention"):
+        return torch.as_tensor(model.attention(torch.cat([sot, pieces])[None].to(device), memory)[0, :-1].cpu())
     if model.text.causal:
         order = pieces.flip(0) if reverse else pieces
         weights = cross_attention(model, torch.cat([sot, order])[None].to(device), memory)[0][0, :-1].cpu()

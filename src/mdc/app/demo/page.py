@@ -123,7 +123,7 @@ def build(gradio: Any, demo: Demo, title: str, folder: Path) -> Any:
                 if demo.writes:
                     with gradio.Tab("Caption"):
                         _captions(gradio, demo, image)
-                if demo.family == "masked":
+                if demo.decoding == "unmask":
                     with gradio.Tab("Fill in"):
                         _gaps(gradio, demo, image)
                 if demo.scores_captions:
@@ -181,14 +181,14 @@ def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
     """Decoding options; 0 for `mdc caption`'s defaults."""
     number = gradio.Number
     with gradio.Row():
-        if demo.family == "masked":
+        if demo.decoding == "unmask":
             return {
                 "length": number(label="tokens", info="0: the run's default", value=0, precision=0),
                 "tokens_per_step": number(label="tokens per step", info="0: 1, as in the paper", value=0, precision=0),
                 "threshold": number(label="or all of at least this probability", info="0: no", value=0),
                 "temperature": number(label="temperature", info="0: the most likely", value=0),
             }
-        if demo.family in ("autoregressive", "recurrent"):
+        if demo.decoding == "beam":
             return {
                 "length": number(label="tokens", info="0: predicted end", value=0, precision=0),
                 "beam": number(label="beams", info="0: 6; 1 is greedy", value=0, precision=0),

@@ -62,7 +62,7 @@ class Features:
     """One ``feature`` of a run's encoder, of FEATURES, with its ``width``."""
 
     def __init__(self, model: Model, feature: str) -> None:
-        if feature == "embedding" and model.job.method.objective != "contrastive":
+        if feature == "embedding" and not model.job.method.embeds_captions:
             raise UserError(
                 f"--feature embedding: {model.job.method_name} has none; allowed: {', '.join(FEATURES[:-1])}, or a CLIP run"
             )

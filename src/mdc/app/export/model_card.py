@@ -81,7 +81,7 @@ def write_model_card(
     backbone = job.backbone
     assert isinstance(backbone, Backbone)
     licences = list(dict.fromkeys(stage.data.licence for stage in stages))
-    clip = job.method.objective == "contrastive"
+    clip = job.method.embeds_captions
     write_page(
         path,
         "model_card.md.j2",

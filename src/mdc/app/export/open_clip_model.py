@@ -16,8 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from mdc.methods.contrastive.model import Contrastive
 from mdc.models.build import build_for
-from mdc.models.contrastive import Contrastive
 from mdc.models.decoder import TextTransformer
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.runs import RunModel
@@ -38,7 +38,7 @@ def cannot(job: PretrainJob) -> str | None:
     """Why open_clip cannot run such a model; None if it can."""
     if isinstance(job.backbone, ResNet):
         return "its encoder is a residual network with norms of groups, which open_clip does not have"
-    if job.method.objective == "contrastive" and job.protocol.pretrain.clip_text_attention != "causal":
+    if job.method.embeds_captions and job.protocol.pretrain.clip_text_attention != "causal":
         return (
             "its text tower looks at whole captions without padding (protocol.pretrain.clip_text_attention: bidirectional), "
             "which open_clip's cannot"
@@ -63,7 +63,7 @@ def parts(run: RunModel, facts: dict[str, Any]) -> tuple[dict[str, Any], dict[st
     "mdc"."""
     job = run.job
     assert isinstance(job.backbone, Backbone)
-    clip = job.method.objective == "contrastive"
+    clip = job.method.embeds_captions
     model = run.load()
     shape = job.backbone.decoder if clip else _SMALLEST
     embedded = job.backbone.embed_dim if clip else job.backbone.width
@@ -177,7 +177,7 @@ class Exported(RunModel):
             tower = {name.removeprefix("visual."): w for name, w in weights.items() if name.startswith("visual.")}
             projection = tower.pop("proj")
             model.encoder.tower.load_state_dict(tower)
-            if self.job.method.objective == "contrastive":
+            if self.job.method.embeds_captions:
                 model.image_projection.weight.data.copy_(projection.T)
                 _read_texts(model, self.vocabulary, weights)
         except (OSError, SafetensorError, RuntimeError, KeyError) as error:

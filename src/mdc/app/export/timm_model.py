@@ -37,7 +37,7 @@ def parts(run: RunModel, _: dict[str, Any]) -> tuple[dict[str, Any], dict[str, T
     from timm.models.vision_transformer import checkpoint_filter_fn  # timm's names for open_clip's
 
     backbone: Any = run.job.backbone
-    side, pool = backbone.image_size, "token" if run.job.method.objective == "contrastive" else "avg"
+    side, pool = backbone.image_size, "token" if run.job.method.embeds_captions else "avg"
     shape = {
         "img_size": side,
         "patch_size": backbone.patch_size,

@@ -14,7 +14,6 @@ from mdc.plan.config.params import Params
 from mdc.plan.host import usable_cores
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.parts import OBJECTIVES, load
 from mdc.training.device import choose_device
 from mdc.training.memory import batch_of
 from mdc.training.objectives.objective import Setup
@@ -50,7 +49,7 @@ def _seconds(run: PretrainJob, pairs: int, length: int, full: bool, device: Any)
     size, recipe, protocol = min(run.recipe.batch_size, _SAMPLES), run.recipe, run.protocol.pretrain
     model = build_for(run, vocabulary.size, run.seed).to(device)
     setup = Setup(run.method, protocol, vocabulary.mask_id, size, recipe.precision)
-    objective = load(OBJECTIVES, run.method.objective).build_objective(model, setup)
+    objective = run.method.load("train").build_objective(model, setup)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, fused=True)
     batch = batch_of(run, min(length + 2, run.protocol.data.context_length), size)
     times: list[float] = []

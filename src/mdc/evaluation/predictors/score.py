@@ -2,25 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from PIL import Image
 from torch import Tensor
 
 from mdc.data.formats.images import center_resize
-from mdc.evaluation.predictors.caption_scores import CaptionScorer, Draws, Pair, Scored
-from mdc.models.contrastive import Contrastive
-from mdc.models.normalise import normalise
-from mdc.models.precision import autocast
+from mdc.evaluation.predictors.caption_scores import Draws, Pair, Scored
 from mdc.models.runs import RunModel
-from mdc.models.superclass import SuperClass
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.score import estimators_of
-from mdc.plan.parts import family_of
+from mdc.plan.config.method import Method
 from mdc.plan.records import UserError
-
-_BATCH = 256  # captions that a CLIP reads at once
 
 
 class TooLong(UserError):
@@ -43,58 +36,25 @@ def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int, dr
     return vocabulary.encode_pieces(pieces, context_length)
 
 
-class Similarity:
-    """Scores of CLIP runs: the cosine of image and caption."""
+class ScoreModule(Protocol):
+    """The interface of a method's module of the ability ``score``: ``Scorer(model, mask_id, precision, device, batch_tokens)``
+    with ``look(images)``, and of a CLIP ``read(captions)``."""
 
-    def __init__(self, model: Contrastive, precision: str, device: torch.device) -> None:
-        self.model = model.to(device).eval()
-        self.precision, self.device = precision, device
+    Scorer: Any
 
-    @torch.no_grad()
-    def look(self, images: Tensor) -> Tensor:
-        """images (I, 3, S, S) uint8 → unit embeddings (I, E) float32."""
-        with autocast(self.device, self.precision):
-            return self.model.embed_images(normalise(images.to(self.device)))
-
-    @torch.no_grad()
-    def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
-        """Captions as token ids → unit embeddings (C, E) float32."""
-        parts = []
-        for start in range(0, len(captions), _BATCH):
-            some = captions[start : start + _BATCH]
-            lengths = torch.tensor([len(ids) for ids in some], device=self.device)
-            tokens = torch.full((len(some), int(lengths.max())), some[0][-1], device=self.device)
-            for row, ids in zip(tokens, some, strict=True):
-                row[: len(ids)] = torch.tensor(list(ids), device=self.device)
-            with autocast(self.device, self.precision):
-                parts.append(self.model.embed_texts(tokens, lengths))
-        return torch.cat(parts)
-
-
-class BagOfWords:
-    """Scores of SuperClass runs: how likely the set of a caption's tokens is, whatever their order and number."""
-
-    def __init__(self, model: SuperClass, precision: str, device: torch.device) -> None:
-        self.model = model.to(device).eval()
-        self.precision, self.device = precision, device
-
-    @torch.no_grad()
-    def look(self, images: Tensor) -> Tensor:
-        """images (I, 3, S, S) uint8 → log probabilities of the tokens, (I, V) float32."""
-        with autocast(self.device, self.precision):
-            return self.model.log_probabilities(self.model.encoder.prepared(images.to(self.device))).float()
-
-    def score(self, log_probs: Tensor, pairs: Sequence[Pair]) -> list[Scored]:
-        """Σ log softmax over the distinct tokens of each caption; repeated tokens and EOT add nothing."""
-        scores = []
-        for pair in pairs:
-            pieces = pair.tokens[1:-1]
-            first = [piece not in pieces[:place] for place, piece in enumerate(pieces)]
-            each = log_probs[pair.image, list(pieces)].double().cpu() * torch.tensor(first)
-            tokens = torch.cat([each, torch.zeros(1, dtype=torch.float64)])
-            # sorted, so that rounding does not depend on the order of tokens
-            scores.append(Scored(float(tokens.sort().values.sum()), 0.0, tokens))
-        return scores
+    def score(
+        self,
+        scorer: Any,
+        method: Method,
+        estimator: str,
+        visual: Any,
+        pairs: Sequence[Pair],
+        draws: Sequence[Draws],
+        samples: int,
+    ) -> list[Scored]:
+        """Of each pair by an ``estimator`` of the ``method``. ``visual``: what ``look`` gave. ``draws`` by the pairs' ``item``,
+        and ``samples`` of them, for the estimators that draw."""
+        ...
 
 
 class RunScorer:
@@ -104,21 +64,16 @@ class RunScorer:
         self, run: RunModel, *, samples: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
-        self.name, self.family = run.job.method_name, family_of(self.method.objective)
-        self.image_size, self.samples = run.job.backbone.image_size, samples
-        self.estimators = estimators_of(self.family, self.method.t_range)
+        self.name, self.image_size, self.samples = run.job.method_name, run.job.backbone.image_size, samples
+        self.estimators = self.method.estimators
         if not self.estimators:
             raise UserError(
                 f"{run.checkpoint}: a method with the objective {self.method.objective} cannot score captions"
             )
         self.model = run.load()
-        self._scorer: Similarity | BagOfWords | CaptionScorer
-        if self.family == "contrastive":
-            self._scorer = Similarity(self.model, precision, device)
-        elif self.family == "superclass":
-            self._scorer = BagOfWords(self.model, precision, device)
-        else:
-            self._scorer = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
+        self._own: ScoreModule = self.method.load("score")
+        #: what the method scores with
+        self.captioner: Any = self._own.Scorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
 
     def tokens(self, caption: str) -> list[int]:
         """[SOT, pieces…, EOT]. UserError for a caption that has no piece, is longer than the context, or has a piece outside the
@@ -131,39 +86,19 @@ class RunScorer:
 
     def look(self, images: Tensor) -> Any:
         """Pictures (I, 3, S, S) → visual inputs of ``score``, computed once."""
-        return self._scorer.look(images)
+        return self.captioner.look(images)
 
     def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
         """Captions as token ids → unit embeddings (C, E) float32, of a CLIP run."""
-        assert isinstance(self._scorer, Similarity)
-        return self._scorer.read(captions)
-
-    @property
-    def captioner(self) -> CaptionScorer:
-        assert isinstance(self._scorer, CaptionScorer)
-        return self._scorer
+        return torch.as_tensor(self.captioner.read(captions))
 
     def score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
         """A score of each pair; ``draws`` by the pairs' ``item``, for the estimators that draw."""
         if estimator not in self.estimators:
             allowed = ", ".join(self.estimators)
             raise UserError(f"{self.name} has no estimator {estimator}; allowed: {allowed}")
-        return numbers(self.name, self._score(estimator, visual, pairs, draws))
-
-    def _score(self, estimator: str, visual: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
-        if isinstance(self._scorer, Similarity):
-            return cosines(visual, self._scorer.read, pairs)
-        if isinstance(self._scorer, BagOfWords):
-            return self._scorer.score(visual, pairs)
-        scorer = self.captioner
-        match estimator:
-            case "likelihood":
-                return scorer.autoregressive(visual, pairs, reverse=self.method.direction is not None)
-            case "parallel" | "heuristic" | "pseudo_likelihood":
-                return getattr(scorer, estimator)(visual, pairs)
-            case _:
-                t_range = None if estimator == "monte_carlo" else self.method.t_range
-                return scorer.monte_carlo(visual, pairs, draws, self.samples, t_range)
+        scores = self._own.score(self.captioner, self.method, estimator, visual, pairs, draws, self.samples)
+        return numbers(self.name, scores)
 
 
 def cosines(images: Tensor, read: Any, pairs: Sequence[Pair]) -> list[Scored]:

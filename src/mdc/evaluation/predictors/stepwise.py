@@ -7,20 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.diffusion.beam import Next
-from mdc.evaluation.predictors.folded import AnyCaptioner, blocks_of
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
-from mdc.models.recurrent import RecurrentCaptioner, State
-
-
-def stepwise(model: AnyCaptioner, memory: Memory, max_tokens: int, precision: str) -> Next:
-    """The callback of a beam search with ``model`` for the images of ``memory``; ``max_tokens``: as for :class:`Stepwise`."""
-    if isinstance(model, RecurrentCaptioner):
-        return RecurrentStepwise(model, memory, precision)
-    return Stepwise(model, memory, max_tokens, precision)
 
 
 class Stepwise:
@@ -28,7 +18,7 @@ class Stepwise:
 
     def __init__(self, model: Captioner, memory: Memory, max_tokens: int, precision: str) -> None:
         self.model, self.memory, self.max_tokens, self.precision = model, memory, max_tokens, precision
-        self.blocks = blocks_of(model)
+        self.blocks = model.blocks
         self.images = torch.arange(len(memory), device=memory.device)
         self.length = 0
         self.cache: list[Tensor] = []
@@ -75,35 +65,3 @@ class Stepwise:
         keys, values = self.cache[number][..., : self.length + 1, :].flatten(1, 2)
         mixed = F.scaled_dot_product_attention(query.reshape(heads).flatten(0, 1), keys, values)
         return torch.as_tensor(attention.out(mixed.reshape(x.shape)))
-
-
-class RecurrentStepwise:
-    """The same for an LSTM, whose cache is its state."""
-
-    def __init__(self, model: RecurrentCaptioner, memory: Memory, precision: str) -> None:
-        self.model, self.memory, self.precision = model, memory, precision
-        self.images = torch.arange(len(memory), device=memory.device)
-        self.state: State | None = None  # (I, B, W) each
-
-    @torch.no_grad()
-    def __call__(self, images: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
-        text, beams = self.model.text, tokens.shape[1]
-        with autocast(self.memory.device, self.precision):
-            previous = self._previous(images, parents)
-            keys, visual = (part[:, 0].repeat_interleave(beams, dim=0) for part in self.memory.layers[0])
-            word = text.token_embedding(tokens.flatten())
-            state = State(*(part.flatten(0, 1) for part in previous)) if previous is not None else text.start(visual)
-            state, context, _ = text.step(text.gates_of_word(word), state, keys, visual)
-            self.state = State(*(part.unflatten(0, tokens.shape) for part in state))
-            logits = self.model.head(text.read_out(word, state.hidden, context))
-        return logits.float().log_softmax(dim=-1).view(*tokens.shape, -1)
-
-    def _previous(self, images: Tensor, parents: Tensor) -> State | None:
-        """For each beam of the unfinished images the state of its parent; None before the first word."""
-        state = self.state
-        if len(images) < len(self.images):
-            places = torch.searchsorted(self.images, images)
-            self.images, self.memory = images, self.memory.of(places)
-            state = State(*(part[places] for part in state)) if state is not None else None
-        rows = torch.arange(len(images), device=images.device)[:, None]
-        return State(*(part[rows, parents] for part in state)) if state is not None else None

@@ -8,8 +8,6 @@ from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import CorpusName
 from mdc.plan.config.types import NonNegative, Positive, Strict, Threads, increasing
 
-#: family of objectives → the kind of decoding of its models; other families generate no captions
-DECODING_OF = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
 #: kind of decoding → its name in messages
 DECODINGS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
 

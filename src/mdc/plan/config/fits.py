@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, product
 
 from mdc.plan.config.backbones import Backbone, FrozenBackbone
-from mdc.plan.config.caption import DECODING_OF, Diffusing, Unmasking, longest
+from mdc.plan.config.caption import Diffusing, Unmasking
 from mdc.plan.config.caption_table import (
     CaptionedImages,
     CaptionExamplesOf,
@@ -21,12 +21,10 @@ from mdc.plan.config.encoders import OpenClipTower, RunTower, TimmTower
 from mdc.plan.config.params import Params
 from mdc.plan.config.probe_tables import HeadTable, ProbeTable, RatioFigure, ScheduleTable
 from mdc.plan.config.scale import Attentive, Neighbours
-from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, ZeroShotTable
 from mdc.plan.config.systems import CaptionSystem, distorted
 from mdc.plan.config.tables import CostTable, LossFigure, RecipeTable, ScoreTable, ShownInPart
 from mdc.plan.config.types import Strict, no_such
-from mdc.plan.parts import family_of
 
 
 def misfits(params: Params) -> Iterator[str]:
@@ -102,14 +100,9 @@ def _table(params: Params, table: Strict, where: str) -> Iterator[str]:
             yield f"{where}.also: {name} is already in backbones"
         shown |= table.also
         yield from _pair_columns(params, table, where)
-    for name, corpora in shown.items():
-        if not isinstance(backbones.get(name), FrozenBackbone):
-            continue
-        if isinstance(table, ProbeTable):
+    for name in shown:
+        if isinstance(table, ProbeTable) and isinstance(backbones.get(name), FrozenBackbone):
             yield f"{where}.backbones: {name} trains no encoder that could be probed; name its encoder (encoders)"
-        for method in (method for listed in corpora.values() for method in listed):
-            if methods[method].objective == "contrastive":
-                yield f"{where}: {method} trains its encoder and cannot use {name}, whose encoder is frozen"
     if not isinstance(table, ProbeTable | LossFigure | CostTable | ScoreTable):
         return
     for corpus, listed in table.corpora.items():
@@ -128,7 +121,7 @@ def _table(params: Params, table: Strict, where: str) -> Iterator[str]:
             f"{corpus}/{name}/{estimator}"
             for corpus, listed in table.corpora.items()
             for name in listed
-            for estimator in estimators_of(family_of(methods[name].objective), methods[name].t_range)
+            for estimator in methods[name].estimators
         ]
         for key, pairs in (("contrasts", table.contrasts), ("primary", table.primary)):
             named = [*chain.from_iterable(pairs)]
@@ -141,20 +134,19 @@ def _methods(params: Params, table: Strict, where: str, listed: list[str]) -> It
     """What a table or figure asks of the methods of a corpus."""
     methods = {name: params.methods[name] for name in listed}
     for name, method in methods.items() if isinstance(table, ScoreTable) else ():
-        family = family_of(method.objective)
-        if not estimators_of(family, method.t_range):
+        if not method.estimators:
             yield f"{where}: {name} ({method.objective}) cannot score captions"
-        elif isinstance(table, PositionFigure) and family not in ("autoregressive", "masked"):
+        elif isinstance(table, PositionFigure) and "positions" not in method.abilities:
             yield f"{where}: {name} ({method.objective}) predicts no tokens"
     if isinstance(table, ScheduleTable):  # a row is a range of t
         seen: dict[object, str] = {}
         for name, method in methods.items():
-            if method.t_range is None:
+            if (share := method.masked_share) is None:
                 yield f"{where}: {name} has no t_range; only masked methods have"
-            elif seen.setdefault(method.t_range, name) != name:
-                yield f"{where}: {seen[method.t_range]} and {name} have the same t_range"
+            elif seen.setdefault(share, name) != name:
+                yield f"{where}: {seen[share]} and {name} have the same t_range"
     if isinstance(table, RatioFigure):  # a panel compares methods of a fixed ratio with others
-        fixed = [name for name, method in methods.items() if method.fixed_ratio is not None]
+        fixed = [name for name, method in methods.items() if (share := method.masked_share) and share[0] == share[1]]
         if not fixed or len(fixed) == len(methods):
             kind = "with a t_range [r, r]" if not fixed else "without a fixed mask ratio"
             yield f"{where}: none of {', '.join(methods)} is a method {kind}"
@@ -231,9 +223,9 @@ def _captions(params: Params, table: CaptionTable, where: str) -> Iterator[str]:
         if not isinstance(clip, RunClip):
             continue
         clips.append((clip.method, clip.on(table), clip.of(seeds)))
-        objective, place = params.methods[clip.method].objective, f"{where}.{key}.method = {clip.method}"
-        if objective != "contrastive":
-            yield f"{place}: its objective is {objective}, not CLIP's"
+        method, place = params.methods[clip.method], f"{where}.{key}.method = {clip.method}"
+        if not method.embeds_captions:
+            yield f"{place}: its objective is {method.objective}, not CLIP's"
         if isinstance(params.training.backbones[clip.on(table)], FrozenBackbone):
             yield f"{place}: {clip.on(table)} has a frozen encoder, on which no CLIP is trained"
         if clip.of(seeds) not in seeds:
@@ -261,32 +253,16 @@ def _dataset(params: Params, dataset: CaptionedImages, where: str) -> Iterator[s
 
 def _system(params: Params, dataset: CaptionedImages, system: CaptionSystem, where: str) -> Iterator[str]:
     method, decode = params.methods[system.method], system.decode
-    family = family_of(method.objective)
     name = dataset.tuned_as(system)
     canvas = params.finetune[name].canvas if name is not None else None
-    ends = isinstance(decode, Unmasking) and decode.ends
-    room = params.protocol.data.context_length - (1 if ends else 2)
-    if family not in DECODING_OF:
-        yield f"{where}.method = {system.method}: the objective {method.objective} writes no captions"
-    elif decode.kind != DECODING_OF[family]:
-        yield f"{where}.decode.kind = {decode.kind}: {system.method} writes by {DECODING_OF[family]}"
-    elif isinstance(decode, Diffusing):
-        none, printed = (1, "1") if decode.orientation == "cfg" else (0, "0 as_printed")
-        steps = method.diffusion_steps or 0
-        if decode.steps is not None and decode.steps > steps:
-            yield f"{where}.decode.steps = {decode.steps}: {system.method} has {steps} at most"
-        if decode.guidance != none and method.guidance is None:
-            said = f"{system.method} is not trained for it; only {printed} is possible"
-            yield f"{where}.decode.guidance = {decode.guidance}: {said}"
-        if system.tuned is not None:
-            yield f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out"
-    else:
-        if longest(decode) > room:
-            yield f"{where}.decode: {longest(decode)} BPE tokens; at most {room} fit the context"
-        if canvas is not None and family != "masked":
-            yield f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn"
-        if ends and canvas is None:
-            yield f"{where}.decode.ends: needs a finetuning with a canvas, on which a model learns where to end"
+    if problem := method.refusal(system.method, decode, params.protocol.data.context_length):
+        yield f"{where}.decode: {problem}"
+    elif system.tuned is not None and isinstance(decode, Diffusing):
+        yield f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out"
+    elif canvas is not None and not isinstance(decode, Unmasking):
+        yield f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn"
+    elif canvas is None and isinstance(decode, Unmasking) and decode.ends:
+        yield f"{where}.decode.ends: needs a finetuning with a canvas, on which a model learns where to end"
 
 
 def _view(params: Params, view: ShownInPart, where: str) -> Iterator[str]:

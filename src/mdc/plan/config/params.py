@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.methods import AnyMethod
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import is_free_name, with_usual
 from mdc.plan.config.types import Name, Range, Share, Strict, Unique, check_reference
@@ -81,7 +81,7 @@ class Params(Scale):
     scale: Name
     artefacts: Unique[Name] = Field(default_factory=list)
     protocol: Protocol
-    methods: dict[Name, Method]
+    methods: dict[Name, AnyMethod]
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Pretraining: methods, the recipe, and overrides for some runs."""
+"""Pretraining: the recipe, and overrides for some runs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,116 +17,7 @@ from pydantic import (
 from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
-from mdc.plan.config.types import Name, NonNegative, Positive, Range, Share, Strict, Threads, increasing
-from mdc.plan.parts import OBJECTIVES, family_of
-
-
-def _objective(name: str) -> str:
-    if name not in OBJECTIVES:
-        raise ValueError(f"no objective is named '{name}'; allowed: {', '.join(OBJECTIVES)}")
-    return name
-
-
-class Guidance(Strict):
-    """Training for guidance (MC-Diffusion): the condition is degraded in a share ``degraded`` of samples.
-
-    ``cfg``: every vector of the condition becomes zeros. ``mcs``: each becomes [MASK], a learnt vector, with the probability
-    ``mask_rate``.
-    """
-
-    kind: Literal["cfg", "mcs"]
-    degraded: Annotated[float, Field(gt=0, lt=1)]
-    mask_rate: Annotated[float, Field(gt=0, le=1)] | None = None
-
-    @model_validator(mode="after")
-    def _rate(self) -> Self:
-        if (self.kind == "mcs") != (self.mask_rate is not None):
-            need = "needs" if self.mask_rate is None else "does not take"
-            raise ValueError(f"guidance of kind {self.kind} {need} mask_rate")
-        return self
-
-
-#: by family: the keys that its objectives need, and no other takes
-_NEEDS = {
-    "masked": ("t_range", "weight", "normaliser"),
-    "mask_and_replace": ("diffusion_steps", "replaced"),
-    "recurrent": ("doubly_stochastic",),
-}
-#: by key: the objectives that take it; a new key of a method that is in none of these three is refused for every objective
-_TAKES = {
-    "direction": ("autoregressive",),
-    "layers": ("autoregressive",),
-    "guidance": ("mask_and_replace",),
-    "timed": ("masked",),
-    "patches_kept": ("masked", "autoregressive"),
-}
-_ANY = {"label", "objective", "pooling", "steps", "batch_factor", "ranked"}
-
-
-class Method(Strict):
-    """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values.
-
-    ``direction: right_to_left``: an autoregressive method that predicts a caption's tokens from the last to the first.
-
-    For mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that are replaced by another class at
-    T (the others are [MASK]), and ``guidance``. For an LSTM with soft attention: the weight λ of the ``doubly_stochastic`` term.
-
-    ``timed``: a masked method's decoder is conditioned on t. ``patches_kept``: the share of patch tokens that a decoder reads in
-    training. ``layers``: ``half`` is an autoregressive decoder of half the layers. ``steps``: ``half`` is half the epochs.
-    """
-
-    label: str
-    objective: Annotated[str, AfterValidator(_objective)]
-    pooling: Literal["patch_mean", "cls"]
-    t_range: Range[Share] | None = None
-    weight: Literal["inverse_t", "none"] | None = None
-    normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
-    direction: Literal["right_to_left"] | None = None
-    diffusion_steps: Annotated[int, Field(ge=2)] | None = None
-    replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
-    guidance: Guidance | None = None
-    doubly_stochastic: Annotated[float, Field(ge=0)] | None = None
-    timed: bool = False
-    patches_kept: Annotated[float, Field(gt=0, lt=1)] | None = None
-    layers: Literal["half"] | None = None
-    steps: Literal["half"] | None = None
-    batch_factor: Positive = 1
-    ranked: bool = True
-
-    @model_validator(mode="after")
-    def _masked(self) -> Self:
-        for family, keys in _NEEDS.items():
-            for key in keys:
-                value = getattr(self, key)
-                if (family_of(self.objective) == family) != (value is not None):
-                    need = "needs" if value is None else "does not take"
-                    raise ValueError(f"objective {self.objective} {need} {key}")
-        elsewhere = _ANY.union(*_NEEDS.values())
-        for key in type(self).model_fields:
-            if key not in elsewhere and getattr(self, key) and self.objective not in _TAKES.get(key, ()):
-                raise ValueError(f"objective {self.objective} does not take {key}")
-        values = self.t_range, self.weight, self.normaliser
-        if self.objective == "complementary" and values != ((0.0, 1.0), "inverse_t", "valid_tokens"):
-            raise ValueError(
-                "objective complementary needs t_range [0.0, 1.0], weight inverse_t and normaliser valid_tokens"
-            )
-        if self.t_range is not None:
-            low, high = self.t_range
-            if low > high:
-                raise ValueError(f"t_range [{low}, {high}] is reversed; write [low, high] with 0 <= low <= high <= 1")
-            if high == 0:
-                raise ValueError("t_range [0, 0] masks nothing; its upper end must be above 0")
-        return self
-
-    @property
-    def fixed_ratio(self) -> float | None:
-        """The mask ratio, if it is the same for all captions; otherwise None."""
-        return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
-
-    @property
-    def usual_pooling(self) -> Literal["patch_mean", "cls"]:
-        """The feature that probes see unless ``pooling`` says otherwise: a run's own configuration has no pooling."""
-        return "cls" if self.objective == "contrastive" else "patch_mean"
+from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads, increasing
 
 
 class Average(Strict):

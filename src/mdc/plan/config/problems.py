@@ -42,9 +42,13 @@ def _line(problem: Any, values: Any) -> str:
     if missing:
         return f"{where}: this key is missing"
     if kind == "extra_forbidden":
-        beside = _walk(steps[:-1], values)[1]
-        hint = near_key(str(steps[-1]), beside if isinstance(beside, Mapping) else ())
-        return f"{where} = {short(value)}: no such key is known here{hint}"
+        found = _walk(steps[:-1], values)[1]
+        beside = found if isinstance(found, Mapping) else {}
+        named = next(
+            (f"no such key of {key} {short(beside[key])}" for key in ("objective", "kind") if key in beside), None
+        )
+        hint = near_key(str(steps[-1]), beside)
+        return f"{where} = {short(value)}: {named or 'no such key is known here'}{hint}"
     if kind == "value_error":
         # a check of a mapping whose message begins with one of its keys is reported for that key
         key = re.match(r"([A-Za-z_][\w-]*)([.\[]\S*)?(?=: | = )", message)
@@ -53,9 +57,9 @@ def _line(problem: Any, values: Any) -> str:
     if kind in ("model_type", "dict_type", "dataclass_type"):
         return f"{where or 'the value'} = {short(value)}: must be a mapping"
     if kind == "union_tag_invalid":
-        allowed = problem["ctx"]["expected_tags"].replace("'", "")
-        hint = did_you_mean(value.get("kind"), allowed.split(", "))
-        return f"{where}.kind = {short(value.get('kind'))}: no such kind; allowed: {allowed}{hint}"
+        allowed, key = (problem["ctx"][name].replace("'", "") for name in ("expected_tags", "discriminator"))
+        given = value.get(key)
+        return f"{where}.{key} = {short(given)}: no such {key}; allowed: {allowed}{did_you_mean(given, allowed.split(', '))}"
     return f"{where or 'the value'} = {short(value)}: {message[0].lower()}{message[1:]}"
 
 

@@ -14,7 +14,6 @@ from pydantic.json_schema import models_json_schema
 from mdc.plan.artefacts import ARTEFACTS, KINDS, declared
 from mdc.plan.config.params import Params
 from mdc.plan.config.scale import Scale
-from mdc.plan.parts import OBJECTIVES
 from mdc.plan.records import write_text_if_changed
 
 FOLDER = Path("workflow/schemas")
@@ -33,7 +32,6 @@ def schemas() -> dict[str, dict[str, Any]]:
         "properties": {name: refs[kind, "validation"] for name, kind in tables.items()},
         "additionalProperties": {"anyOf": [_own(kind, whole[of.__name__]) for kind, of in kinds.items()]},
     }
-    whole["Method"]["properties"]["objective"] = {"enum": list(OBJECTIVES)}
     for schema in whole.values():
         _described(schema)
     whole["Override"]["properties"]["set"] = {"$ref": "#/$defs/Recipe"}

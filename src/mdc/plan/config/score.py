@@ -48,22 +48,3 @@ def own_weights(model: str, weights: str | None) -> None:
     if own != (weights is None):
         rule = "brings its own weights, so leave this key out" if own else "needs weights: a name or a file"
         raise ValueError(f"weights = {weights}: {model} {rule}")
-
-
-def estimators_of(family: str, t_range: tuple[float, float] | None) -> tuple[str, ...]:
-    """The estimators of a method, the paper's own first; none for a family of objectives that cannot score."""
-    if family == "contrastive":
-        return ("cosine",)
-    if family == "superclass":
-        return ("bag_of_words",)
-    if family in ("autoregressive", "recurrent"):
-        return ("likelihood",)
-    if family != "masked" or t_range is None:
-        return ()
-    low, high = t_range
-    if low == high == 1:
-        return ("parallel",)
-    if low == high:
-        return ("fixed_ratio", "pseudo_likelihood")
-    within = () if (low, high) == (0, 1) else ("monte_carlo_range",)
-    return ("monte_carlo", "heuristic", *within, "parallel")

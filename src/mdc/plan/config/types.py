@@ -166,7 +166,8 @@ def near_key(key: str, beside: Collection[str]) -> str:
         classes += kind.__subclasses__()
     known = [{field.alias or name for name, field in kind.model_fields.items()} for kind in classes]
     most = max(len(names.intersection(beside)) for names in known)
-    return did_you_mean(key, set().union(*(names for names in known if len(names.intersection(beside)) == most)))
+    near = set().union(*(names for names in known if len(names.intersection(beside)) == most))
+    return did_you_mean(key, near - {key})
 
 
 def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.encoders import RANDOM, shown_label
-from mdc.plan.config.pretrain import Method, Optimisation, snapshot_name
+from mdc.plan.config.method import Method
+from mdc.plan.config.pretrain import Optimisation, snapshot_name
 from mdc.plan.config.probe_tables import (
     ConvergenceFigure,
     HeadTable,
@@ -14,7 +15,6 @@ from mdc.plan.config.probe_tables import (
     RepetitionFigure,
     ScheduleTable,
 )
-from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ZeroShotTable
 from mdc.plan.config.tables import RecipeTable
 from mdc.plan.config.types import Strict
@@ -22,7 +22,6 @@ from mdc.plan.jobs import overlaps, score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.shown import ArtefactJob, Beside, Labelled, ShownColumn, System, plain
-from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 #: the values that a plan gives a job
@@ -97,8 +96,11 @@ def _zero_shot(plan: Context, table: HeadTable) -> Values:
     rows, jobs = list[System](), dict[str, Any]()
     for row in plan_values["systems"]:
         method = plan.params.methods[row.method.key]
-        first = estimators_of(family_of(method.objective), method.t_range)[0]
-        if row.estimator == first and row.weights == table_zero_shot.weights[0] and set(row.runs) <= runs:
+        if (
+            row.estimator == method.estimators[0]
+            and row.weights == table_zero_shot.weights[0]
+            and set(row.runs) <= runs
+        ):
             rows.append(row)
             jobs |= {name: plan_values["jobs"][name] for name in row.records}
     if not rows:
@@ -205,7 +207,7 @@ def _row(plan: Context, table: ProbeTable, encoder: Encoder, runs: list[str]) ->
         estimator=_LINEAR,
         control=plan.control(encoder).system,
         role="ranked" if entry.ranked else "grey",
-        more={"t_range": entry.t_range and list(entry.t_range)},
+        more={"t_range": entry.masked_share and list(entry.masked_share)},
     )
 
 
@@ -239,8 +241,8 @@ def _probes(runs: list[str]) -> list[str]:
 
 def _label(table: ProbeTable, method: Method) -> str:
     """A method's label: in Table 5 MDC's range of t, as in the paper; otherwise its name."""
-    by_range = isinstance(table, ScheduleTable) and method.t_range is not None and method.weight == "inverse_t"
-    return str(list(method.t_range or ())) if by_range else method.label
+    by_range = isinstance(table, ScheduleTable) and getattr(method, "weight", None) == "inverse_t"
+    return str(list(method.masked_share or ())) if by_range else method.label
 
 
 def _system(side: str, backbone: str) -> str:
@@ -284,7 +286,7 @@ def losses(plan: Context, name: str, table: Strict) -> Values:
             more={
                 "seeds": [run.seed for run in runs],
                 "objective": method.objective,
-                "t_range": method.t_range and list(method.t_range),
+                "t_range": method.masked_share and list(method.masked_share),
             },
         )
         for key, runs in by_system.items()

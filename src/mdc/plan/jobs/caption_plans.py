@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from mdc.plan import parts
 from mdc.plan.artefacts import read_shown
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.caption_table import (
@@ -247,7 +246,7 @@ def cost(plan: Context, name: str, table: CostTable) -> dict[str, Any]:
     for run in plan.runs_of(table):
         job = plan.pretrain(run)
         jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
-        modules[parts.OBJECTIVES[job.method.objective]] = None
+        modules[job.method.abilities["train"]] = None
         by_system.setdefault(run.system, []).append(run)
     systems = [
         System(

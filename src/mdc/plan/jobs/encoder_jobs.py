@@ -81,7 +81,7 @@ def encoder(plan: Context, name: str) -> EncoderJob:
         run=trained.job if trained else None,
         run_config_sha256=trained.sha256 if trained else None,
         backbone=trained.backbone if trained else None,
-        contrastive=trained is not None and trained.method.objective == "contrastive",
+        contrastive=trained is not None and trained.method.embeds_captions,
         tokenizer=TokenizerBehind(job=codes.job, config_sha256=codes.sha256, entry=codes.entry) if codes else None,
     )
 
@@ -136,9 +136,10 @@ def behind(trained: PretrainJob) -> list[str]:
     return [trained.backbone.frozen.job] if isinstance(trained.backbone, FrozenEncoderBackbone) else []
 
 
-def modules(plan: Context, trained: PretrainJob, ability: str) -> list[str]:
-    """The modules that are loaded by name for an ability of a run."""
-    names = [parts.ABILITIES[ability], parts.OBJECTIVES[trained.method.objective]]
+def modules(plan: Context, trained: PretrainJob, *abilities: str) -> list[str]:
+    """The modules that are loaded by name for the abilities of a run."""
+    names = [parts.ABILITIES[ability] for ability in abilities if ability in parts.ABILITIES]
+    names += [trained.method.abilities[ability] for ability in ("train", *abilities)]
     for encoder in behind(trained):
         names.append(parts.TOWERS[plan.scale.encoders[encoder.removeprefix("encoders/")].kind])
     return names

@@ -12,8 +12,9 @@ from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
+from mdc.plan.config.methods import AnyMethod
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
-from mdc.plan.config.pretrain import Method, Recipe
+from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.scale import Features, Head, Probe
 from mdc.plan.config.score import OpenClipModel, Scoring
 from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
@@ -220,7 +221,7 @@ class PretrainJob(Job):
     method_name: str
     seed: NonNegative
     backbone: JobBackbone
-    method: Method
+    method: AnyMethod
     recipe: Recipe
     protocol: Protocol
     start: Start | None = None

@@ -188,19 +188,14 @@ class Plan(Context):
             choices=choices,
         )
 
-    def _counts(self, run: Run) -> bool:
-        """Whether a run weights tokens by their document frequency."""
-        return self.params.methods[run.method].objective == "superclass"
-
     def frequencies(self, corpus: str) -> Job:
         return self.make(
             FrequenciesJob, f"data/frequencies/{corpus}", [self.corpus(corpus).job], protocol=self.params.protocol.data
         )
 
     def _check_fits(self, run: Run) -> None:
-        """UserError for a run whose decoder needs the objects of images that are not rendered scenes, cannot have half its
-        layers, does not read the patch tokens that its method needs, is on another encoder than its method needs, or has too few
-        pairs for a batch."""
+        """UserError for a run whose method does not fit its backbone, whose decoder needs the objects of images that are not
+        rendered scenes, or that has too few pairs for a batch."""
         backbone, corpus = self.scale.training.backbones[run.backbone], self.corpus_of(run)
         method, where = self.params.methods[run.method], f"{self.file}: run {run.id}:"
         source, batch = self.scale.data.corpora[corpus].source, self.recipe(run).batch_size
@@ -208,30 +203,10 @@ class Plan(Context):
             raise UserError(
                 f"{where} data.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}"
             )
-        if (method.layers is not None or method.objective == "bicaptioning") and backbone.decoder.layers % 2:
-            raise UserError(
-                f"{where} {run.method} has decoders of half the layers, and pretrain.backbones.{run.backbone}.decoder.layers = "
-                f"{backbone.decoder.layers}; allowed: an even number"
-            )
-        words = backbone.words if isinstance(backbone, FrozenBackbone) else None
-        if words is not None and method.objective != "mask_and_replace":
-            raise UserError(
-                f"{where} pretrain.backbones.{run.backbone} has word embeddings of others, which only methods of the objective "
-                f"mask_and_replace take; {run.method} is of {method.objective}"
-            )
-        if method.guidance is not None and not isinstance(backbone, FrozenBackbone):
-            raise UserError(
-                f"{where} {run.method} learns guidance, for which its condition must be a frozen encoder's; "
-                f"pretrain.backbones.{run.backbone} trains its own"
-            )
-        if not isinstance(backbone, Backbone) or backbone.visual_context == "patches":
+        for problem in method.misfits(run.method, backbone, f"pretrain.backbones.{run.backbone}"):
+            raise UserError(f"{where} {problem}")
+        if not isinstance(backbone, Backbone):
             return
-        if method.patches_kept is not None or method.objective == "superclass":
-            raise UserError(
-                f"{where} {run.method} is of patch tokens, and pretrain.backbones.{run.backbone}."
-                f"visual_context = {backbone.visual_context}; "
-                "allowed: patches"
-            )
         if backbone.visual_context == "objects" and self.scale.data.corpora[corpus].source.kind != "scenes":
             raise UserError(
                 f"{where} pretrain.backbones.{run.backbone}.visual_context = objects: "
@@ -254,9 +229,9 @@ class Plan(Context):
                 f"data/vocabularies/{vocabulary}",
                 *([encoder_jobs.encoded(self, frozen.frozen, corpus).job] if frozen else []),
                 *([encoder_jobs.words(self, frozen.words).job] if frozen and frozen.words else []),
-                *([self.frequencies(corpus).job] if self._counts(run) else []),
+                *([self.frequencies(corpus).job] if method.counts_tokens else []),
             ],
-            [parts.OBJECTIVES[method.objective]],
+            [method.abilities["train"]],
             corpus=corpus,
             vocabulary=vocabulary,
             backbone_name=run.backbone,

@@ -20,6 +20,8 @@ from mdc.plan.records import UserError, read_json
 
 #: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
 GONE: dict[str, tuple[str, ...]] = {"pretrain": ("method.masks", "method.masking")}
+#: the same, of the runs of an objective
+GONE_OF = {"complementary": ("method.t_range", "method.weight", "method.normaliser")}
 
 
 @cache
@@ -57,7 +59,9 @@ def read_job(path: str | Path, verb: str) -> Any:
 def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
     """``config`` of a record as the typed job of ``verb``, with a warning for each of its keys that are ``GONE``; UserError that
     begins with ``where`` if it is none."""
-    for path in GONE.get(verb, ()):
+    method = config.get("method")
+    objective = str(method.get("objective")) if isinstance(method, dict) else ""
+    for path in (*GONE.get(verb, ()), *GONE_OF.get(objective, ())):
         config = _without(config, path, f"{where}: {path}")
     return _typed(config, verb, where)
 

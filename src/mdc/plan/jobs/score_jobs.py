@@ -4,18 +4,17 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from mdc.plan import parts
-from mdc.plan.config.score import estimators_of
 from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob, ZeroShotJob
-from mdc.plan.parts import family_of
 from mdc.plan.verbs import VERBS
 
 
 def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterable[str] = (), **values: Any) -> J:
     trained = plan.pretrain(run)
+    abilities = values.pop("abilities", ("score",))
     values.setdefault("scoring", plan.scale.score)
     (verb,) = get_args(kind.model_fields["verb"].annotation)
     return plan.make(
@@ -26,7 +25,7 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
             *encoder_jobs.behind(trained),
             *inputs,
         ],
-        encoder_jobs.modules(plan, trained, "score"),
+        encoder_jobs.modules(plan, trained, *abilities),
         run=trained.job,
         run_config_sha256=trained.sha256,
         weights=weights,
@@ -36,8 +35,7 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
 
 def estimators(plan: Context, run: Run) -> list[str]:
     """The estimators of a run's method."""
-    method = plan.params.methods[run.method]
-    return list(estimators_of(family_of(method.objective), method.t_range))
+    return list(plan.params.methods[run.method].estimators)
 
 
 @once
@@ -110,6 +108,7 @@ def positions(plan: Context, run: Run) -> PositionsJob:
         PositionsJob,
         run,
         "last",
+        abilities=("score", "positions"),
         captions=figure.captions,
         gradient_captions=figure.gradient_captions,
         gradient_draws=figure.gradient_draws,

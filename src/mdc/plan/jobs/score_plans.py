@@ -12,7 +12,6 @@ from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context, compared
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.shown import Labelled, ShownColumn, System
-from mdc.plan.parts import family_of
 from mdc.plan.records import UserError
 
 #: the score of a row (:class:`mdc.plan.jobs.shown.System`) → the suffix of its method's label
@@ -121,7 +120,7 @@ def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any
     scale = plan.scale
     assert scale.score is not None
     for side in (figure.reference, *figure.primary):
-        if plan.params.methods[side.rpartition("/")[2]].direction is not None:
+        if plan.params.methods[side.rpartition("/")[2]].reverse:
             raise UserError(
                 f"{plan.file}: tables.{name}: {side} reads from right to left, which is a control; nothing is claimed "
                 "of it (reference, primary)"
@@ -147,10 +146,8 @@ def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any
                     runs=[run.id for run in runs],
                     records=[job.job for job in made],
                     more={
-                        "t_range": list(entry.t_range or ()) or None
-                        if family_of(entry.objective) == "masked"
-                        else None,
-                        "reverse": entry.direction is not None,
+                        "t_range": entry.masked_share and list(entry.masked_share),
+                        "reverse": entry.reverse,
                     },
                 )
             )

@@ -1,9 +1,10 @@
 """The interface of objectives: a module that builds a method's model, and an object that turns batches into gradients.
 
-The training loop knows nothing else about methods. A new method is an entry in params.yaml and, for a new objective, a module in
-``mdc.plan.parts.OBJECTIVES``.
+The training loop knows nothing else about methods. The module is the ability ``train`` of a method's class
+(:class:`mdc.plan.config.method.Method`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as Interface
@@ -14,7 +15,6 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageText
 from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import SINGLE_PROCESS, Group
 from mdc.training.passes import Passes
@@ -53,7 +53,7 @@ class Setup:
     """The setup of an objective. ``batch_size``: global. ``duplicate_share``: of captions in such a batch, from the corpus's
     manifest. ``group``: the processes that share each batch."""
 
-    method: Method
+    method: Any
     protocol: ProtocolPretrain
     mask_id: int
     batch_size: int
@@ -68,11 +68,26 @@ class Setup:
         return cls(job.method, job.protocol.pretrain, mask_id, recipe.batch_size, recipe.precision, **more)
 
 
-class ObjectiveModule(Interface):
-    """The interface of a module of ``mdc.plan.parts.OBJECTIVES``.
+@dataclass(frozen=True)
+class Needs:
+    """What an objective needs of a batch. ``filled``: captions padded to one length, with a loss on the padding, and the draws of
+    replaced tokens. ``patches``: a draw for each patch token."""
 
-    Optional: ``of_run(job, corpus)``, further keyword arguments of ``build_objective`` in training, from the job and its
-    :class:`mdc.training.corpus.Corpus`.
+    filled: bool = False
+    patches: bool = False
+
+
+def needs_of(method: Any) -> Needs:
+    """What the objective of a method needs of a batch."""
+    needs: Callable[[Any], Needs] | None = getattr(method.load("train"), "needs", None)
+    return needs(method) if needs is not None else Needs()
+
+
+class ObjectiveModule(Interface):
+    """The interface of a method's module of the ability ``train``.
+
+    Optional: ``needs(method)``, what it needs of a batch; ``of_run(job, corpus)``, further keyword arguments of
+    ``build_objective`` in training, from the job and its :class:`mdc.training.corpus.Corpus`.
     """
 
     def build_model(self, setup: ModelSetup) -> ImageText:

@@ -4,9 +4,9 @@ The loss of a caption is −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)² (their e
 image; the loss of a batch is the sum over captions, divided by tokens. λ is the method's ``doubly_stochastic``.
 """
 
-from mdc.models.recurrent import RecurrentCaptioner
+from mdc.extensions.blog.recurrent.model import RecurrentCaptioner
+from mdc.methods.autoregressive.loss import supervise
 from mdc.training.objectives.captioning import CaptioningObjective
-from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 build_model = RecurrentCaptioner
@@ -15,6 +15,5 @@ build_model = RecurrentCaptioner
 def build_objective(model: RecurrentCaptioner, setup: Setup) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`. ``loss`` is the cross-entropy alone, in nats per token as
     ARC's, ``attention`` the second term; their sum is minimised."""
-    assert setup.method.doubly_stochastic is not None  # checked by the schema
     terms = {"loss": 1.0, "attention": setup.method.doubly_stochastic}
     return CaptioningObjective(model, supervise, setup, terms=terms)

@@ -6,29 +6,30 @@ so [MASK] is class K."""
 import torch
 from torch import Tensor, nn
 
-from mdc.diffusion.mask_and_replace import ReplaceSchedule
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import ReplaceSchedule
+from mdc.extensions.mc_diffusion.mask_and_replace.method import MaskAndReplace
+from mdc.extensions.mc_diffusion.mask_and_replace.timed_decoder import TimedDecoder
 from mdc.models.build import ModelSetup
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
-from mdc.models.timed_decoder import TimedDecoder
 from mdc.plan.config.backbones import FrozenEncoderBackbone
-from mdc.plan.config.pretrain import Method
 
 
 class DiffusionCaptioner(ImageCaptioner):
-    """``length``: places of a caption, taken from the corpus and stored with the weights. ``guidance``: how it is trained for
-    guidance, or None."""
+    """``length``: places of a caption, taken from the corpus and stored with the weights. ``schedule``: of the noise.
+    ``guidance``: how it is trained for guidance, or None."""
 
     length: Tensor
     text: TimedDecoder
 
     def __init__(self, setup: ModelSetup) -> None:
         backbone, seed, places = setup.backbone, setup.seed, setup.context_length - 1  # SOT is none
-        steps, guidance = setup.method.diffusion_steps, setup.method.guidance
-        assert steps is not None  # the schema sees to it
+        method: MaskAndReplace = setup.method
+        steps, guidance = method.diffusion_steps, method.guidance
         super().__init__(backbone, seed)
         self.classes = setup.vocabulary_size - 1
+        self.schedule = ReplaceSchedule(self.classes, steps, 1 - method.replaced, method.replaced)
         self.text = TimedDecoder(backbone.decoder, self.classes, places, steps, seed, self.encoder.width)
         self.head = word_head(backbone.decoder.width, self.classes, seed)
         self.guidance = guidance
@@ -56,9 +57,3 @@ class DiffusionCaptioner(ImageCaptioner):
     def token_of(self, classes: Tensor) -> Tensor:
         """The vocabulary's tokens of classes."""
         return torch.where(classes == self.classes - 1, classes + 1, classes)
-
-
-def schedule_of(method: Method, classes: int) -> ReplaceSchedule:
-    """The noise schedule of a method's entry."""
-    assert method.diffusion_steps is not None and method.replaced is not None
-    return ReplaceSchedule(classes, method.diffusion_steps, 1 - method.replaced, method.replaced)

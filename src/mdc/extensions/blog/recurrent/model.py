@@ -137,6 +137,10 @@ class RecurrentCaptioner(ImageCaptioner):
         keys, visual = (part[:, 0].repeat_interleave(versions, dim=0) for part in memory.layers[0])
         return self.text(tokens.flatten(0, 1), keys, visual)[0].unflatten(0, tokens.shape[:2])
 
+    def attention(self, tokens: Tensor, memory: Memory) -> Tensor:
+        """α (C, T, M) of ``tokens`` (C, T) int64 against ``memory`` of C images."""
+        return self.text(tokens, *(part[:, 0] for part in memory.layers[0]))[1]
+
 
 def unevenness(attention: Tensor, steps: Tensor) -> Tensor:
     """Σ over captions and places of (1 − Σ_t α_ti)², a scalar: attention (B, T, M), of which the first ``steps`` (B,) count."""

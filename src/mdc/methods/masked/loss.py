@@ -13,13 +13,13 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
+from mdc.methods.masked.method import Masked
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
 from mdc.plan.config.params import ProtocolPretrain
-from mdc.plan.config.pretrain import Method
 from mdc.plan.jobs.model import PretrainJob
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
-from mdc.training.objectives.objective import Setup
+from mdc.training.objectives.objective import Needs, Setup
 
 if TYPE_CHECKING:
     from mdc.training.corpus import Corpus
@@ -61,9 +61,8 @@ def canvas_transform(canvas: int | None) -> Callable[[CaptionBatch], CaptionBatc
     return None if canvas is None else partial(on_canvas, canvas=canvas)
 
 
-def schedule_of(method: Method, protocol: ProtocolPretrain) -> MaskSchedule:
+def schedule_of(method: Masked, protocol: ProtocolPretrain) -> MaskSchedule:
     """The noise schedule of a masked method's entry."""
-    assert method.t_range is not None
     return MaskSchedule(
         low=method.t_range[0],
         high=method.t_range[1],
@@ -74,15 +73,19 @@ def schedule_of(method: Method, protocol: ProtocolPretrain) -> MaskSchedule:
 
 
 def supervise(
-    method: Method, protocol: ProtocolPretrain, mask_id: int, batch: CaptionBatch, global_batch: int
+    method: Masked, protocol: ProtocolPretrain, mask_id: int, batch: CaptionBatch, global_batch: int
 ) -> Supervision:
     """The supervision of a batch under a masked method's entry; all randomness comes with the batch."""
     schedule = schedule_of(method, protocol)
     t = schedule.draw(batch.jitter, batch.place, global_batch)
-    assert method.normaliser is not None
     supervision = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
     times = {"times": t} if method.timed else {}
     return supervision._replace(extra_inputs={**times, **kept_patches(batch.condition, method.patches_kept)})
+
+
+def needs(method: Masked) -> Needs:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    return Needs(patches=method.patches_kept is not None)
 
 
 def build_model(setup: ModelSetup) -> Captioner:

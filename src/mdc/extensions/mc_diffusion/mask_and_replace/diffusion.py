@@ -109,7 +109,7 @@ def corrupt(tokens: Tensor, t: Tensor, schedule: ReplaceSchedule, fate: Tensor, 
 
 
 class BoundWeights(NamedTuple):
-    """Weights of the terms of the bound at each place, (B, L) float32 each; see :mod:`mdc.diffusion.bound_gradient`.
+    """Weights of the terms of the bound at each place, (B, L) float32 each; see :mod:`.bound_gradient`.
 
     ``j``: the visible class (int64; arbitrary at [MASK]), ``own``: whether it is x_0's, ``shown``: 1 where a visible class
     counts. ``inverse_j`` and ``inverse``: the 1 / (ᾱ_t + β̄_t) and 1 / β̄_t of the w_k, 1 of a [MASK].

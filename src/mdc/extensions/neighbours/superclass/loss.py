@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.superclass import SuperClass
+from mdc.extensions.neighbours.superclass.model import SuperClass
 from mdc.models.text import Vocabulary
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.records import UserError, read_json

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.models.contrastive import Contrastive
+from mdc.methods.contrastive.model import Contrastive
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.training.objectives.micro_batches import slices, trimmed

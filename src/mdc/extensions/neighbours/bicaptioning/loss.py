@@ -4,11 +4,10 @@ Each has half the layers of ARC's; they share embeddings and output layer. The l
 decodes captions.
 """
 
-from mdc.models.bicaptioner import BiCaptioner
+from mdc.extensions.neighbours.bicaptioning.model import BiCaptioner
+from mdc.methods.autoregressive.loss import halved, supervise
 from mdc.models.build import ModelSetup
-from mdc.training.objectives.autoregressive import halved
 from mdc.training.objectives.captioning import CaptioningObjective
-from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 

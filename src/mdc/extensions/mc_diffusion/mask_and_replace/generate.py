@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mdc.diffusion.guidance import as_cfg, guided
-from mdc.diffusion.mask_and_replace import ancestral, stationary, times
 from mdc.diffusion.sampling import Unmasked, most_confident, unmask
-from mdc.evaluation.predictors.writing import DecodedCaption
-from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
+from mdc.evaluation.predictors.writing import DecodedCaption, Guiding
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import ancestral, stationary, times
+from mdc.extensions.mc_diffusion.mask_and_replace.guidance import as_cfg, guided
+from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Diffusing
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.method import Method
 
 #: log probabilities of all classes in memory at a time: a gigabyte in float32, and twice as much while sampling
 AT_ONCE = 1 << 28
@@ -42,23 +42,21 @@ class Conditions:
         return Conditions(self.vectors[list(images)], self.memory.of(images))
 
 
-class DiffusionWriter:
+class Writer:
     """``batch_tokens``: tokens that are computed at a time, affects memory alone; fewer, if their log probabilities
     would exceed AT_ONCE."""
 
     def __init__(
         self,
         model: DiffusionCaptioner,
-        method: Method,
         vocabulary: Vocabulary,
         precision: str,
         device: torch.device,
         batch_tokens: int = 8192,
     ) -> None:
         self.model = model.to(device).eval()
-        self.method, self.vocabulary = method, vocabulary
+        self.vocabulary, self.schedule = vocabulary, model.schedule
         self.precision, self.device, self.batch_tokens = precision, device, batch_tokens
-        self.schedule = schedule_of(method, model.classes)
         self.length = int(model.length)
         self._null: Memory | None = None
 
@@ -142,7 +140,7 @@ class _Predict:
 
     def __init__(
         self,
-        writer: DiffusionWriter,
+        writer: Writer,
         conditions: Conditions,
         policy: Diffusing,
         moments: Sequence[int],
@@ -151,7 +149,7 @@ class _Predict:
         self.writer, self.conditions, self.policy, self.noise = writer, conditions, policy, noise
         self.scale = as_cfg(policy.guidance, policy.orientation)
         self.numbers = {t: number for number, t in enumerate(moments)}
-        guidance = writer.method.guidance
+        guidance = writer.model.guidance
         self.redraws = policy.condition_mask == "per_step" and guidance is not None and (guidance.mask_rate or 1.0) < 1
         self.memories = None if self.scale == 1 else self._beside(0)
 
@@ -168,8 +166,8 @@ class _Predict:
 
     def _beside(self, number: int) -> Memory:
         """Keys and values of all conditions, followed by those of the degraded ones at stride ``number``."""
-        model, guidance, vectors = self.writer.model, self.writer.method.guidance, self.conditions.vectors
-        assert guidance is not None  # checked by RunWriter
+        model, guidance, vectors = self.writer.model, self.writer.model.guidance, self.conditions.vectors
+        assert guidance is not None  # checked by the method's ``refusal``
         with autocast(self.writer.device, self.writer.precision):
             if guidance.mask_rate is None or guidance.mask_rate == 1:
                 weak = self.writer.null(vectors[:1]).of([0] * len(vectors))
@@ -213,3 +211,15 @@ class _Noise:
     def _drawn(self, name: int, purpose: int, count: int) -> Tensor:
         streams = [np.random.default_rng([self._seed, name, purpose, *key]) for key in self._keys]
         return torch.from_numpy(np.stack([stream.random(count) for stream in streams])).to(self._device)
+
+
+def generate(
+    writer: Writer,
+    method: Method,
+    visual: Conditions,
+    policy: Diffusing,
+    keys: Sequence[str],
+    guiding: Guiding | None,
+) -> list[DecodedCaption]:
+    """See :class:`mdc.evaluation.predictors.generate.GenerateModule`."""
+    return writer.diffused(visual, policy, keys)

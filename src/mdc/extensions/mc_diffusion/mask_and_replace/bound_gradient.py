@@ -1,13 +1,13 @@
 """The bound of mask-and-replace diffusion and its gradient in the logits, in one pass over them.
 
-The bound on −log p(x_0) is the sum over the strides of :func:`mdc.diffusion.mask_and_replace.times`, in the mean over x_t, of
+The bound on −log p(x_0) is the sum over the strides of :func:`.diffusion.times`, in the mean over x_t, of
 KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)), and over the last stride, to s = 0, of −log p(x_0 | x_t), which is 0 at a visible
 token if none is ever replaced. At T nothing of x_0 is left, so there is no other term. What both posteriors share cancels in the
 divergence. With r = ᾱ_s/β̄_s there remains, at a place that is [MASK], with c = γ/γ̄_t and b_k = log(1 + r p_k),
 
     c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k b_k − ᾱ_s b_{x_0}],
 
-and at one that shows j, with v = 1/(ᾱ_t[x_0 = j] + β̄_t), w as in :mod:`mdc.diffusion.mask_and_replace` and
+and at one that shows j, with v = 1/(ᾱ_t[x_0 = j] + β̄_t), w as in :mod:`.diffusion` and
 b_k = log(1 + r w_k/Σw),
 
     log(v/Σw) + q_{x_0} log(1 + r) − v [β (β̄_s Σ_k b_k + ᾱ_s b_{x_0}) + α (β̄_s + ᾱ_s[x_0 = j]) b_j].
@@ -23,7 +23,7 @@ since h_k = ∂b_k/∂log u_k, and scaling all parts of a sum alike leaves the s
 import torch
 from torch import Tensor
 
-from mdc.diffusion.mask_and_replace import BoundWeights
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import BoundWeights
 
 
 class BoundOfRows:

@@ -17,14 +17,15 @@ import torch
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.diffusion.bound_gradient import BoundOfRows
-from mdc.diffusion.mask_and_replace import BoundWeights, bound_weights, corrupt
-from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
+from mdc.extensions.mc_diffusion.mask_and_replace.bound_gradient import BoundOfRows
+from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import BoundWeights, bound_weights, corrupt
+from mdc.extensions.mc_diffusion.mask_and_replace.method import MaskAndReplace
+from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
 from mdc.models.logits import sum_over_logits
 from mdc.models.precision import autocast
 from mdc.plan.jobs.model import PretrainJob
 from mdc.training.objectives.micro_batches import slices
-from mdc.training.objectives.objective import Setup
+from mdc.training.objectives.objective import Needs, Setup
 from mdc.training.passes import Passes
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 
 build_model = DiffusionCaptioner
+
+
+def needs(method: MaskAndReplace) -> Needs:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    return Needs(filled=True)
 
 
 class Noised(NamedTuple):
@@ -53,11 +59,11 @@ class Part(NamedTuple):
     surprise: Tensor
 
 
-class MaskAndReplace:
+class MaskAndReplaceObjective:
     """See :class:`mdc.training.objectives.objective.Objective`. ``length``: places of a caption; ``auxiliary``: λ."""
 
     def __init__(self, model: DiffusionCaptioner, setup: Setup, length: int, auxiliary: float) -> None:
-        self.model, self.schedule = model, schedule_of(setup.method, model.classes)
+        self.model, self.schedule = model, model.schedule
         self.batch_size, self.precision, self.group = setup.batch_size, setup.precision, setup.group
         self.length, self.auxiliary = length, auxiliary
         self.passes = Passes(model, self._sums, setup.group)
@@ -144,11 +150,11 @@ def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
 
 def build_objective(
     model: DiffusionCaptioner, setup: Setup, length: int | None = None, auxiliary: float = 0.0
-) -> MaskAndReplace:
+) -> MaskAndReplaceObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
 
     ``length``: places of a caption, stored in the model; None: as stored. ``auxiliary``: λ of the recipe.
     """
     if length is not None:
         model.length.fill_(length)
-    return MaskAndReplace(model, setup, int(model.length) if length is None else length, auxiliary)
+    return MaskAndReplaceObjective(model, setup, int(model.length) if length is None else length, auxiliary)

@@ -1,0 +1,1 @@
+"""What other texts add to the core, a folder each."""

@@ -1,0 +1,1 @@
+"""What a blog post claims: other encoders and decoders."""

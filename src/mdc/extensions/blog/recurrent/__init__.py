@@ -1,0 +1,1 @@
+"""Show, Attend and Tell: an LSTM with soft attention."""

@@ -1,0 +1,1 @@
+"""MC-Diffusion: captions by mask-and-replace diffusion."""

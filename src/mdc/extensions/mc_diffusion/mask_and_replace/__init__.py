@@ -1,0 +1,1 @@
+"""Mask-and-replace diffusion."""

@@ -1,0 +1,1 @@
+"""The methods of the paper's neighbours, on its encoder and decoder."""

@@ -1,0 +1,1 @@
+"""VirTex: a decoder each way."""

@@ -1,0 +1,1 @@
+"""CapPa: autoregressive or parallel decoding."""

@@ -1,0 +1,1 @@
+"""LaViDa: a mask and its complement."""

@@ -1,0 +1,1 @@
+"""SuperClass: the set of a caption's tokens."""

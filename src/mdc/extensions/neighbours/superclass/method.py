@@ -1,0 +1,26 @@
+"""The parameters of SuperClass, which has none of its own."""
+
+from typing import ClassVar, Literal
+
+from mdc.plan.config.method import Method
+
+
+class SuperClass(Method):
+    objective: Literal["superclass"]
+
+    abilities: ClassVar = {
+        "train": "mdc.extensions.neighbours.superclass.loss",
+        "score": "mdc.extensions.neighbours.superclass.score",
+    }
+    counts_tokens = True
+
+    @property
+    def reads_patches(self) -> bool:
+        return True
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        return ("bag_of_words",)
+
+
+METHOD = SuperClass

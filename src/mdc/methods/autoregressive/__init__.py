@@ -1,0 +1,1 @@
+"""ARC: autoregressive captioning."""

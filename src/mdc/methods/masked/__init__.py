@@ -1,0 +1,1 @@
+"""MDC, its ablations, BERT-r and parallel decoding: masked captioning."""

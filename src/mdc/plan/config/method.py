@@ -1,0 +1,87 @@
+"""What every method has: the base of the classes in the folders of objectives (``method.py`` in each).
+
+A job's configuration holds a method's values, so no fingerprint covers these classes. What they say besides (which modules a job
+loads, which estimators and decodings there are) stands in the configurations that it decides, or in a job's list of modules. So
+code that computes a result reads the fields of a method and nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, ClassVar, Literal
+
+from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
+from mdc.plan.config.caption import DECODINGS, Decoding, Unmasking, longest
+from mdc.plan.config.types import Positive, Strict
+
+
+class Method(Strict):
+    """What every method has: its ``objective``, which says the class of its other keys, and the ``pooling`` that is probed.
+
+    ``steps``: ``half`` is half the epochs. ``batch_factor``: the batch is so many times as large; the number of epochs stays.
+    ``ranked: false``: its row is grey and takes no part in best and second best.
+    """
+
+    label: str
+    objective: str
+    pooling: Literal["patch_mean", "cls"]
+    steps: Literal["half"] | None = None
+    batch_factor: Positive = 1
+    ranked: bool = True
+
+    #: ability (train, score, generate, positions) → the module that a job loads for it; what is missing, its models cannot do
+    abilities: ClassVar[Mapping[str, str]] = {}
+    #: the kind of the decoding policies by which its models generate captions
+    decoding: ClassVar[str | None] = None
+    #: the feature that probes see unless ``pooling`` says otherwise: a run's own configuration has no pooling
+    usual_pooling: ClassVar[Literal["patch_mean", "cls"]] = "patch_mean"
+    #: whether its models embed captions beside images, as CLIP
+    embeds_captions: ClassVar[bool] = False
+    #: whether it weights tokens by their document frequency, which is a job's
+    counts_tokens: ClassVar[bool] = False
+    #: whether its decoder takes word embeddings of others
+    takes_words: ClassVar[bool] = False
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """The estimators of its captions' scores, its own first; none if it cannot score."""
+        return ()
+
+    @property
+    def masked_share(self) -> tuple[float, float] | None:
+        """The range of t, the share of masked tokens in training; None of a method without t."""
+        return None
+
+    @property
+    def reverse(self) -> bool:
+        """Whether it reads captions from right to left."""
+        return False
+
+    @property
+    def reads_patches(self) -> bool:
+        """Whether it is of patch tokens, and of no other visual context."""
+        return False
+
+    def load(self, ability: str) -> Any:
+        """The module of an ability, imported now. KeyError if it has none."""
+        return import_module(self.abilities[ability])
+
+    def misfits(self, name: str, backbone: AnyBackbone, place: str) -> Iterator[str]:
+        """Why the method ``name`` cannot be trained on a ``backbone``, which the key ``place`` names; a sentence each."""
+        if isinstance(backbone, FrozenBackbone):
+            if backbone.words is not None and not self.takes_words:
+                yield f"{place}.words: word embeddings of others, which {name} does not take (objective {self.objective})"
+        elif self.reads_patches and backbone.visual_context != "patches":
+            yield f"{place}.visual_context = {backbone.visual_context}: {name} is of patch tokens; allowed: patches"
+
+    def refusal(self, name: str, policy: Decoding, context_length: int) -> str | None:
+        """Why the method ``name`` cannot decode by a ``policy``; None if it can."""
+        if self.decoding is None:
+            return f"the objective {self.objective} writes no captions"
+        if policy.kind != self.decoding:
+            return f"{name} writes by {DECODINGS[self.decoding]}, not by {DECODINGS[policy.kind]}"
+        if policy.kind == "diffuse":
+            return None
+        room = context_length - (1 if isinstance(policy, Unmasking) and policy.ends else 2)
+        if longest(policy) > room:
+            return f"captions of {longest(policy)} BPE tokens are too long; at most {room} fit the context"
+        return None
