@@ -84,4 +84,6 @@ def hub_of(repo: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) 
         server.special = hub = Hub(repo, files)
         monkeypatch.setenv("HF_ENDPOINT", server.base)
         monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+        # `mdc demo` of another test may have switched the hub off in this process
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         yield hub
