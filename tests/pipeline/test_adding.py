@@ -58,11 +58,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adding")
     package = folder / "src/mdc"
     shutil.copytree(ROOT / "src/mdc", package, ignore=shutil.ignore_patterns("__pycache__"))
-    for start in ('"""The objective ``opening``', '"""Captioned images in one folder', '"""One row for each run'):
+    for start in (
+        '"""The parameters of ``opening``',
+        '"""The objective ``opening``',
+        '"""Captioned images in one folder',
+        '"""One row for each run',
+    ):
         where = re.search(r"`src/(mdc/[\w/]+\.py)`:\n\n" + re.escape(f"    {start}"), PAGE)
         assert where is not None, start
+        (folder / "src" / where[1]).parent.mkdir(exist_ok=True)
         (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
-    put(package / "plan/parts.py", '    "training.objectives",\n    "', "opening ")
     put(package / "plan/parts.py", '    "data.sources.corpora",\n    "', "sidecar ")
     put(
         package / "diffusion/sampling.py",
@@ -71,11 +76,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     put(package / "plan/config/caption.py", "    tokens_per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
     put(
-        package / "evaluation/predictors/writing.py",
+        package / "methods/masked/generate.py",
         "def _policy(policy: Unmasking) -> Policy:\n",
         textwrap.indent(block("if policy.leftmost:"), "    "),
     )
-    writing = package / "evaluation/predictors/writing.py"
+    writing = package / "methods/masked/generate.py"
     text = writing.read_text(encoding="utf-8")
     writing.write_text(text.replace("    most_confident,\n", "    leftmost,\n    most_confident,\n"), encoding="utf-8")
     metrics = package / "evaluation/metrics/each.py"

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,8 @@ def test_imports_are_found_wherever_they_stand(package: Path) -> None:
     assert fp.imports("mdc.d") == {"mdc", "mdc.a", "mdc.unused"}
 
 
+#: objective → the modules of its abilities
+ABILITIES_OF = {name: import_module(f"{folder}.method").METHOD.abilities for name, folder in parts.METHODS.items()}
 MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", "clip"))
 #: job → the parts that it loads by name
 PARTS = {
@@ -138,11 +141,11 @@ PARTS = {
     "data/probes/shape": {parts.PROBES["scenes"]},
     "data/choices/relation": {parts.CHOICES["scenes"]},
     "data/vocabularies/words": set(),
-    MDC: {parts.OBJECTIVES["masked"]},
-    ARC: {parts.OBJECTIVES["autoregressive"]},
-    CLIP: {parts.OBJECTIVES["contrastive"]},
-    "runs/alt/cnn/lstm/s0": {parts.OBJECTIVES["recurrent"]},
-    "runs/described/on-codes/mcd/s0": {parts.OBJECTIVES["mask_and_replace"]},
+    MDC: {ABILITIES_OF["masked"]["train"]},
+    ARC: {ABILITIES_OF["autoregressive"]["train"]},
+    CLIP: {ABILITIES_OF["contrastive"]["train"]},
+    "runs/alt/cnn/lstm/s0": {ABILITIES_OF["recurrent"]["train"]},
+    "runs/described/on-codes/mcd/s0": {ABILITIES_OF["mask_and_replace"]["train"]},
     "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
     "probe/alt/ViT-T-12/mdc/s0/knn": {parts.ABILITIES["encode"], parts.HEADS["knn"]},
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
@@ -150,8 +153,8 @@ PARTS = {
 }
 for figure in ("figure_convergence", "figure_repetition"):
     PARTS[figure] |= {ARTEFACTS["figure4"].module}  # whose panels they draw
-PARTS["table_cost"] |= {parts.OBJECTIVES["masked"], parts.OBJECTIVES["contrastive"]}  # whose steps it counts
-KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES, parts.HEADS)
+PARTS["table_cost"] |= {ABILITIES_OF["masked"]["train"], ABILITIES_OF["contrastive"]["train"]}  # whose steps it counts
+KINDS = (*ABILITIES_OF.values(), parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES, parts.HEADS)
 #: every part that some job loads by name
 ALL_PARTS = {module for kind in KINDS for module in kind.values()} | {one.module for one in ARTEFACTS.values()}
 

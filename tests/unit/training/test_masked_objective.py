@@ -8,11 +8,11 @@ import toy
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.methods.autoregressive import loss as autoregressive
 from mdc.methods.masked.loss import supervise
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
 from mdc.plan.config.method import Method
+from mdc.training.objectives import left_to_right
 
 CONTEXT = 77
 
@@ -78,7 +78,7 @@ def test_mask_is_an_input_that_cannot_be_predicted() -> None:
 def test_arc_and_mdc_supervise_the_same_tokens() -> None:
     batch = toy.batch(8)
     batch.uniforms.zero_()  # everything that can be masked is
-    arc = autoregressive.supervise(batch)
+    arc = left_to_right.supervise(batch)
     mdc = supervise(toy.METHODS["mdc"], toy.PROTOCOL, toy.MASK, batch, 8)
     for b, length in enumerate(batch.lengths.tolist()):
         wanted = batch.tokens[b, 1:length]

@@ -19,13 +19,13 @@ from mdc.evaluation.predictors.folded import hidden_states, remember
 from mdc.extensions.neighbours.cappa import loss as cappa
 from mdc.extensions.neighbours.complementary.loss import supervise as twice
 from mdc.extensions.neighbours.superclass.loss import read_idf, targets
-from mdc.methods.autoregressive import loss as autoregressive
 from mdc.methods.masked import loss as masked
 from mdc.models.decoder import Time
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
 from mdc.plan.records import UserError, write_json
+from mdc.training.objectives import left_to_right
 from mdc.training.trainer import build_optimizer
 
 CONTEXT = 77
@@ -239,7 +239,7 @@ def test_which_samples_cappa_decodes_in_parallel_follows_from_their_own_draw() -
     assert bool((whole.inputs[parallel] == toy.MASK).all()) and torch.equal(
         whole.inputs[~parallel], many.tokens[~parallel]
     )
-    arc = autoregressive.supervise(many)
+    arc = left_to_right.supervise(many)
     assert torch.equal(arc.targets, whole.targets) and torch.equal(arc.weights, whole.weights)
 
 

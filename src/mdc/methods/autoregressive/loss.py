@@ -1,27 +1,13 @@
 """The objective ``autoregressive``: ARC predicts each token from the image and the tokens before it (CapPa)."""
 
-import torch
-
 from mdc.data.loader.batch import CaptionBatch
-from mdc.diffusion.direction import right_to_left
 from mdc.methods.autoregressive.method import Autoregressive
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
+from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Needs, Setup
-
-
-def supervise(batch: CaptionBatch, global_batch: int = 0, reverse: bool = False) -> Supervision:
-    """Position i predicts token i + 1, up to EOT; mean over the valid tokens of the global batch (CapPa, OpenCLIP).
-
-    ``reverse``: of the sequence whose BPE tokens are reversed (:func:`right_to_left`).
-    """
-    tokens = right_to_left(batch.tokens, batch.lengths) if reverse else batch.tokens
-    positions = torch.arange(tokens.shape[1], device=tokens.device)
-    supervised = positions < batch.lengths[:, None] - 1
-    targets = torch.roll(tokens, -1, dims=1)
-    return Supervision(tokens, targets, supervised.to(torch.float32), (batch.lengths - 1).sum())
 
 
 def needs(method: Autoregressive) -> Needs:

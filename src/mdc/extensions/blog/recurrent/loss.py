@@ -5,8 +5,8 @@ image; the loss of a batch is the sum over captions, divided by tokens. λ is th
 """
 
 from mdc.extensions.blog.recurrent.model import RecurrentCaptioner
-from mdc.methods.autoregressive.loss import supervise
 from mdc.training.objectives.captioning import CaptioningObjective
+from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 build_model = RecurrentCaptioner

@@ -5,9 +5,10 @@ decodes captions.
 """
 
 from mdc.extensions.neighbours.bicaptioning.model import BiCaptioner
-from mdc.methods.autoregressive.loss import halved, supervise
+from mdc.methods.autoregressive.loss import halved
 from mdc.models.build import ModelSetup
 from mdc.training.objectives.captioning import CaptioningObjective
+from mdc.training.objectives.left_to_right import supervise
 from mdc.training.objectives.objective import Setup
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from mdc.data.loader.batch import CaptionBatch
 from mdc.methods.autoregressive import loss as autoregressive
 from mdc.models.captioner import Captioner
+from mdc.training.objectives import left_to_right
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
 from mdc.training.objectives.objective import Setup
 
@@ -19,7 +20,7 @@ build_model = autoregressive.build_model
 
 def supervise(batch: CaptionBatch, global_batch: int, mask_id: int) -> Supervision:
     """As ARC, but samples whose ``jitter`` is below 0.75 have only [MASK] as inputs."""
-    supervision, parallel = autoregressive.supervise(batch), batch.jitter < PARALLEL
+    supervision, parallel = left_to_right.supervise(batch), batch.jitter < PARALLEL
     inputs = supervision.inputs.masked_fill(parallel[:, None], mask_id)
     return supervision._replace(inputs=inputs, extra_inputs={"parallel": parallel})
 
