@@ -9,7 +9,7 @@ import toy
 from torch import nn
 from torchvision.models import resnet
 
-from mdc.evaluation.predictors.folded import hidden_states, read_images
+from mdc.evaluation.predictors.folded import read_images
 from mdc.models.captioner import Captioner
 from mdc.models.encoder import build_encoder, pool
 from mdc.models.pixel_encoder import PixelEncoder
@@ -194,7 +194,7 @@ def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(visual_conte
     )
     with torch.no_grad():
         expected = model.logits(model.encoder.prepared(images), tokens, torch.tensor([9, 9]))
-        assert torch.allclose(model.head(hidden_states(model, tokens[:, None], memory)[:, 0]), expected, atol=1e-4)
+        assert torch.allclose(model.head(model.hidden_states(tokens[:, None], memory)[:, 0]), expected, atol=1e-4)
         cls, all_patches = model.encoder(model.encoder.prepared(images))
         pixels = images if visual_context == "objects" else None
         assert torch.equal(

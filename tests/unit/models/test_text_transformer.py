@@ -6,7 +6,7 @@ import toy
 from torch import Tensor
 
 from mdc.app.demo.attention import cross_attention, looked_at
-from mdc.evaluation.predictors.folded import hidden_states, read_images
+from mdc.evaluation.predictors.folded import read_images
 from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import TextTransformer
@@ -92,7 +92,7 @@ def test_it_is_the_attention_that_the_decoder_computes(causal: bool) -> None:
     tokens = torch.randint(0, toy.V - 2, (3, 7), generator=torch.Generator().manual_seed(0))
     weights, hidden = cross_attention(captioner, tokens, seen)  # type: ignore[arg-type]
     with torch.no_grad():
-        expected = hidden_states(captioner, tokens[None], seen)[0]  # type: ignore[arg-type]
+        expected = captioner.hidden_states(tokens[None], seen)[0]  # type: ignore[arg-type]
     torch.testing.assert_close(hidden, expected, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, 7))
     assert weights.shape[-1] == (16 // toy.BACKBONE.patch_size) ** 2 and (weights >= 0).all()

@@ -15,7 +15,6 @@ import toy
 from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.evaluation.predictors.folded import hidden_states, remember
 from mdc.extensions.neighbours.cappa import loss as cappa
 from mdc.extensions.neighbours.complementary.loss import supervise as twice
 from mdc.extensions.neighbours.superclass.loss import read_idf, targets
@@ -290,7 +289,7 @@ def test_at_evaluation_the_time_is_the_share_of_masks() -> None:
         for found in (
             model.text(tokens, None, visual),
             model.text(padded, lengths, visual)[:, :9],
-            hidden_states(model, tokens[:, None], remember(model, visual))[:, 0],
+            model.hidden_states(tokens[:, None], model.remember(visual))[:, 0],
         ):
             assert torch.allclose(found, wanted, atol=1e-5)
         other = model.text.layers(
