@@ -65,11 +65,11 @@ def test_so_is_an_export(run: Path, tmp_path: Path) -> None:
 
 def test_other_keys_and_a_job_to_be_run_are_refused(run: Path, tmp_path: Path) -> None:
     write_json(tmp_path / "job.json", _config(masking="suffix"))
-    with pytest.raises(UserError, match="masking = 'suffix': no such key is known here"):
+    with pytest.raises(UserError, match="masking = 'suffix': no such key of objective 'masked'"):
         read_job(tmp_path / "job.json", "pretrain")
     manifest = json.loads((run / "run.json").read_text())
     write_json(run / "run.json", manifest | {"config": _config(maskings="suffix")})
-    with pytest.raises(UserError, match="maskings = 'suffix': no such key is known here"):
+    with pytest.raises(UserError, match="maskings = 'suffix': no such key of objective 'masked'"):
         mdc.load(run)
 
 

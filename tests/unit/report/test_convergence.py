@@ -6,6 +6,20 @@ import pytest
 from probing_world import ConvergingWorld
 from shown import read_rows
 
+from mdc.report.figures import accuracy_panels
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["ends first", "snapshots first"])
+def test_its_legend_names_methods_and_no_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: int) -> None:
+    made, named = ConvergingWorld(), list[str]()
+    made.systems = made.systems[::order]
+    drawn = accuracy_panels.line_handle
+    monkeypatch.setattr(
+        accuracy_panels, "line_handle", lambda *given, **more: named.append(given[1]) or drawn(*given, **more)
+    )
+    made.make(tmp_path)
+    assert {"MDC", "Parallel decoding"} <= set(named) and not [label for label in named if "%" in label]
+
 
 def test_its_files(tmp_path: Path) -> None:
     made = ConvergingWorld(seeds=(0, 1, 2))

@@ -365,7 +365,7 @@ def test_a_run_on_them_names_them() -> None:
         (
             ("mc_diffusion", "systems", "mdc_codes", "backbone"),
             "on-codes",
-            "which only methods of the objective mask_and_replace take",
+            "pretrain.backbones.on-codes.words: word embeddings of others, which mdc does not take",
         ),
     ):
         with pytest.raises(UserError) as caught:

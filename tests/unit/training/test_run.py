@@ -21,6 +21,7 @@ from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.filled import filled_length
+from mdc.training.objectives.objective import Needs
 from mdc.training.run import main
 from mdc.training.trainer import learning_rate
 
@@ -135,8 +136,8 @@ def test_it_is_the_least_multiple_of_eight_that_holds_them() -> None:
 def _corpus(captions: dict[str, Any], **recipe: int) -> Corpus:
     found: Any = object.__new__(Corpus)
     protocol = SimpleNamespace(data=SimpleNamespace(context_length=77))
-    method = SimpleNamespace(objective="mask_and_replace")
-    found.job = SimpleNamespace(protocol=protocol, method=method, recipe=SimpleNamespace(**recipe))
+    found.needs = Needs(filled=True)
+    found.job = SimpleNamespace(protocol=protocol, recipe=SimpleNamespace(**recipe))
     found.index = {"captions": captions}
     return found
 

@@ -69,8 +69,8 @@ def draw(
     """
     name, trained = results.job.artefact, [n for n in results.numbers if n.system.corpus]
     styles = method_styles(n.method_key for n in trained)
-    # a method's first label is that of its whole runs: those of snapshots also say their share
-    labels = {n.method_key: n.system.method.label for n in reversed(trained)}
+    # a method's label is that of its whole runs, the last on the axis: those of snapshots also say their share
+    labels = {n.method_key: n.system.method.label for n in sorted(trained, key=lambda n: at(n) or 0)}
     corpora: list[str | None] = [*results.corpora] if by_corpus else [None]
     panels, several = list(itertools.product(results.measures, corpora)), len(corpora) > 1
     across, untrained = len(corpora) if several else min(2, len(panels)), dict[str, Any]()

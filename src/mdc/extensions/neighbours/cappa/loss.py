@@ -7,7 +7,7 @@ attention is not causal, and place i predicts token i + 1. The others are traine
 from functools import partial
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.methods.autoregressive import loss as autoregressive
+from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
 from mdc.training.objectives import left_to_right
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
@@ -15,7 +15,9 @@ from mdc.training.objectives.objective import Setup
 
 PARALLEL = 0.75
 
-build_model = autoregressive.build_model
+
+def build_model(setup: ModelSetup) -> Captioner:
+    return Captioner(setup.backbone, setup.vocabulary_size, setup.context_length, causal=True, seed=setup.seed)
 
 
 def supervise(batch: CaptionBatch, global_batch: int, mask_id: int) -> Supervision:
