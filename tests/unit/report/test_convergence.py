@@ -18,7 +18,7 @@ def test_its_legend_names_methods_and_no_shares(tmp_path: Path, monkeypatch: pyt
         accuracy_panels, "line_handle", lambda *given, **more: named.append(given[1]) or drawn(*given, **more)
     )
     made.make(tmp_path)
-    assert {"MDC", "Parallel decoding"} <= set(named) and not [label for label in named if "%" in label]
+    assert {"MDC", "PARALLEL"} <= set(named) and not [label for label in named if "%" in label]
 
 
 def test_its_files(tmp_path: Path) -> None:
