@@ -85,7 +85,7 @@ def test_the_report_is_one_page_with_every_table_and_figure(project: Project) ->
 def test_the_papers_tables_and_figures_of_probes_need_44_trainings() -> None:
     """That Snakemake makes each job of this scale once, test_edits.py says."""
     plan = Plan(load(ROOT / "params.yaml", "paper"))
-    probing = plan.scale.tables.probing()
+    probing = plan.scale.tables.needing("probe")
     assert set(probing) == {"table1", "table4", "table5", "figure4", "figure5"}
     assert len({run.id for table in probing.values() for run in plan.runs_of(table)}) == 44
 

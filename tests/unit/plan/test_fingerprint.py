@@ -151,8 +151,6 @@ PARTS = {
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
     **{name: {ARTEFACTS[name].module} for name in small_project.values()["tables"]},
 }
-for figure in ("figure_convergence", "figure_repetition"):
-    PARTS[figure] |= {ARTEFACTS["figure4"].module}  # whose panels they draw
 PARTS["table_cost"] |= {ABILITIES_OF["masked"]["train"], ABILITIES_OF["contrastive"]["train"]}  # whose steps it counts
 KINDS = (*ABILITIES_OF.values(), parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES, parts.HEADS)
 #: every part that some job loads by name

@@ -56,7 +56,7 @@ def trained(job: Any) -> list[str]:
 
 
 def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(paper: Plan) -> None:
-    for name, table in paper.scale.tables.probing().items():
+    for name, table in paper.scale.tables.needing("probe").items():
         asked = {
             Run(corpus, backbone, method, seed)
             for corpus, methods in table.corpora.items()
@@ -144,7 +144,7 @@ def test_two_corpora_with_equal_sources_are_refused() -> None:
 
 def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> None:
     controls = sorted(name for name in mini.jobs if name.startswith("probe/untrained/") and name.endswith("/s0"))
-    backbones = mini.scale.tables.probing()["table1"].backbones
+    backbones = mini.scale.tables.needing("probe")["table1"].backbones
     expected = [f"probe/untrained/{b}/{p}/s0" for b in backbones for p in ("cls", "patch_mean")]
     assert controls == sorted([*expected, "probe/untrained/ResNet-8/patch_mean/s0"])  # of table_cnn, which has no CLIP
     for name in controls:
@@ -157,8 +157,8 @@ def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> N
 
 def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) -> None:
     """… beside those whose jobs at scale paper support/edits.yaml lists."""
-    probing_names, logs = set(mini.scale.tables.probing()), {"figure_loss"}
-    scored_names = set(mini.scale.tables.scoring())
+    probing_names, logs = set(mini.scale.tables.needing("probe")), {"figure_loss"}
+    scored_names = set(mini.scale.tables.needing("score"))
 
     def with_(*path: Step, to: Any) -> set[str]:
         return touched(mini, changed_plan((path, to)))
@@ -184,7 +184,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         *probing_names,
         *scored_names,
         "table3",
-        *(set(mini.scale.tables.of_captions()) - {"mcd_examples"}),
+        *(set(mini.scale.tables.needing("captions")) - {"mcd_examples"}),
     }
     # of a recipe what no table of recipes shows: its runs, and no such table
     found = with_("pretrain", "recipe", "threads", to=2)
@@ -337,7 +337,7 @@ def test_primary_comparisons_are_contrasts_on_the_first_backbone(mini: Plan, pap
     job: Any = mini.jobs["table1"]
     assert job.primary[0] == ["dense/ViT-T-12/mdc", "dense/ViT-T-12/arc"] and len(job.primary) == 2
     for plan in (mini, paper):
-        for name, table in plan.scale.tables.probing().items():
+        for name, table in plan.scale.tables.needing("probe").items():
             job: Any = plan.jobs[name]
             assert all(pair in job.contrasts for pair in job.primary), name
             assert len(job.primary) == len(table.primary)

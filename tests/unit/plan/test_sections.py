@@ -9,7 +9,6 @@ from scale_plans import changed_plan, plan_of
 
 from mdc.models.build import build_for
 from mdc.models.initial import count_parameters
-from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
@@ -113,7 +112,7 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     # … and measured by one, so that another method measures its own captions alone
     assert all(name in plan.jobs[name.replace("captions/", "metrics/")].inputs for name in written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
-    assert sorted(asked) == sorted(plan.scale.tables.one(CaptionTable).systems)
+    assert sorted(asked) == sorted(plan.scale.tables["table3"].systems)
 
 
 @pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])

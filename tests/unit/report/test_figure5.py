@@ -9,8 +9,8 @@ from probing_world import ProbingWorld
 from shown import STATISTICS, ends, read_rows
 
 from mdc.plan.records import UserError
-from mdc.report.figures import accuracy_panels
-from mdc.report.figures.accuracy_panels import Trend
+from mdc.report.figures import accuracy_panels, figure5
+from mdc.report.figures.figure5 import Trend
 from mdc.report.results import Results
 from mdc.report.statistics.claims import holm
 
@@ -34,7 +34,7 @@ def values(made: ProbingWorld, probe: str = "shape", method: str = "mdc") -> np.
 
 
 def trends(made: ProbingWorld, folder: Path) -> list[Trend]:
-    return accuracy_panels.trends(Results(made.job, made.write(folder), averages=False), made.job)
+    return figure5.trends(Results(made.job, made.write(folder), averages=False), made.job)
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])

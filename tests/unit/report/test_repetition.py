@@ -8,7 +8,7 @@ from probing_world import REPEATED, RepeatedWorld
 from shown import read_rows
 
 from mdc.plan.records import UserError
-from mdc.report.figures import repetition
+from mdc.report.figures import accuracy_panels
 from mdc.report.figures.repetition import times
 from mdc.report.results import Results
 
@@ -23,7 +23,7 @@ def test_lines_of_repeated_and_of_fresh_pairs_start_at_the_shortest_run(
             for line in lines(number):
                 drawn.setdefault(line, []).append(number.system.key)
 
-    monkeypatch.setattr(repetition, "draw", draw)
+    monkeypatch.setattr(accuracy_panels, "draw", draw)
     RepeatedWorld().make(tmp_path)
     assert drawn == {
         (method, style): [f"{corpus}/B/{method}" for corpus in ("once", second)]

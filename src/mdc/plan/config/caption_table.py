@@ -1,7 +1,8 @@
 """Table 3 and Figure 6: systems, captioned datasets, and claims."""
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -27,6 +28,7 @@ from mdc.plan.config.types import (
     Names,
     NonNegative,
     Pairs,
+    Parameters,
     Positive,
     Side,
     SomeUnique,
@@ -35,6 +37,7 @@ from mdc.plan.config.types import (
     WithClaims,
     check_reference,
     check_unique_labels,
+    unknown,
     within,
 )
 
@@ -132,6 +135,12 @@ class CaptionTable(WithClaims):
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
+    sections: ClassVar[tuple[str, ...]] = ("pretrain",)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        for key in (key for key, system in self.entries.items() if system.first_seed):
+            yield f"{where}.systems.{key}.first_seed: Table 3 shows every seed; leave this key out"
+
     #: for a part of the table, the systems shown by dataset
     _shown: dict[str, set[str]] | None = PrivateAttr(default=None)
 
@@ -225,7 +234,13 @@ class CaptionTable(WithClaims):
         return part
 
 
-class CaptionView(WithClaims):
+class _OfCaptions(WithClaims):
+    """A table or figure of a part of a section of captions."""
+
+    sections: ClassVar[tuple[str, ...]] = ("captions",)
+
+
+class CaptionView(_OfCaptions):
     """A table of some ``systems`` on some ``datasets`` of one section of the scale, ``mc_diffusion`` or ``claims``.
 
     ``contrasts`` and ``primary`` are as there. ``select_on``: the dataset on which the best system is chosen by the primary
@@ -270,7 +285,7 @@ class GuidanceCurve(Strict):
     systems: Names
 
 
-class GuidanceFigure(WithClaims):
+class GuidanceFigure(_OfCaptions):
     """CLIPScore over each reference-based metric, one curve per kind of guidance (MC-Diffusion, figure 3), on one dataset.
 
     ``primary``: pairs of curves, the first minus the second at equal CIDEr, by interpolation.
@@ -281,7 +296,7 @@ class GuidanceFigure(WithClaims):
     primary: Claims[Annotated[Side, Ref("curves", "curve (curves)")]] = Field(default_factory=list)
 
 
-class RobustnessFigure(WithClaims):
+class RobustnessFigure(_OfCaptions):
     """How the captions of ``systems`` on one dataset degrade under image distortions, one panel per kind of distortion.
 
     ``primary``: pairs of systems; the claim is that the first keeps more of its quality at the strongest distortion of each kind
@@ -311,15 +326,23 @@ class RobustnessFigure(WithClaims):
         return self
 
 
-class CaptionExamplesOf(Strict):
+class CaptionExamplesOf(Parameters):
     """Examples of a section's captions by ``systems`` on one dataset (MC-Diffusion, table 2)."""
 
     dataset: Name
     systems: Names
 
+    sections: ClassVar[tuple[str, ...]] = ("captions",)
 
-class CaptionFigure(Strict):
+
+class CaptionFigure(Parameters):
     """Figure 6: example images of Table 3 with the captions of all its systems. ``omit``: systems that are shown on its page
     only, not in its picture."""
 
     omit: Unique[Name] = Field(default_factory=list)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        if (table3 := params.tables.get("table3")) is None:
+            yield f"{where} shows captions of table3, and there is none"
+        else:
+            yield from unknown(f"{where}.omit", self.omit, [*table3.systems, *table3.coca], "system of table3")

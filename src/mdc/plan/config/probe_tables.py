@@ -1,9 +1,15 @@
 """The parameters of tables and figures of linear probes and other heads: runs, probes and comparisons."""
 
-from typing import Annotated, Any, Self
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from mdc.plan.config.backbones import Backbone, FrozenBackbone
+from mdc.plan.config.encoders import OpenClipTower, TimmTower
+from mdc.plan.config.method import Method
+from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import (
     BackboneNames,
     EncoderName,
@@ -18,7 +24,6 @@ from mdc.plan.config.references import (
 )
 from mdc.plan.config.types import (
     Claims,
-    Name,
     Pairs,
     Scored,
     Side,
@@ -26,6 +31,7 @@ from mdc.plan.config.types import (
     Unique,
     WithClaims,
     each_once,
+    equal_labels,
     within,
 )
 
@@ -38,6 +44,22 @@ class OfMethods(WithClaims):
 
     corpora: Methods
     methods: MethodNames | None = None
+    backbones: BackboneNames
+
+    sections: ClassVar[tuple[str, ...]] = ("pretrain",)
+
+    @property
+    def trained(self) -> dict[str, dict[str, list[str]]]:
+        return dict.fromkeys(self.backbones, self.corpora)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        for corpus in self.corpora:
+            yield from params.uncovered(corpus, f"{where}.corpora")
+        backbones = {key: params.training.backbones[key] for key in self.backbones}
+        methods = {key: params.methods[key] for key in chain(*self.corpora.values())}
+        yield from equal_labels(f"{where}.corpora", {key: params.label_of(key) for key in self.corpora})
+        yield from equal_labels(f"{where}.corpora", {key: method.label for key, method in methods.items()})
+        yield from equal_labels(f"{where}.backbones", {key: backbone.label for key, backbone in backbones.items()})
 
     @property
     def sides(self) -> dict[str, str]:
@@ -103,7 +125,6 @@ class ProbeTable(OfMethods):
     the mean of several. ``reported_separately``: probes in columns that no average includes.
     """
 
-    backbones: BackboneNames
     probes: ProbeNames
     reported_separately: Unique[ProbeName] = Field(default_factory=list)
     primary_metric: ProbeName | None = None
@@ -112,6 +133,27 @@ class ProbeTable(OfMethods):
         Field(default_factory=list)
     )
     primary: Claims[OwnSide] = Field(default_factory=list)
+
+    sections: ClassVar[tuple[str, ...]] = ("pretrain", "probe")
+    #: whether claims are of the mean over columns, by default
+    averaged: ClassVar[bool] = True
+    #: whether an encoder has a row for each head
+    by_head: ClassVar[bool] = False
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        for name in self.backbones:
+            if isinstance(params.training.backbones.get(name), FrozenBackbone):
+                yield f"{where}.backbones: {name} trains no encoder that could be probed; name its encoder (encoders)"
+        yield from super().misfits(params, where)
+        yield from equal_labels(f"{where}.probes", {key: params.data.probes[key].label for key in self.shown})
+
+    def label_of(self, method: Method) -> str:
+        """A method's label in its row."""
+        return method.label
+
+    def snapshots(self, recipe: Recipe) -> list[float]:
+        """The shares of its steps after which a run of this ``recipe`` is shown, besides its end."""
+        return []
 
     @property
     def shown(self) -> list[str]:
@@ -146,6 +188,37 @@ class HeadTable(ProbeTable):
     )
     zero_shot: bool = False
 
+    by_head = True
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        """Attention needs patch tokens and a feature of their width, k neighbours as many training items."""
+        yield from super().misfits(params, where)
+        if self.zero_shot and "table_zero_shot" not in params.tables:
+            yield f"{where}.zero_shot: the scale classifies nothing zero-shot; name table_zero_shot, or leave it out"
+        every = params.probe.every if params.probe else {}
+        heads = {name: every[name] for name in self.heads}
+        labels = {key: head.label if head else "linear probe" for key, head in heads.items()}
+        yield from equal_labels(f"{where}.heads", labels)
+        entries = {name: params.encoders[name] for name in self.encoders}
+        trained = {name: params.training.backbones[name] for name in self.backbones}
+        counts = {name: entry.tokens for name, entry in entries.items()}
+        counts |= {name: (b.image_size // b.patch_size) ** 2 for name, b in trained.items() if isinstance(b, Backbone)}
+        if any(head is not None and head.kind == "attentive" for head in heads.values()):
+            for name in (name for name, count in counts.items() if count < 2):
+                yield f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
+            for name, entry in entries.items():
+                if isinstance(entry, OpenClipTower | TimmTower) and not entry.pooled:
+                    said = f"a feature of {name} that is as wide as its tokens; set encoders.{name}.pooled: true"
+                    yield f"{where}.encoders: an attentive probe needs {said}"
+        for key, head in heads.items():
+            if head is None or head.kind != "knn":
+                continue
+            for name in self.shown:
+                train = getattr(params.data.probes[name].source, "train", None)
+                if isinstance(train, int) and train < head.k:
+                    said = f"{name} has {train} training items, and k = {head.k} neighbours are asked for"
+                    yield f"{where}.heads: {key}: {said}"
+
     @property
     def head_names(self) -> list[str]:
         return list(self.heads)
@@ -167,6 +240,22 @@ class MethodTable(ProbeTable):
 class ScheduleTable(MethodTable):
     """Table 5: one objective under several ranges of t. The others are compared with the last method of a corpus."""
 
+    def label_of(self, method: Method) -> str:
+        """MDC's range of t, as in the paper."""
+        by_range = getattr(method, "weight", None) == "inverse_t"
+        return str(list(method.masked_share or ())) if by_range else method.label
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        """A row is a range of t."""
+        yield from super().misfits(params, where)
+        for corpus, listed in self.corpora.items():
+            seen: dict[object, str] = {}
+            for name in listed:
+                if (share := params.methods[name].masked_share) is None:
+                    yield f"{where}.corpora.{corpus}: {name} has no t_range; only masked methods have"
+                elif seen.setdefault(share, name) != name:
+                    yield f"{where}.corpora.{corpus}: {seen[share]} and {name} have the same t_range"
+
     @property
     def reference(self) -> str:
         """The last method of every corpus."""
@@ -181,44 +270,3 @@ class ScheduleTable(MethodTable):
                     "others are compared with must be the last of each"
                 )
         return self
-
-
-class RatioFigure(MethodTable):
-    """Figure 4: methods with a fixed mask ratio, beside others, in one panel for each corpus."""
-
-
-class PairsFigure(MethodTable):
-    """Figure 5: methods over corpora of different numbers of pairs, compared by the trend of each method.
-
-    ``trends``: methods with the claim that more pairs raise the accuracy; only these get a verdict.
-    """
-
-    corpora: Annotated[Methods, Field(min_length=2)]
-    trends: Annotated[list[Name], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _no_contrasts(self) -> Self:
-        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
-            if pairs:
-                raise ValueError(
-                    f"{key}: this figure compares the corpora of a method by their trend alone; leave it out"
-                )
-        for name in self.trends:
-            if sum(name in methods for methods in self.corpora.values()) < 2:
-                raise ValueError(f"trends: {name} is in fewer than two corpora, so it has no trend")
-        return self
-
-
-class RepetitionFigure(MethodTable):
-    """Corpora of the same pairs repeated more often, and of more pairs; the numbers of samples seen are read from their runs."""
-
-    corpora: Annotated[Methods, Field(min_length=2)]
-
-
-class ConvergenceFigure(MethodTable):
-    """Accuracy over training: the snapshots of the runs (pretrain.recipe.snapshots) and their last weights.
-
-    ``contrasts`` are shown after each share of the steps; ``primary`` is tested at the share ``claimed_at``.
-    """
-
-    claimed_at: Annotated[float, Field(gt=0, le=1)] = 1.0

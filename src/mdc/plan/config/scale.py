@@ -1,6 +1,7 @@
 """A scale: its data, encoders, pretraining, evaluations, tables and figures."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -134,7 +135,7 @@ class Scale(Strict):
 
     def captioned(self) -> dict[str, CaptionTable]:
         """The tables and sections of captions, by their key in the scale."""
-        tables = {"tables.table3": self.tables.the(CaptionTable), **self.shown_in_part()}
+        tables: dict[str, Any] = {"tables.table3": self.tables.get("table3"), **self.shown_in_part()}
         return {where: table for where, table in tables.items() if table is not None}
 
     def shown_in_part(self) -> dict[str, CaptionTable]:
@@ -149,15 +150,15 @@ class Scale(Strict):
     @model_validator(mode="after")
     def _sections(self) -> Self:
         needed = {
-            "pretrain": [*self.tables.training(), *self.shown_in_part()],
-            "probe": list(self.tables.probing()),
-            "score": list(self.tables.scoring()),
+            "pretrain": [*self.tables.needing("pretrain"), *self.shown_in_part()],
+            "probe": list(self.tables.needing("probe")),
+            "score": list(self.tables.needing("score")),
             "caption": [where.removeprefix("tables.") for where in self.captioned()],
         }
         for section, names in needed.items():
             if names and getattr(self, section) is None:
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
-        if (names := list(self.tables.of_captions())) and not self.shown_in_part():
+        if (names := list(self.tables.needing("captions"))) and not self.shown_in_part():
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
         for where, table in self.shown_in_part().items():
             for key in ("contrasts", "primary", "order", "coca", "judge"):
@@ -184,6 +185,20 @@ class Scale(Strict):
     def vocabulary_of(self, name: str) -> str:
         """The vocabulary of models that are trained on a corpus or a variant."""
         return self.data.corpora[self.corpus_of(name)].vocabulary or next(iter(self.data.vocabularies))
+
+    def uncovered(self, name: str, where: str) -> Iterator[str]:
+        """A line if the vocabulary of a corpus does not cover its captions, so that a model cannot read all of them."""
+        corpus = self.corpus_of(name)
+        if not self.data.vocabularies:
+            yield f"{where}: {name} has no vocabulary; name one in data.vocabularies, as words: [{name}] or clip: full"
+            return
+        vocabulary = self.vocabulary_of(corpus)
+        listed = self.data.vocabularies[vocabulary]
+        if listed != "full" and corpus not in listed:
+            yield (
+                f"{where}: the vocabulary {vocabulary} of {corpus} is made from {', '.join(listed)}. Give {corpus} one of its "
+                f"own (data.corpora.{corpus}.vocabulary), or add it to that list, which reruns every run with this vocabulary"
+            )
 
     @model_validator(mode="after")
     def _names(self) -> Self:

@@ -27,10 +27,11 @@ def schemas() -> dict[str, dict[str, Any]]:
     classes = dict.fromkeys([Params, *tables.values(), *kinds.values()])
     refs, complete = models_json_schema([(kind, "validation") for kind in classes])
     whole = _as_layer(complete["$defs"])
+    own = {kind: whole[refs[of, "validation"]["$ref"].rpartition("/")[2]] for kind, of in kinds.items()}
     whole["Tables"] = {
         "type": "object",
         "properties": {name: refs[kind, "validation"] for name, kind in tables.items()},
-        "additionalProperties": {"anyOf": [_own(kind, whole[of.__name__]) for kind, of in kinds.items()]},
+        "additionalProperties": {"anyOf": [_own(kind, schema) for kind, schema in own.items()]},
     }
     for schema in whole.values():
         _described(schema)
@@ -39,8 +40,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     fields["tables"] = {"$ref": "#/$defs/Tables"}
     scale = {key: fields[key] for key in Scale.model_fields} | {"methods": fields["methods"]}
     whole["Scale"] = {**whole["Params"], "description": Scale.__doc__, "properties": scale}
-    own = {key: fields[key] for key in Params.model_fields if key not in Scale.model_fields}
-    whole["Params"] = {**whole["Params"], "properties": {**own, "shared": {"$ref": "#/$defs/Scale"}}}
+    besides = {key: fields[key] for key in Params.model_fields if key not in Scale.model_fields}
+    whole["Params"] = {**whole["Params"], "properties": {**besides, "shared": {"$ref": "#/$defs/Scale"}}}
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return {
         "params.schema.json": {**draft, "$ref": "scale.schema.json#/$defs/Params"},

@@ -1,9 +1,12 @@
 """The parameters of tables and figures that are made from scores of captions."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.plan.config.choice_sources import PAIRED
 from mdc.plan.config.probe_tables import OfMethods
 from mdc.plan.config.references import (
     BackboneName,
@@ -27,11 +30,13 @@ from mdc.plan.config.types import (
     SomeUnique,
     Strict,
     Unique,
+    equal_labels,
+    unknown,
     within,
 )
 
 
-class _OfScores(OfMethods):
+class OfScores(OfMethods):
     """A table of scores: its runs, their weights, and the claims.
 
     ``weights``: a run's last, its best on held-out pairs, or both. ``contrasts`` and ``primary``:
@@ -43,6 +48,28 @@ class _OfScores(OfMethods):
     weights: SomeUnique[Literal["last", "best"]] = Field(default=["last"])
     contrasts: Pairs[Scored] = Field(default_factory=list)
     primary: Claims[Scored] = Field(default_factory=list)
+
+    sections: ClassVar[tuple[str, ...]] = ("pretrain", "score")
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        yield from cannot_score(params, self.corpora, where)
+        sides = [
+            f"{corpus}/{name}/{estimator}"
+            for corpus, listed in self.corpora.items()
+            for name in listed
+            for estimator in params.methods[name].estimators
+        ]
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            named = [*chain.from_iterable(pairs)]
+            yield from unknown(f"{where}.{key}", named, sides, "corpus/method/estimator of this table")
+
+
+def cannot_score(params: Any, corpora: Mapping[str, list[str]], where: str) -> Iterator[str]:
+    """A line for each method of ``corpora`` that has no estimator."""
+    for corpus, listed in corpora.items():
+        for name in (name for name in listed if not params.methods[name].estimators):
+            yield f"{where}.corpora.{corpus}: {name} ({params.methods[name].objective}) cannot score captions"
 
 
 class ChoiceColumn(Strict):
@@ -66,7 +93,7 @@ class ChoiceColumn(Strict):
         return self
 
 
-class ChoiceTable(_OfScores):
+class ChoiceTable(OfScores):
     """Table 2: compositionality. ``open_clip``: external models as rows. ``language_prior_weights``: the candidates for the
     weight α of the mismatched-image score that is subtracted, chosen on held-out pairs. ``also``: runs on other backbones as
     rows, {backbone: {corpus: methods}}; comparisons are on ``backbones``."""
@@ -77,18 +104,41 @@ class ChoiceTable(_OfScores):
     language_prior_weights: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
 
     @property
+    def trained(self) -> dict[str, dict[str, list[str]]]:
+        return super().trained | self.also
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        for name in (name for name in self.also if name in self.backbones):
+            yield f"{where}.also: {name} is already in backbones"
+        yield from self._columns_of_pairs(params, where)
+        yield from super().misfits(params, where)
+        yield from equal_labels(f"{where}.columns", {key: column.label for key, column in self.columns.items()})
+
+    def _columns_of_pairs(self, params: Any, where: str) -> Iterator[str]:
+        """Winoground's scores need sets whose items have two images, and another column for the average."""
+        scored = {key: column for key, column in self.columns.items() if column.score is not None}
+        for key, column in scored.items():
+            for name in column.sets:
+                source = params.data.choices[name].source
+                if not isinstance(source, PAIRED):
+                    said = f"items of two images and two captions, and data.choices.{name} is of the kind {source.kind}"
+                    yield f"{where}.columns.{key}.score = {column.score}: needs {said}"
+        if len(scored) == len(self.columns):
+            yield f"{where}.columns: all have a score of pairs, of which there is no average; name another column too"
+
+    @property
     def sets(self) -> list[str]:
         """The choice sets of all columns, each once."""
         return list(dict.fromkeys(name for column in self.columns.values() for name in column.sets))
 
 
-class RetrievalTable(_OfScores):
+class RetrievalTable(OfScores):
     """Retrieval among ``pairs`` held-out pairs of each run's own corpus, by score."""
 
     pairs: Annotated[int, Field(ge=10)]
 
 
-class ZeroShotTable(_OfScores):
+class ZeroShotTable(OfScores):
     """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
 
     ``images``: number of random test images of each probe; by default all. ``samples``: masks of the Monte Carlo estimators, by
@@ -122,6 +172,14 @@ class PositionFigure(OfMethods):
         Field(max_length=MOST_CLAIMS),
     ] = Field(default_factory=list)
     function_words: Annotated[Pairs[OwnSide], within("corpora, whose captions differ")] = Field(default_factory=list)
+
+    sections: ClassVar[tuple[str, ...]] = ("pretrain", "score")
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        for corpus, listed in self.corpora.items():
+            for name in (name for name in listed if "positions" not in params.methods[name].abilities):
+                yield f"{where}.corpora.{corpus}: {name} ({params.methods[name].objective}) predicts no tokens"
 
     @property
     def compared(self) -> dict[str, str]:

@@ -1,50 +1,70 @@
 """The parameters of a scale's tables and figures, a class for each kind. Those that a scale does not name are not made."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from mdc.plan.artefacts import ARTEFACTS, KINDS, Artefact, declared
-from mdc.plan.config.caption_table import (
-    CaptionExamplesOf,
-    CaptionTable,
-    CaptionView,
-    GuidanceFigure,
-    RobustnessFigure,
-)
-from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.problems import short
 from mdc.plan.config.references import BackboneName, BackboneNames, MethodNames, TrainedOn
-from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
-from mdc.plan.config.types import Name, Strict, Unique
+from mdc.plan.config.types import Name, Parameters, Unique
 from mdc.plan.records import did_you_mean
 
 
-class CostTable(Strict):
-    """The cost of trainings and captions. ``datasets``: some of those that Table 3, ``claims`` and ``mc_diffusion`` caption, with
-    all their systems."""
+class OfRuns(Parameters):
+    """A table or figure of runs by themselves: of the methods of each corpus, on each of the ``backbones``."""
 
     corpora: dict[TrainedOn, MethodNames]
     backbones: BackboneNames
+
+    sections: ClassVar[tuple[str, ...]] = ("pretrain",)
+
+    @property
+    def trained(self) -> dict[str, dict[str, list[str]]]:
+        return dict.fromkeys(self.backbones, self.corpora)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        for corpus in self.corpora:
+            yield from params.uncovered(corpus, f"{where}.corpora")
+
+
+class CostTable(OfRuns):
+    """The cost of trainings and captions. ``datasets``: some of those that Table 3, ``claims`` and ``mc_diffusion`` caption, with
+    all their systems."""
+
     datasets: Unique[Name] = Field(default_factory=list)
 
 
-class RecipeTable(Strict):
+class RecipeTable(Parameters):
     """Tables 6 to 8: how Table 1's runs of one backbone are trained."""
 
     backbone: Name
 
+    sections: ClassVar[tuple[str, ...]] = ("pretrain",)
 
-class LossFigure(Strict):
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        table1 = params.tables.get("table1")
+        if table1 is None or self.backbone not in table1.backbones:
+            there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
+            yield f"{where}.backbone = {self.backbone}: must be one of table1's; {there}"
+
+
+class LossFigure(OfRuns):
     """The logs of all runs that the scale's tables and figures need. ``corpora`` and ``backbones`` can add more runs."""
 
     corpora: dict[TrainedOn, MethodNames] = Field(default_factory=dict)
     backbones: list[BackboneName] = Field(default_factory=list)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        if not any(block.trained for block in params.tables.values()) and not params.captioned():
+            said = "shows the runs of the other tables and figures, and these have none; name its corpora and backbones"
+            yield f"{where} {said}"
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
@@ -53,14 +73,7 @@ class LossFigure(Strict):
         return self
 
 
-OneTable = TypeVar("OneTable", bound=Strict)
-#: tables and figures of a part of a section of captions
-ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
-#: tables and figures of scores
-ScoreTable = ChoiceTable | RetrievalTable | ZeroShotTable | PositionFigure
-
-
-class Tables(dict[str, Strict]):
+class Tables(dict[str, Any]):
     """The tables and figures that a scale names: the parameters of each, and under ``artefacts`` its declaration.
 
     A name is that of an artefact, or a free one with the ``kind`` and the ``title`` of one more of a kind.
@@ -91,32 +104,9 @@ class Tables(dict[str, Strict]):
             raise ValidationError.from_exception_data("tables", wrong)
         return tables
 
-    def the(self, kind: type[OneTable]) -> OneTable | None:
-        """The only table or figure of a class."""
-        return next((table for table in self.values() if type(table) is kind), None)
-
-    def one(self, kind: type[OneTable]) -> OneTable:
-        """The same, where the scale must have one."""
-        table = self.the(kind)
-        assert table is not None  # checked by the schema
-        return table
-
-    def training(self) -> dict[str, ProbeTable | LossFigure | CostTable | RecipeTable | ScoreTable | CaptionTable]:
-        """Those that show runs."""
-        kinds = ProbeTable | LossFigure | CostTable | RecipeTable | ScoreTable | CaptionTable
-        return {name: table for name, table in self.items() if isinstance(table, kinds)}
-
-    def of_captions(self) -> dict[str, ShownInPart]:
-        """Those of a part of a section of captions (``mc_diffusion``, ``claims``)."""
-        return {name: table for name, table in self.items() if isinstance(table, ShownInPart)}
-
-    def scoring(self) -> dict[str, ScoreTable]:
-        """Those that are made from scores of captions."""
-        return {name: table for name, table in self.items() if isinstance(table, ScoreTable)}
-
-    def probing(self) -> dict[str, ProbeTable]:
-        """The tables and figures of linear probes."""
-        return {name: table for name, table in self.items() if isinstance(table, ProbeTable)}
+    def needing(self, section: str) -> dict[str, Any]:
+        """Those that need a section of the scale."""
+        return {name: block for name, block in self.items() if section in block.sections}
 
 
 def with_usual(tables: Any, usual: Mapping[str, Any]) -> Any:

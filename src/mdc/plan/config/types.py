@@ -1,9 +1,9 @@
 """The types of values in params.yaml (names, counts, shares, paths), and shared checks."""
 
 import ipaddress
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -132,7 +132,23 @@ class Strict(BaseModel):
         return self.model_dump(mode="json", by_alias=True, context="complete")
 
 
-class WithClaims(Strict):
+class Parameters(Strict):
+    """The parameters of a table or figure."""
+
+    #: the sections of a scale that it needs, besides its data
+    sections: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def trained(self) -> dict[str, dict[str, list[str]]]:
+        """The runs that it shows, by backbone and corpus their methods; those of captions are in the section of captions."""
+        return {}
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        """What it asks that other sections of the ``params`` do not have: a line each, which begins with the key, ``where``."""
+        yield from ()
+
+
+class WithClaims(Parameters):
     """A table or figure with claims. ``order``: how they are tested together, see :func:`mdc.report.statistics.claims.decide`."""
 
     order: Order = "holm"
@@ -159,6 +175,19 @@ def no_such(where: str, name: str, allowed: Collection[str], what: str) -> str:
     return f"{where}: no {what} is named '{name}'; allowed: {names}"
 
 
+def unknown(where: str, names: Collection[str], allowed: Collection[str], what: str) -> Iterator[str]:
+    """A line for each name that is not allowed."""
+    return (no_such(where, name, allowed, what) for name in names if name not in allowed)
+
+
+def equal_labels(where: str, labels: Mapping[str, str]) -> Iterator[str]:
+    """A line for each of equal labels ({key: label}): readers and `mdc why` distinguish rows and columns by them."""
+    first = {label: key for key, label in reversed(list(labels.items()))}
+    for key, label in labels.items():
+        if first[label] != key:
+            yield f"{where}: {first[label]} and {key} are both called '{label}'; give each a label of its own"
+
+
 def near_key(key: str, beside: Collection[str]) -> str:
     """The hint for a ``key`` that a mapping with the keys ``beside`` does not have, from the classes that have most of these."""
     classes = list[type[Strict]]([Strict])
@@ -171,14 +200,9 @@ def near_key(key: str, beside: Collection[str]) -> str:
 
 
 def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:
-    """Refuse equal labels ({key: label}): readers and `mdc why` distinguish rows and columns by them."""
-    seen: dict[str, str] = {}
-    for key, label in labels.items():
-        if label in seen:
-            raise ValueError(
-                f"{where}: {seen[label]} and {key} are both called '{label}'; give each a label of its own"
-            )
-        seen[label] = key
+    """ValueError for :func:`equal_labels`."""
+    for problem in equal_labels(where, labels):
+        raise ValueError(problem)
 
 
 def needing(*needed: str) -> AfterValidator:

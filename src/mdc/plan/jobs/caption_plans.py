@@ -175,7 +175,7 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
 
 def caption_examples(plan: Context, name: str, figure: CaptionFigure) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
-    return _examples(plan, plan.scale.tables.one(CaptionTable), figure.omit)
+    return _examples(plan, plan.scale.tables["table3"], figure.omit)
 
 
 def caption_examples_of(plan: Context, name: str, figure: CaptionExamplesOf) -> dict[str, Any]:

@@ -11,12 +11,10 @@ from pydantic import ValidationError
 from mdc.plan.config.data import origin_of
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
-from mdc.plan.config.probe_tables import ConvergenceFigure, ProbeTable
+from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.score_tables import ChoiceTable
-from mdc.plan.config.tables import CostTable, LossFigure, ScoreTable
-from mdc.plan.config.types import WithClaims
+from mdc.plan.config.types import Parameters, WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained
@@ -29,7 +27,6 @@ from mdc.plan.registry.entry import decisive
 from mdc.plan.verbs import VERBS
 
 Encoder = Run | Snapshot | Untrained | Frozen
-OfRuns = ProbeTable | LossFigure | ScoreTable | CostTable
 
 
 J = TypeVar("J", bound=Job)
@@ -137,14 +134,11 @@ class Context(ABC):
             "inputs": inputs,
         }
 
-    def runs_of(self, table: OfRuns) -> list[Run]:
+    def runs_of(self, table: Parameters) -> list[Run]:
         """The runs of one table, by backbone, corpus, method and seed."""
-        shown = dict.fromkeys(table.backbones, table.corpora)
-        if isinstance(table, ChoiceTable):
-            shown |= table.also
         return [
             Run(corpus, backbone, method, seed)
-            for backbone, corpora in shown.items()
+            for backbone, corpora in table.trained.items()
             for corpus, methods in corpora.items()
             for method in methods
             for seed in self.scale.training.seeds
@@ -155,8 +149,7 @@ class Context(ABC):
         controls, then external encoders."""
         runs, encoders = self.runs_of(table), list[Encoder]()
         for run in runs:
-            if isinstance(table, ConvergenceFigure):
-                encoders += [Snapshot(run, share) for share in self.recipe(run).snapshots]
+            encoders += [Snapshot(run, share) for share in table.snapshots(self.recipe(run))]
             encoders.append(run)
         return [*encoders, *dict.fromkeys(self.control(run) for run in runs), *map(Frozen, table.encoders)]
 

@@ -33,7 +33,7 @@ def runs(plan: Context, others: Iterable[Run]) -> list[Run]:
 
 def _probed(plan: Context) -> list[str]:
     """The external encoders in tables of probes."""
-    return [name for table in plan.scale.tables.probing().values() for name in table.encoders]
+    return [name for table in plan.scale.tables.needing("probe").values() for name in table.encoders]
 
 
 def run_of(plan: Context, entry: RunTower) -> Run:

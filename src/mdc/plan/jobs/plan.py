@@ -15,11 +15,10 @@ from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBac
 from mdc.plan.config.layers import scale_file
 from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.sources import ScenesCorpus
-from mdc.plan.config.tables import CostTable, LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs
 from mdc.plan.jobs.artefact_plans import artefact_job
-from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
+from mdc.plan.jobs.context import Context, Encoder, once
 from mdc.plan.jobs.data_plans import downloads, parts_of
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.job import Job
@@ -92,9 +91,7 @@ class Plan(Context):
     def runs(self) -> list[Run]:
         """Every run that the tables and figures need, each once, in their order. UserError if two are the same."""
         tables = self.scale.tables
-        losses = tables.the(LossFigure) or LossFigure()
-        shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
-        shown += [table for table in tables.values() if isinstance(table, CostTable)]
+        shown = [*tables.needing("probe").values(), *tables.needing("score").values(), *tables.values()]
         needed = dict.fromkeys(run for table in shown for run in self.runs_of(table))
         needed |= dict.fromkeys(caption_jobs.runs(self))
         needed |= dict.fromkeys(encoder_jobs.runs(self, needed))
@@ -105,7 +102,7 @@ class Plan(Context):
     def probes_of(self) -> dict[tuple[Encoder, str], list[str]]:
         """(encoder, head) → the probes that the tables need, in the scale's order."""
         needed: dict[tuple[Encoder, str], set[str]] = {}
-        for table in self.scale.tables.probing().values():
+        for table in self.scale.tables.needing("probe").values():
             for key in itertools.product(self.encoders_of(table), table.head_names):
                 needed.setdefault(key, set()).update(table.shown)
         return {key: [name for name in self.scale.data.probes if name in shown] for key, shown in needed.items()}

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from mdc.plan import parts
-from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run
@@ -41,7 +40,7 @@ def estimators(plan: Context, run: Run) -> list[str]:
 @once
 def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
     """The job that scores all of Table 2's sets by one run."""
-    table = plan.scale.tables.one(ChoiceTable)
+    table = plan.scale.tables["table2"]
     return _of_run(
         plan,
         ChoicesJob,
@@ -57,7 +56,7 @@ def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
 
 def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
     """The same by a model of open_clip."""
-    table = plan.scale.tables.one(ChoiceTable)
+    table = plan.scale.tables["table2"]
     return plan.make(
         ChoicesJob,
         f"scores/open_clip/{name}",
@@ -77,14 +76,14 @@ def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
 @once
 def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
     """The job that scores held-out pairs by one run."""
-    table = plan.scale.tables.one(RetrievalTable)
+    table = plan.scale.tables["table_retrieval"]
     return _of_run(plan, RetrievalJob, run, weights, pairs=table.pairs, estimators=estimators(plan, run))
 
 
 @once
 def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
     """The job of zero-shot classification of all of its table's probes by one run."""
-    table, score = plan.scale.tables.one(ZeroShotTable), plan.scale.score
+    table, score = plan.scale.tables["table_zero_shot"], plan.scale.score
     assert score is not None
     return _of_run(
         plan,
@@ -102,7 +101,7 @@ def zero_shot(plan: Context, run: Run, weights: str) -> ZeroShotJob:
 @once
 def positions(plan: Context, run: Run) -> PositionsJob:
     """The job of the image's information about each token, by one run's last weights."""
-    figure = plan.scale.tables.one(PositionFigure)
+    figure = plan.scale.tables["figure_position"]
     return _of_run(
         plan,
         PositionsJob,

@@ -28,7 +28,7 @@ Weights = Literal["last", "best"] | None
 
 def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
-    retrieval = plan.scale.tables.the(RetrievalTable)
+    retrieval = plan.scale.tables.get("table_retrieval")
     sets = plan.scale.data.choices
     jobs: dict[str, Any] = {}
     rows: list[System] = []
@@ -83,7 +83,7 @@ def retrieval(plan: Context, name: str, table: RetrievalTable) -> dict[str, Any]
         for count in _RECALL
         if count < table.pairs
     ]
-    table2 = plan.scale.tables.the(ChoiceTable)
+    table2 = plan.scale.tables.get("table2")
     alphas = table2.language_prior_weights if table2 else [0.0, 0.5, 1.0]
     return {
         "jobs": jobs,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.references import CorpusName, TextsName
-from mdc.plan.config.types import Strict, Unique
+from mdc.plan.config.types import Parameters, Unique
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 from mdc.report.csv_file import write_csv
@@ -44,7 +44,7 @@ _STYLES: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-class Block(Strict):
+class Block(Parameters):
     """Figure 3: caption lengths of corpora, of sets of captions without images (``texts``), or both."""
 
     corpora: Unique[CorpusName] = Field(default_factory=list)

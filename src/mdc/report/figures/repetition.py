@@ -5,13 +5,22 @@ fresh: each pair is seen as often as in the shortest run. Both lines start at th
 at one number of samples.
 """
 
-from pathlib import Path
+from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from mdc.plan.config.probe_tables import MethodTable
+from mdc.plan.config.references import Methods
+from mdc.plan.jobs.probe_rows import probing
 from mdc.plan.jobs.shown import ArtefactJob
-from mdc.report.figures.accuracy_panels import check_counts_differ, count_words, draw
-from mdc.report.frame import Number, write_contrasts, write_levels
-from mdc.report.manifests import Manifests
-from mdc.report.results import Results
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
+    from mdc.report.frame import Number
+    from mdc.report.manifests import Manifests
 
 SHOWN = {
     "artefacts": {"figure_repetition": {"title": "Many passes over few pairs"}},
@@ -19,9 +28,21 @@ SHOWN = {
     "caption": "Linear-probe accuracy at scale {scale} over the samples that a run has seen: the same pairs again and again, "
     "each number of passes a run of its own, or (dashed) fresh pairs; with intervals, and the differences between methods that "
     "the scale claims.",
-    "config": "probe_tables.RepetitionFigure",
-    "plan": "artefact_plans.probing",
+    "config": "Block",
 }
+
+
+class Block(MethodTable):
+    """Corpora of the same pairs repeated more often, and of more pairs; the numbers of samples seen are read from their runs."""
+
+    corpora: Annotated[Methods, Field(min_length=2)]
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """As every table of probes, and the logs of the runs, which say which of many passes overfitted."""
+    values = probing(plan, name, block)
+    logs = {job.job: job for job in map(plan.pretrain, plan.runs_of(block))}
+    return {**values, "jobs": values["jobs"] | logs}
 
 
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
@@ -29,6 +50,10 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
     UserError besides if the runs of a corpus have seen different numbers of pairs or samples, or two corpora the same.
     """
+    from mdc.report.figures.accuracy_panels import check_counts_differ, count_words, draw
+    from mdc.report.frame import write_contrasts, write_levels
+    from mdc.report.results import Results
+
     results = Results(job, manifests)
     pairs, samples = (
         {corpus: results.training_of_corpus(corpus, key, name) for corpus in results.corpora}

@@ -23,7 +23,7 @@ SHOWN = {
     "caption": "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "
     "training, and the differences that the scale claims.",
     "config": "probe_tables.MethodTable",
-    "plan": "artefact_plans.probing",
+    "plan": "probe_rows.probing",
 }
 
 _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}

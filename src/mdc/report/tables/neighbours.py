@@ -22,7 +22,7 @@ SHOWN = {
     "by nearest neighbours; in per cent with intervals, beside the same encoder before training, and the differences that "
     "the scale claims.",
     "config": "probe_tables.HeadTable",
-    "plan": "artefact_plans.probing",
+    "plan": "probe_rows.by_heads",
 }
 
 #: kind of score in zero-shot classification → its column

@@ -22,7 +22,7 @@ SHOWN = {
     "with intervals, beside the same encoder before training: the gains over it, and the differences between methods and "
     "between corpora that the scale claims.",
     "config": "probe_tables.ProbeTable",
-    "plan": "artefact_plans.probing",
+    "plan": "probe_rows.probing",
 }
 
 #: decimals of a headline number; far below any interval's width

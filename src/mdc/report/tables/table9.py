@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.data.formats.sizes import size
-from mdc.plan.config.types import Strict
+from mdc.plan.config.types import Parameters, Strict
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.csv_file import names, write_csv
@@ -55,7 +55,7 @@ _LONG = (
 )
 
 
-class Block(Strict):
+class Block(Parameters):
     """Table 9: the licences of the datasets that the scale uses, or of ``all`` that the registry knows."""
 
     all: bool = False
