@@ -7,7 +7,6 @@
 # Everything a job reads or writes lies under results/<scale>/, a folder a job; results/table1.* are copies of the chosen
 # scale's.
 
-from snakemake.logging import logger
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -23,10 +22,10 @@ include: "workflow/rules/artefacts.smk"
 
 rule all:
     default_target: True
-    localrule: True
     input:
         [copy for name in NAMED for copy in copies(name)],
         "results/index.html",
+    localrule: True
 
 
 # a target for each of DVC's layers
@@ -35,9 +34,9 @@ for layer, stages in LAYERS.items():
     rule:
         name:
             target(layer)
-        localrule: True
         input:
             [manifest(name) for name, job in JOBS.items() if VERBS[job.verb].stage in stages],
+        localrule: True
 
 
 # one target a dataset: `snakemake obtain_cc12m --config scale=paper`
@@ -46,21 +45,18 @@ for name in SCALE.data.datasets:
     rule:
         name:
             f"obtain_{name}"
-        localrule: True
         input:
             manifest(f"data/obtained/{name}"),
+        localrule: True
 
 
-def hint(record):
-    """A filter of Snakemake's log: its message about a target that nothing makes is followed by the nearest that there is."""
-    if missing := re.search(r"No rule to produce (\S+) \(", record.getMessage()):
-        targets = [rule.name for rule in workflow.rules] + list(map(manifest, JOBS))
-        targets += [file for name in DECLARED for file in copies(name)] + [str(file) for name in NAMED for file in artefact_files(name)]
-        record.msg = f"{record.msg}\n{PLAN.no_target(missing[1], targets)}"
-    return True
+def nearest(missing, names):
+    """The message for a target that nothing makes; ``names``: of the rules."""
+    targets = [*names, *map(manifest, JOBS), *(file for name in DECLARED for file in copies(name))]
+    return PLAN.no_target(missing, [*targets, *(str(file) for name in NAMED for file in artefact_files(name))])
 
 
-logger.addFilter(hint)
+say_missing(nearest)
 
 
 onstart:
@@ -70,9 +66,7 @@ onstart:
         delete_others(FOLDER, CONFIGS.values())
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_SH)
-    # its limit of jobs a second wakes Snakemake's scheduler once more a second for each job that ended: after hundreds, half a core
-    if workflow.local_exec:
-        workflow.scheduler.job_rate_limiter = None
+    unlimited_rate()
 
 
 onerror:

@@ -10,7 +10,9 @@ def caption(name):
     path = Path(R, "configs/captions", f"{name}.rst").resolve()
     made_from = ", ".join(job.partition("/")[2] for job in JOBS[name].inputs)
     text = NAMED[name].caption.format(scale=PLAN.params.scale)
-    write_text_if_changed(path, f"{text} Made from {len(JOBS[name].inputs)} records: {made_from}.\n" if made_from else f"{text}\n")
+    write_text_if_changed(
+        path, f"{text} Made from {len(JOBS[name].inputs)} records: {made_from}.\n" if made_from else f"{text}\n"
+    )
     return str(path)
 
 
@@ -50,11 +52,11 @@ for name in NAMED:
     rule:
         name:
             name
-        localrule: True
         input:
             [f"{R}/{name}/{file}" for file in (f"{name}.json", *NAMED[name].files)],
         output:
             copies(name),
+        localrule: True
         run:
             try:
                 publish(Path(input[0]))
@@ -64,12 +66,12 @@ for name in NAMED:
 
 # The page with all tables and figures. It also shows run times, so it is rebuilt whenever one of these is.
 rule index:
-    localrule: True
     input:
         [f"results/{name}.json" for name in NAMED],
     output:
         "results/index.html",
         f"{R}/claims.csv",
+    localrule: True
     params:
         call=INDEX,
     shell:
@@ -86,11 +88,11 @@ for name in DECLARED.keys() - NAMED.keys():
     rule:
         name:
             name
-        localrule: True
         input:
             not_named(name),
         output:
             copies(name),
+        localrule: True
         shell:
             "false"
 

@@ -12,7 +12,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import snakemake.exceptions
 from snakemake.exceptions import LockException, WorkflowError
 
 # jobs call the `mdc` of the environment that runs Snakemake, whether it is activated or not
@@ -36,16 +35,18 @@ from mdc.plan.records import UserError, json_text, write_text_if_changed
 from mdc.plan.stage import target
 from mdc.plan.verbs import LAYERS, VERBS
 
-# not by `configfile:`, whose reader takes 1e-4 for text, accepts duplicate keys, and is slow
+
+include: "inside.smk"
+
 
 try:
-    if workflow.is_main_process:
+    if MAIN:
         check_sources(Path(workflow.basedir, "src/mdc"))
     os.environ[COMPARED] = "1"
     Path(".snakemake").mkdir(exist_ok=True)
     # --configfile and --config override params.yaml
-    PARAMS = validate(layered("params.yaml", *workflow.overwrite_configfiles, dict(workflow.config_settings.config)))
-    workflow.configfiles[:0] = ["params.yaml", str(scale_file("params.yaml", PARAMS.scale))]  # for reports and archives
+    PARAMS = validate(layered("params.yaml", *given()))
+    say_parameters("params.yaml", scale_file("params.yaml", PARAMS.scale))
     with remembered(Path(".snakemake/mdc_sources.json")):
         PLAN = Plan(PARAMS, read_accepted())
         SCALE, JOBS = PLAN.scale, PLAN.jobs
@@ -70,11 +71,9 @@ except UserError as error:
 except OSError as error:  # no permission, no space, results/ read-only
     raise WorkflowError(f"{error.filename or 'results'}: {error.strerror or error}") from None
 
-# This machine runs no more GPU jobs at once than it has GPUs (--resources gpu=N allows fewer), and each job claims its own.
-# On a cluster (--jobs) the scheduler counts the GPUs.
-ON_CLUSTER = workflow.global_resources["_nodes"].value is not None
+# each job claims its own GPU; on a cluster the scheduler counts them
 if gpu_ids() and not ON_CLUSTER:
-    workflow.global_resources.setdefault("gpu", len(gpu_ids()))
+    limit_gpus(len(gpu_ids()))
 
 
 def refuse(message):
@@ -99,7 +98,7 @@ def lock_exception():
     return LockException()
 
 
-snakemake.exceptions.LockException = lock_exception
+say_lock(lock_exception)
 
 
 def job_of(name):

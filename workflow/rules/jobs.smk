@@ -2,7 +2,7 @@
 
 # resumable states and caches; not outputs of a rule, so Snakemake does not delete them when a job fails
 STATE = f".state/{PLAN.params.scale}"
-TRIES = 2 if workflow.is_main_process else 0  # not in the Snakemake that a cluster job starts, which would retry as well
+TRIES = 2 if MAIN else 0
 
 
 def of_job(layer, function):
@@ -20,7 +20,7 @@ def own_files(job):
 def timely(files):
     """The names of files that this workflow does not make."""
     try:
-        if workflow.is_main_process:  # not on a cluster's node, whose clock may differ
+        if MAIN:  # not on a cluster's node, whose clock may differ
             check_times(files)
     except UserError as error:
         refuse(str(error))
@@ -74,15 +74,15 @@ for verb, row in VERBS.items():
             [f"{R}/{row.layer}/{{name}}/{file}" for file in dict.fromkeys((row.manifest, row.record, *row.outputs))],
         log:
             f"{R}/logs/{row.layer}/{{name}}.log",
-        params:
-            verb=verb,
-            options=of_job(row.layer, options),
-            to="2>>" if row.resumes else "2>",
+        retries: TRIES if row.resumes else 0
         threads: of_job(row.layer, cores_of)
         resources:
             gpu=of_job(row.layer, gpus_of),
             cpus_per_task=of_job(row.layer, cores_of),  # of a cluster job; `threads` is limited by the machine that submits it
-        retries: TRIES if row.resumes else 0
+        params:
+            verb=verb,
+            options=of_job(row.layer, options),
+            to="2>>" if row.resumes else "2>",
         shell:
             # exec: a signal to all must not end a shell while the job below it still saves its state
             "exec mdc {params.verb} {input.config}{params.options} {params.to} {log}"
