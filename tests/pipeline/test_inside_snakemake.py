@@ -1,4 +1,4 @@
-"""What the workflow takes from inside Snakemake is there and does what workflow/rules/inside.smk says, in the version named there."""
+"""What is taken from inside Snakemake is there and does what workflow/rules/inside.smk says, in the version named there."""
 
 import subprocess
 import sys
