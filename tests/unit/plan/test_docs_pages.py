@@ -16,6 +16,7 @@ from scale_files import ROOT, scale_values
 
 from mdc.app.cli import build_parser
 from mdc.plan.records import UserError, sha256_file, write_json
+from mdc.plan.verbs import VERBS
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS
 
@@ -234,3 +235,13 @@ def _alike(made: Path, kept: Path) -> bool:
     """Whether two pictures are the same, but for a line that another version of a library draws otherwise."""
     one, other = (np.asarray(Image.open(file).convert("L"), dtype=float) for file in (made, kept))
     return one.shape == other.shape and bool(np.abs(one - other).mean() < 2)
+
+
+def test_the_picture_of_the_stages_is_that_of_the_plans() -> None:
+    """And it shows every verb, and no arrow upwards."""
+    stages = _script("make_stages")
+    assert (DOCS / "stages.svg").read_text(encoding="utf-8") == stages.svg(), "python docs/make_stages.py"
+    found, _ = stages.reads()
+    place = {verb: number for number, row in enumerate(stages.rows(found)) for verb in row}
+    assert place.keys() == VERBS.keys() and all(place[one] < place[verb] for verb, own in found.items() for one in own)
+    assert ("corpus", "make") in stages.implied(found) and ("pretrain", "probe") not in stages.implied(found)
