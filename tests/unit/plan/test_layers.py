@@ -44,3 +44,16 @@ def test_no_circles() -> None:
     holds_others = {name for name in modules() if any(other.startswith(f"{name}.") for other in modules())}
     graph = {name: others - holds_others for name, others in modules().items() if name not in holds_others}
     tuple(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_extensions_stand_alone() -> None:
+    """Nothing of the core imports one, and none imports another: it can be left out."""
+    inside = "mdc.extensions."
+    own = {name: name.split(".")[2] if name.startswith(inside) else "" for name in modules()}
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in modules().items()
+        for other in others
+        if own[other] not in ("", own[name])
+    ]
+    assert not wrong and {"mc_diffusion", "blog", "neighbours"} <= set(own.values()), wrong

@@ -1,8 +1,9 @@
 """The layers of parameters: those that all scales share, a scale's own file, and the overrides of a call.
 
 ``params.yaml`` holds the keys of every scale (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``, default
-blocks. ``scales/<name>.yaml`` holds a scale. Its values override the shared block of each key that it names itself; a shared
-table applies only if the scale names that table. In a mapping an entry ``_`` holds its siblings' common values.
+blocks; an extension's own ``params.yaml`` lies under it, with further methods and blocks. ``scales/<name>.yaml`` holds a scale. Its
+values override the shared block of each key that it names itself; a shared table applies only if the scale names that table. In a
+mapping an entry ``_`` holds its siblings' common values.
 """
 
 import re
@@ -71,6 +72,13 @@ def spread(values: Any, path: str = "") -> Any:
 def scale_file(params: str | Path, scale: str) -> Path:
     """The file of a scale, beside the parameter file."""
     return Path(params).parent / "scales" / f"{scale}.yaml"
+
+
+def extension_files() -> list[Path]:
+    """The parameters of extensions, named from the working directory where that holds them."""
+    here = Path.cwd()
+    files = sorted((Path(__file__).resolve().parents[2] / "extensions").glob("*/params.yaml"))
+    return [file.relative_to(here) if file.is_relative_to(here) else file for file in files]
 
 
 def scales_of(params: str | Path) -> list[str]:

@@ -1,7 +1,7 @@
 """Read and validate parameter files; errors have one line for each problem."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.fits import misfits
-from mdc.plan.config.layers import overlaid, place_of, places_of, scale_file, scales_of, spread
+from mdc.plan.config.layers import extension_files, overlaid, place_of, places_of, scale_file, scales_of, spread
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import problems, short
 from mdc.plan.config.references import unresolved
@@ -51,6 +51,10 @@ def layered(path: str | Path, *above: str | Path | dict[str, Any], option: str =
     topmost; ``option``: the command-line option of such values. UserError if a file cannot be read, or if a key is in the wrong
     file."""
     whole = overlaid({"methods": {}, "shared": {}}, read_yaml(path))
+    for file in extension_files():
+        beside = overlaid({"methods": {}, "shared": {}}, read_yaml(file))
+        beside["methods"] = _named(beside["methods"], beside["methods"].keys() - whole["methods"].keys())
+        whole = overlaid(beside, whole)
     tops = [_typed(source, option) if isinstance(source, dict) else read_yaml(source) for source in above]
     chosen = next((top for top in reversed(tops) if "scale" in top), whole)
     scale, scales = chosen.get("scale"), scales_of(path)
@@ -79,7 +83,7 @@ def _typed(value: Any, option: str) -> Any:
     return parse_yaml(f"value: {value}", option)["value"] if re.fullmatch(_SCALAR, str(value)) else value
 
 
-def _named(values: Placed, names: dict[str, Any]) -> Placed:
+def _named(values: Placed, names: Collection[str]) -> Placed:
     """The entries of a mapping that have these ``names``."""
     kept = [name for name in values if name in names]
     return Placed({name: values[name] for name in kept}, {name: values.places[name] for name in kept})
