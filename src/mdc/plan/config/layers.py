@@ -1,9 +1,9 @@
 """The layers of parameters: those that all scales share, a scale's own file, and the overrides of a call.
 
-``params.yaml`` holds the keys of every scale (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``, default
-blocks; an extension's own ``params.yaml`` lies under it, with further methods and blocks. ``scales/<name>.yaml`` holds a scale. Its
-values override the shared block of each key that it names itself; a shared table applies only if the scale names that table. In a
-mapping an entry ``_`` holds its siblings' common values.
+``params.yaml`` holds the keys of every scale (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``,
+default blocks; an extension's own ``params.yaml`` lies under it, with further methods and blocks. ``scales/<name>.yaml`` holds
+a scale. Its values override the shared block of each key that it names itself; a shared table applies only if the scale names
+that table. In a mapping an entry ``_`` holds its siblings' common values.
 """
 
 import re
