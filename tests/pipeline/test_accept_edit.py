@@ -28,10 +28,10 @@ def edit(old: str, new: str) -> Edit:
 
 
 def code(monkeypatch: pytest.MonkeyPatch, **changed: str) -> None:
-    """From now on the code of jobs with these last parts of a module's name has these fingerprints."""
+    """From now on the code of jobs with these parts of a module's name has these fingerprints."""
 
     def other(*modules: str) -> str:
-        found = (changed[last] for module in modules if (last := module.rpartition(".")[2]) in changed)
+        found = (changed[part] for module in modules for part in module.split(".") if part in changed)
         return next((letter * 64 for letter in found), None) or fingerprint(*modules)
 
     monkeypatch.setattr(plans, "fingerprint", other)

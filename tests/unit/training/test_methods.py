@@ -23,7 +23,7 @@ MASKED = [name for name, method in METHODS.items() if method.objective == "maske
 #: one of each objective, weight and direction; diffusion that replaces, and a set of pieces, whose least loss is its entropy, are
 #: made to overfit in files of their own
 OWN = {
-    (method.objective, method.weight, method.direction): name
+    (method.objective, getattr(method, "weight", None), getattr(method, "direction", None)): name
     for name, method in reversed(METHODS.items())
     if method.objective not in ("mask_and_replace", "superclass")
 }

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from mdc.plan.artefacts import declared
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json
 
 #: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
@@ -44,7 +43,7 @@ def _class(config: dict[str, Any], verb: str, where: str) -> type[Job]:
         except (KeyError, TypeError):
             problem = f"artefact = {short(name)}" if kind is None else f"kind = {short(kind)}"
             raise UserError(f"{where}: {problem}: there is no such table or figure") from None
-        return ArtefactJob
+        return import_module("mdc.plan.jobs.shown").ArtefactJob
     return _classes()[verb]
 
 
@@ -81,8 +80,8 @@ def _typed(config: dict[str, Any], verb: str, where: str) -> Any:
     try:
         # as JSON, where a list is accepted for a tuple, which a strict class otherwise refuses
         job = _class(config, verb, where).model_validate_json(json.dumps(config))
-        if isinstance(job, ArtefactJob) and (artefact := declared(job.artefact, job.kind)).values:
-            artefact.load("values").model_validate_json(json.dumps(job.more))
+        if verb == "make" and (artefact := declared(config["artefact"], config.get("kind"))).values:
+            artefact.load("values").model_validate_json(json.dumps(config.get("more", {})))
         return job
     except ValidationError as error:
         raise UserError(f"{where}: {first_problem(error, config)}; `mdc config JOB` prints a good one") from None
