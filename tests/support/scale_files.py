@@ -5,11 +5,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.config.layers import scale_file
+from mdc.plan.config.layers import extension_files, scale_file
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import layered
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.yaml_core import dump_yaml
+from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 from mdc.plan.records import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +26,18 @@ SCALES = [
 ]
 #: the keys that all scales have in common
 SHARED = [key for key in Params.model_fields if key not in Scale.model_fields]
+
+
+def _left_out() -> dict[str, Any]:
+    """The blocks that extensions share, each with null."""
+    blocks: dict[str, Any] = {}
+    for file in extension_files():
+        for key, block in read_yaml(file).get("shared", {}).items():
+            blocks[key] = {**blocks.get(key, {}), **dict.fromkeys(block)} if key == "tables" else None
+    return blocks
+
+
+_OF_EXTENSIONS = _left_out()
 
 
 @cache
@@ -52,8 +64,10 @@ def common_values() -> dict[str, Any]:
 
 def write_params(folder: Path, values: dict[str, Any], **more: Any) -> None:
     """Write flat ``values`` as params.yaml, with ``more`` keys there, and the file of their scale. Both are new files: old ones
-    may be hard links."""
-    write_text(folder / "params.yaml", dump_yaml({key: values[key] for key in SHARED if key in values} | more))
+    may be hard links. What extensions share is left out, for the values are complete."""
+    flat = {key: values[key] for key in SHARED if key in values}
+    shared = {**_OF_EXTENSIONS, **more.pop("shared", {})}
+    write_text(folder / "params.yaml", dump_yaml({**flat, "shared": shared, **more}))
     file = scale_file(folder / "params.yaml", values["scale"])
     file.parent.mkdir(exist_ok=True)
     write_text(file, dump_yaml({key: value for key, value in values.items() if key not in SHARED}))

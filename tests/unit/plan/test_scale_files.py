@@ -10,6 +10,7 @@ from read_table import read_table
 from scale_files import ROOT, scale_values
 from scale_plans import changed_plan
 
+from mdc.plan.config import read
 from mdc.plan.config.layers import overlaid, place_of, places_of, spread
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import expanded, layered, load
@@ -40,6 +41,7 @@ def test_no_number_stands_in_place_of_a_mapping() -> None:
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Writes both files of the scale ``own``, in the folder that the test is in."""
+    monkeypatch.setattr(read, "extension_files", list)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scales").mkdir()
 
@@ -73,6 +75,20 @@ def test_a_scale_has_the_shared_blocks_and_tables_that_it_names(write: Any) -> N
     values = layered("params.yaml")
     assert values["probe"] == {"lr": 4, "seed": 2} and "score" not in values and "shared" not in values
     assert values["tables"] == {"table1": {"a": 1, "b": 5}, "table9": {}}
+
+
+def test_an_extensions_parameters_lie_under_the_parameter_file(
+    write: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its methods follow; one of the same name, and a value of the same key, are the parameter file's."""
+    write("methods: {a: {x: 1}}\nshared: {probe: {lr: 4}}\n", own="probe: {seed: 2}\n")
+    beside = tmp_path / "beside.yaml"
+    beside.write_text("methods: {a: {x: 2, y: 3}, b: {z: 5}}\nshared: {probe: {lr: 1, epochs: 9}, score: {seed: 1}}\n")
+    monkeypatch.setattr(read, "extension_files", lambda: [beside])
+    values = layered("params.yaml")
+    assert values["methods"] == {"a": {"x": 1}, "b": {"z": 5}} and list(values["methods"]) == ["a", "b"]
+    assert values["probe"] == {"lr": 4, "epochs": 9, "seed": 2} and "score" not in values
+    assert place_of(values, ".methods.b.z", "") == f"{beside}:1"
 
 
 def test_layers_lie_on_each_other_the_last_one_topmost(write: Any) -> None:

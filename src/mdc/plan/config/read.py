@@ -53,8 +53,9 @@ def layered(path: str | Path, *above: str | Path | dict[str, Any], option: str =
     whole = overlaid({"methods": {}, "shared": {}}, read_yaml(path))
     for file in extension_files():
         beside = overlaid({"methods": {}, "shared": {}}, read_yaml(file))
-        beside["methods"] = _named(beside["methods"], beside["methods"].keys() - whole["methods"].keys())
-        whole = overlaid(beside, whole)
+        methods = beside["methods"]
+        whole = overlaid({**beside, "methods": {}}, whole)
+        whole["methods"] = overlaid(whole["methods"], _named(methods, methods.keys() - whole["methods"].keys()))
     tops = [_typed(source, option) if isinstance(source, dict) else read_yaml(source) for source in above]
     chosen = next((top for top in reversed(tops) if "scale" in top), whole)
     scale, scales = chosen.get("scale"), scales_of(path)
