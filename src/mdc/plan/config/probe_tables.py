@@ -21,10 +21,12 @@ from mdc.plan.config.references import (
     ProbeName,
     ProbeNames,
     Ref,
+    TrainedOn,
 )
 from mdc.plan.config.types import (
     Claims,
     Pairs,
+    Parameters,
     Scored,
     Side,
     SomeUnique,
@@ -36,14 +38,10 @@ from mdc.plan.config.types import (
 )
 
 
-class OfMethods(WithClaims):
-    """The runs of a table or figure: the methods of each corpus, or a list of ``corpora`` that have the same ``methods``.
+class OfRuns(Parameters):
+    """A table or figure of runs by themselves: of the methods of each corpus, on each of the ``backbones``."""
 
-    A pair of methods under ``primary`` is expanded to one for each corpus that has both.
-    """
-
-    corpora: Methods
-    methods: MethodNames | None = None
+    corpora: dict[TrainedOn, MethodNames]
     backbones: BackboneNames
 
     sections: ClassVar[tuple[str, ...]] = ("pretrain",)
@@ -55,6 +53,19 @@ class OfMethods(WithClaims):
     def misfits(self, params: Any, where: str) -> Iterator[str]:
         for corpus in self.corpora:
             yield from params.uncovered(corpus, f"{where}.corpora")
+
+
+class OfMethods(OfRuns, WithClaims):
+    """The runs of a table or figure: the methods of each corpus, or a list of ``corpora`` that have the same ``methods``.
+
+    A pair of methods under ``primary`` is expanded to one for each corpus that has both.
+    """
+
+    corpora: Methods
+    methods: MethodNames | None = None
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
         backbones = {key: params.training.backbones[key] for key in self.backbones}
         methods = {key: params.methods[key] for key in chain(*self.corpora.values())}
         yield from equal_labels(f"{where}.corpora", {key: params.label_of(key) for key in self.corpora})

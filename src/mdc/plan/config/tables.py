@@ -10,27 +10,11 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from mdc.plan.artefacts import ARTEFACTS, KINDS, Artefact, declared
+from mdc.plan.config.probe_tables import OfRuns
 from mdc.plan.config.problems import short
-from mdc.plan.config.references import BackboneName, BackboneNames, MethodNames, TrainedOn
+from mdc.plan.config.references import BackboneName, MethodNames, TrainedOn
 from mdc.plan.config.types import Name, Parameters, Unique
 from mdc.plan.records import did_you_mean
-
-
-class OfRuns(Parameters):
-    """A table or figure of runs by themselves: of the methods of each corpus, on each of the ``backbones``."""
-
-    corpora: dict[TrainedOn, MethodNames]
-    backbones: BackboneNames
-
-    sections: ClassVar[tuple[str, ...]] = ("pretrain",)
-
-    @property
-    def trained(self) -> dict[str, dict[str, list[str]]]:
-        return dict.fromkeys(self.backbones, self.corpora)
-
-    def misfits(self, params: Any, where: str) -> Iterator[str]:
-        for corpus in self.corpora:
-            yield from params.uncovered(corpus, f"{where}.corpora")
 
 
 class CostTable(OfRuns):
