@@ -9,7 +9,7 @@ from scale_files import scale_values
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ArtefactJob
-from mdc.report.tables.recipes import make, rows, scientific
+from mdc.report.tables.recipes import make, scientific, settings
 
 # "Masked Diffusion Captioning for Visual Feature Learning", appendix A, typed in; the three differ in these rows only
 PAPER = """\
@@ -73,7 +73,7 @@ def test_who_differs_is_named() -> None:
         return {"label": label, "objective": objective, "ranked": True, **more}
 
     corpus = [run("A", "masked"), run("B", "masked"), run("C", "masked", epochs=3), run("D", "contrastive", epochs=3)]
-    found = {line[0]: line[1:] for line in rows([corpus, corpus[:2]])}
+    found = {line[0]: line[1:] for line in settings([corpus, corpus[:2]])}
     assert found["grad norm"] == ("1.0", "1.0") and found["epochs (for C, D only)"] == ("3", "-")
 
 

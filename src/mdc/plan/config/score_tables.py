@@ -132,12 +132,6 @@ class ChoiceTable(OfScores):
         return list(dict.fromkeys(name for column in self.columns.values() for name in column.sets))
 
 
-class RetrievalTable(OfScores):
-    """Retrieval among ``pairs`` held-out pairs of each run's own corpus, by score."""
-
-    pairs: Annotated[int, Field(ge=10)]
-
-
 class ZeroShotTable(OfScores):
     """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
 

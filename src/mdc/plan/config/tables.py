@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pydantic import Field, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema
@@ -13,7 +13,7 @@ from mdc.plan.artefacts import ARTEFACTS, KINDS, Artefact, declared
 from mdc.plan.config.probe_tables import OfRuns
 from mdc.plan.config.problems import short
 from mdc.plan.config.references import BackboneName, MethodNames, TrainedOn
-from mdc.plan.config.types import Name, Parameters, Unique
+from mdc.plan.config.types import Name, Unique
 from mdc.plan.records import did_you_mean
 
 
@@ -22,20 +22,6 @@ class CostTable(OfRuns):
     all their systems."""
 
     datasets: Unique[Name] = Field(default_factory=list)
-
-
-class RecipeTable(Parameters):
-    """Tables 6 to 8: how Table 1's runs of one backbone are trained."""
-
-    backbone: Name
-
-    sections: ClassVar[tuple[str, ...]] = ("pretrain",)
-
-    def misfits(self, params: Any, where: str) -> Iterator[str]:
-        table1 = params.tables.get("table1")
-        if table1 is None or self.backbone not in table1.backbones:
-            there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
-            yield f"{where}.backbone = {self.backbone}: must be one of table1's; {there}"
 
 
 class LossFigure(OfRuns):

@@ -3,8 +3,6 @@
 from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.pretrain import Optimisation
-from mdc.plan.config.tables import RecipeTable
 from mdc.plan.config.types import Parameters
 from mdc.plan.jobs import overlaps
 from mdc.plan.jobs.context import Context
@@ -59,28 +57,3 @@ def losses(plan: Context, name: str, table: Parameters) -> Values:
         for method in [jobs[runs[0].id].method]
     ]
     return {"jobs": {job.job: job for job in jobs.values()}, "systems": systems}
-
-
-def recipes(plan: Context, name: str, table: RecipeTable) -> Values:
-    """How Table 1's runs of one backbone are trained, from their own configurations."""
-    scale, table1 = plan.scale, plan.scale.tables["table1"]
-    backbone = table.backbone
-    seed = scale.training.seeds[0]
-
-    def run_of(corpus: str, key: str) -> dict[str, Any]:
-        job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
-        protocol, recipe = job.protocol.pretrain, job.recipe
-        return {
-            **recipe.model_dump(include={*Optimisation.model_fields}),
-            "label": method.label,
-            "objective": method.objective,
-            "ranked": method.ranked,
-            "optimizer": protocol.optimizer,
-            "lr_schedule": recipe.lr_schedule or protocol.lr_schedule,
-        }
-
-    corpora = [
-        {"label": scale.label_of(corpus), "runs": [run_of(corpus, key) for key in methods]}
-        for corpus, methods in table1.corpora.items()
-    ]
-    return {"jobs": {}, "backbone": scale.training.backbones[backbone].label, "corpora": corpora}

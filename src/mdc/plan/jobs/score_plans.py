@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Literal
 
 from mdc.plan.config.choice_sources import mean_over
-from mdc.plan.config.score_tables import ChoiceTable, PositionFigure, RetrievalTable, ZeroShotTable
+from mdc.plan.config.score_tables import ChoiceTable, OfScores, PositionFigure, ZeroShotTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context, compared
@@ -22,7 +22,6 @@ SHOWN = {
     "mismatched_mean": "mean over mismatched images",
     "constant": "no image",
 }
-_RECALL = (1, 5, 10)
 Weights = Literal["last", "best"] | None
 
 
@@ -32,13 +31,13 @@ def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
     sets = plan.scale.data.choices
     jobs: dict[str, Any] = {}
     rows: list[System] = []
-    for weights, runs in product(table.weights, _systems(plan, table)):
+    for weights, runs in product(table.weights, runs_of_rows(plan, table)):
         scores = [score_jobs.choices(plan, run, weights) for run in runs]
         held_out = [score_jobs.retrieval(plan, run, weights) for run in runs] if retrieval is not None else []
         jobs |= {job.job: job for job in (*scores, *held_out)}
         records, pairs = [job.job for job in scores], [job.job for job in held_out]
         for estimator in score_jobs.estimators(plan, runs[0]):
-            rows += _rows(plan, runs, estimator, weights, records, pairs)
+            rows += rows_of(plan, runs, estimator, weights, records, pairs)
     for name, model in table.open_clip.items():
         job = score_jobs.choices_open_clip(plan, name)
         jobs[job.job] = job
@@ -46,7 +45,7 @@ def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
     # a set with two columns counts once in the average
     apart = [key for key, column in table.columns.items() if column.score is not None or column.ties != "shared"]
     averaged = [key for key in table.columns if key not in apart]
-    return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(rows[0])])} | {
+    return {"jobs": jobs, **common_values(plan, table, [*rows, _shorter(rows[0])])} | {
         "columns": [
             ShownColumn(
                 key=key,
@@ -66,51 +65,23 @@ def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
     }
 
 
-def retrieval(plan: Context, name: str, table: RetrievalTable) -> dict[str, Any]:
-    """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
-    jobs: dict[str, Any] = {}
-    rows: list[System] = []
-    for weights, runs in product(table.weights, _systems(plan, table)):
-        matrices = {job.job: job for job in (score_jobs.retrieval(plan, run, weights) for run in runs)}
-        jobs |= matrices
-        for estimator in score_jobs.estimators(plan, runs[0]):
-            every = _rows(plan, runs, estimator, weights, list(matrices), list(matrices))
-            # retrieval itself compares with mismatched images, so only these two have rows
-            rows += [row.but(control=None) for row in every if row.more["shown"] in ("own", "prior_subtracted")]
-    columns = [
-        ShownColumn(key=f"{side}_{count}", label=f"{words} R@{count}")
-        for side, words in (("text", "Image to text"), ("image", "Text to image"))
-        for count in _RECALL
-        if count < table.pairs
-    ]
-    table2 = plan.scale.tables.get("table2")
-    alphas = table2.language_prior_weights if table2 else [0.0, 0.5, 1.0]
-    return {
-        "jobs": jobs,
-        **_common(plan, table, rows),
-        "columns": columns,
-        "language_prior_weights": alphas,
-        "pairs": table.pairs,
-    }
-
-
 def zero_shot(plan: Context, name: str, table: ZeroShotTable) -> dict[str, Any]:
     """The values of the job of zero-shot classification's table, and the jobs that it is made from (``jobs``)."""
     jobs: dict[str, Any] = {}
     rows: list[System] = []
-    for weights, runs in product(table.weights, _systems(plan, table)):
+    for weights, runs in product(table.weights, runs_of_rows(plan, table)):
         made = {job.job: job for job in (score_jobs.zero_shot(plan, run, weights) for run in runs)}
         jobs |= made
         for estimator in score_jobs.estimators(plan, runs[0]):
             # the sum, against its own image
-            own = _rows(plan, runs, estimator, weights, list(made), [])[0].but(control=None)
+            own = rows_of(plan, runs, estimator, weights, list(made), [])[0].but(control=None)
             rows.append(own)
             if ESTIMATORS[estimator].nats:
                 key = _key(runs[0].system, weights, estimator, False, "debiased")
                 method = own.method.but(label=f"{own.method.label} · debiased")
                 rows.append(own.but(key=key, method=method, more={**own.more, "shown": "debiased"}))
     columns = [ShownColumn(key=key, label=plan.scale.data.probes[key].label) for key in table.probes]
-    return {"jobs": jobs, **_common(plan, table, rows), "columns": columns} | (
+    return {"jobs": jobs, **common_values(plan, table, rows), "columns": columns} | (
         {"samples": table.samples} if table.samples else {}
     )
 
@@ -164,7 +135,7 @@ def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any
     }
 
 
-def _systems(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable) -> list[list[Run]]:
+def runs_of_rows(plan: Context, table: OfScores) -> list[list[Run]]:
     """The runs of each row, one per seed."""
     runs: dict[str, list[Run]] = {}
     for run in plan.runs_of(table):
@@ -196,7 +167,7 @@ def _variants(own: System, held_out: bool) -> Iterator[System]:
         )
 
 
-def _rows(
+def rows_of(
     plan: Context, runs: list[Run], estimator: str, weights: Weights, records: list[str], held_out: list[str]
 ) -> list[System]:
     """The rows of a method's ``runs``, one run per seed."""
@@ -242,7 +213,7 @@ def _shorter(first: System) -> System:
     return first.but(**labels, records=once, control=None, role="reference", more=more)
 
 
-def _common(plan: Context, table: ChoiceTable | RetrievalTable | ZeroShotTable, rows: list[System]) -> dict[str, Any]:
+def common_values(plan: Context, table: OfScores, rows: list[System]) -> dict[str, Any]:
     """The common values of these tables' jobs."""
     assert plan.scale.score is not None
     keys = {row.key for row in rows}

@@ -5,18 +5,22 @@ with ViT-L/14 on CC12M, which clips gradients (paper, Table 8). Methods that are
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from mdc.plan.config.pretrain import Optimisation
-from mdc.plan.config.types import Strict
+from mdc.plan.config.types import Name, Parameters, Strict
+from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.report.csv_file import write_csv
 from mdc.report.tables.render import write_pages
 from mdc.report.tables.table import Row, Table
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
 
 SHOWN = {
     "kind": "recipes",
@@ -28,9 +32,8 @@ SHOWN = {
     "files": ".csv .html .md .tex",
     "caption": "How the runs of one backbone are trained at scale {scale}, read from their own resolved configurations (the "
     "paper's Tables 6 to 8).",
-    "config": "tables.RecipeTable",
+    "config": "Block",
     "values": "Values",
-    "plan": "artefact_plans.recipes",
 }
 
 _SHORT = {"autoregressive": "AR", "contrastive": "CLIP", "masked": "MDC"}  # as the paper's Table 8 calls the first
@@ -58,7 +61,21 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 
 
-class Run(Optimisation):
+class Block(Parameters):
+    """Tables 6 to 8: how Table 1's runs of one backbone are trained."""
+
+    backbone: Name
+
+    sections = ("pretrain",)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        table1 = params.tables.get("table1")
+        if table1 is None or self.backbone not in table1.backbones:
+            there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
+            yield f"{where}.backbone = {self.backbone}: must be one of table1's; {there}"
+
+
+class Recipe(Optimisation):
     """How a run is trained."""
 
     label: str
@@ -72,7 +89,7 @@ class Corpus(Strict):
     """The runs on a corpus."""
 
     label: str
-    runs: Annotated[list[Run], Field(min_length=1)]
+    runs: Annotated[list[Recipe], Field(min_length=1)]
 
 
 class Values(Strict):
@@ -80,6 +97,31 @@ class Values(Strict):
 
     backbone: str
     corpora: Annotated[list[Corpus], Field(min_length=1)]
+
+
+def rows(plan: "Context", name: str, block: Block) -> dict[str, Any]:
+    """How Table 1's runs of one backbone are trained, from their own configurations."""
+    scale, table1 = plan.scale, plan.scale.tables["table1"]
+    backbone = block.backbone
+    seed = scale.training.seeds[0]
+
+    def run_of(corpus: str, key: str) -> dict[str, Any]:
+        job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
+        protocol, recipe = job.protocol.pretrain, job.recipe
+        return {
+            **recipe.model_dump(include={*Optimisation.model_fields}),
+            "label": method.label,
+            "objective": method.objective,
+            "ranked": method.ranked,
+            "optimizer": protocol.optimizer,
+            "lr_schedule": recipe.lr_schedule or protocol.lr_schedule,
+        }
+
+    corpora = [
+        {"label": scale.label_of(corpus), "runs": [run_of(corpus, key) for key in methods]}
+        for corpus, methods in table1.corpora.items()
+    ]
+    return {"jobs": {}, "backbone": scale.training.backbones[backbone].label, "corpora": corpora}
 
 
 def make(job: ArtefactJob, manifests: Mapping[str, Path], out: Path) -> None:
@@ -92,7 +134,7 @@ def make(job: ArtefactJob, manifests: Mapping[str, Path], out: Path) -> None:
         caption=(f"Used to train models with {job.more['backbone']}, scale {job.scale_label}.",),
         labels=("config", *labels),
         columns=(),
-        rows=tuple(Row(line, ()) for line in rows(ranked)),
+        rows=tuple(Row(line, ()) for line in settings(ranked)),
         footnotes=tuple(notes([corpus["runs"] for corpus in job.more["corpora"]])),
     )
     columns = ("config", *labels, "scale")
@@ -111,7 +153,7 @@ def _usual(texts: Sequence[str]) -> str:
     return Counter(texts).most_common(1)[0][0] if texts else NOTHING
 
 
-def rows(corpora: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, ...]]:
+def settings(corpora: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, ...]]:
     """(label, value for each corpus, …) from the ranked runs of each corpus, without empty rows."""
     lines = []
     for name, key, shown in ROWS:
