@@ -15,7 +15,6 @@ from mdc.plan.config.references import (
     MethodName,
     Methods,
     OwnSide,
-    ProbeNames,
     Ref,
 )
 from mdc.plan.config.score import OpenClipModel
@@ -130,18 +129,6 @@ class ChoiceTable(OfScores):
     def sets(self) -> list[str]:
         """The choice sets of all columns, each once."""
         return list(dict.fromkeys(name for column in self.columns.values() for name in column.sets))
-
-
-class ZeroShotTable(OfScores):
-    """Zero-shot classification of single-label ``probes`` by the score of each class's caption (``class_captions``).
-
-    ``images``: number of random test images of each probe; by default all. ``samples``: masks of the Monte Carlo estimators, by
-    default as in the section ``score``.
-    """
-
-    probes: ProbeNames
-    images: Annotated[int, Field(ge=10)] | None = None
-    samples: Annotated[int, Field(ge=16, le=2**20, multiple_of=16)] | None = None
 
 
 class PositionFigure(OfMethods):

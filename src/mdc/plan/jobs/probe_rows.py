@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
+from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.encoders import RANDOM, shown_label
 from mdc.plan.config.probe_tables import HeadTable, ProbeTable
-from mdc.plan.jobs import score_plans
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
 from mdc.plan.jobs.shown import Beside, Labelled, ShownColumn, System
@@ -57,7 +57,7 @@ def by_heads(plan: Context, name: str, table: HeadTable) -> dict[str, Any]:
 def _zero_shot(plan: Context, table: HeadTable) -> dict[str, Any]:
     """The rows of the zero-shot table whose runs are also in a table of heads, by each method's own estimator."""
     table_zero_shot = plan.scale.tables["table_zero_shot"]
-    plan_values = score_plans.zero_shot(plan, "table_zero_shot", table_zero_shot)
+    plan_values = ARTEFACTS["table_zero_shot"].load("plan")(plan, "table_zero_shot", table_zero_shot)
     runs = {run.id for run in plan.runs_of(table)}
     rows, jobs = list[System](), dict[str, Any]()
     for row in plan_values["systems"]:

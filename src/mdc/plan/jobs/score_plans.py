@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Literal
 
 from mdc.plan.config.choice_sources import mean_over
-from mdc.plan.config.score_tables import ChoiceTable, OfScores, PositionFigure, ZeroShotTable
+from mdc.plan.config.score_tables import ChoiceTable, OfScores, PositionFigure
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context, compared
@@ -63,27 +63,6 @@ def choices(plan: Context, name: str, table: ChoiceTable) -> dict[str, Any]:
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
         "sets": [{"key": name, "label": sets[name].label} for name in table.sets],
     }
-
-
-def zero_shot(plan: Context, name: str, table: ZeroShotTable) -> dict[str, Any]:
-    """The values of the job of zero-shot classification's table, and the jobs that it is made from (``jobs``)."""
-    jobs: dict[str, Any] = {}
-    rows: list[System] = []
-    for weights, runs in product(table.weights, runs_of_rows(plan, table)):
-        made = {job.job: job for job in (score_jobs.zero_shot(plan, run, weights) for run in runs)}
-        jobs |= made
-        for estimator in score_jobs.estimators(plan, runs[0]):
-            # the sum, against its own image
-            own = rows_of(plan, runs, estimator, weights, list(made), [])[0].but(control=None)
-            rows.append(own)
-            if ESTIMATORS[estimator].nats:
-                key = _key(runs[0].system, weights, estimator, False, "debiased")
-                method = own.method.but(label=f"{own.method.label} · debiased")
-                rows.append(own.but(key=key, method=method, more={**own.more, "shown": "debiased"}))
-    columns = [ShownColumn(key=key, label=plan.scale.data.probes[key].label) for key in table.probes]
-    return {"jobs": jobs, **common_values(plan, table, rows), "columns": columns} | (
-        {"samples": table.samples} if table.samples else {}
-    )
 
 
 def positions(plan: Context, name: str, figure: PositionFigure) -> dict[str, Any]:
@@ -143,7 +122,7 @@ def runs_of_rows(plan: Context, table: OfScores) -> list[list[Run]]:
     return list(runs.values())
 
 
-def _key(system: str, weights: str | None, estimator: str, per_token: bool, shown: str) -> str:
+def key_of(system: str, weights: str | None, estimator: str, per_token: bool, shown: str) -> str:
     return "/".join(filter(None, (system, weights, estimator, "mean" if per_token else "sum", shown)))
 
 
@@ -154,7 +133,7 @@ def _variants(own: System, held_out: bool) -> Iterator[System]:
     for per_token, (shown, suffix) in product((False, True) if definition.nats else (False,), SHOWN.items()):
         if left_out.get(shown):
             continue
-        key = partial(_key, own.key, own.weights, own.estimator, per_token)
+        key = partial(key_of, own.key, own.weights, own.estimator, per_token)
         ranked, label = shown in ("own", "prior_subtracted"), own.method.label
         role = own.role if shown == "own" else "grey" if ranked else "control"
         label += " · per-token mean" * per_token + (f" · {suffix}" if suffix else "")
@@ -223,7 +202,7 @@ def common_values(plan: Context, table: OfScores, rows: list[System]) -> dict[st
         pair_keys = []
         for side in sides:
             corpus, method, estimator = side.split("/")
-            pair_keys.append(_key(f"{corpus}/{first}/{method}", weights, estimator, False, "own"))
+            pair_keys.append(key_of(f"{corpus}/{first}/{method}", weights, estimator, False, "own"))
         assert set(pair_keys) <= keys  # checked by the schema
         return pair_keys
 
