@@ -38,7 +38,7 @@ STAGE |= dict.fromkeys(("captions", "metrics"), "caption")
 STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 #: artefacts by what they are made from
 PLANS = {name: artefact.plan.rpartition(".")[2] for name, artefact in ARTEFACTS.items()}
-TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
+TABLES = [name for name, artefact in ARTEFACTS.items() if "probe" in artefact.load("config").sections]
 LOGS = [name for name, plan in PLANS.items() if plan == "losses"]
 CHOICES = [name for name, plan in PLANS.items() if plan == "choices"]
 WRITTEN = [name for name, plan in PLANS.items() if plan == "captions"]

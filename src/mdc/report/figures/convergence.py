@@ -14,7 +14,6 @@ from pydantic import Field
 from mdc.plan.config.pretrain import Recipe, snapshot_name
 from mdc.plan.config.probe_tables import MethodTable
 from mdc.plan.jobs.ids import Run, Snapshot
-from mdc.plan.jobs.probe_rows import probing
 from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError
 
@@ -47,6 +46,8 @@ class Block(MethodTable):
 def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     """:func:`probing` of snapshots: comparisons after each share of the steps, claims after one. UserError if the runs of a
     corpus have none, or different ones."""
+    from mdc.plan.jobs.probe_rows import probing
+
     values = probing(plan, name, block)
     where, last = f"{plan.file}: tables.{name}", dict[str, Run]()
     shares: dict[str, float] = {}

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field, model_validator
 from mdc.plan.config.probe_tables import MethodTable
 from mdc.plan.config.references import Methods
 from mdc.plan.config.types import Name, each_once
-from mdc.plan.jobs.probe_rows import probing
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError
 
@@ -61,6 +60,8 @@ class Block(MethodTable):
 
 def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     """As every table of probes, and the methods whose ``trends`` are claimed."""
+    from mdc.plan.jobs.probe_rows import probing
+
     return {**probing(plan, name, block), "trends": block.trends}
 
 

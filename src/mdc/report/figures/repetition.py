@@ -14,7 +14,6 @@ from pydantic import Field
 
 from mdc.plan.config.probe_tables import MethodTable
 from mdc.plan.config.references import Methods
-from mdc.plan.jobs.probe_rows import probing
 from mdc.plan.jobs.shown import ArtefactJob
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ class Block(MethodTable):
 
 def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     """As every table of probes, and the logs of the runs, which say which of many passes overfitted."""
+    from mdc.plan.jobs.probe_rows import probing
+
     values = probing(plan, name, block)
     logs = {job.job: job for job in map(plan.pretrain, plan.runs_of(block))}
     return {**values, "jobs": values["jobs"] | logs}

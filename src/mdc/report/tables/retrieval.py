@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from mdc.plan.config.score_tables import OfScores
-from mdc.plan.jobs import score_jobs, score_plans
 from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ class Block(OfScores):
 
 def rows(plan: "Context", name: str, block: Block) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import score_jobs, score_plans
+
     jobs: dict[str, Any] = {}
     shown: list[System] = []
     for weights, runs in product(block.weights, score_plans.runs_of_rows(plan, block)):

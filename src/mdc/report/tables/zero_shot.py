@@ -10,7 +10,6 @@ from pydantic import Field
 from mdc.plan.config.references import ProbeNames
 from mdc.plan.config.score_tables import OfScores
 from mdc.plan.estimators import ESTIMATORS
-from mdc.plan.jobs import score_jobs, score_plans
 from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ class Block(OfScores):
 
 def rows(plan: "Context", name: str, block: Block) -> dict[str, Any]:
     """The values of the job of zero-shot classification's table, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import score_jobs, score_plans
+
     jobs: dict[str, Any] = {}
     shown: list[System] = []
     for weights, runs in product(block.weights, score_plans.runs_of_rows(plan, block)):
