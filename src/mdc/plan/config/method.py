@@ -1,7 +1,7 @@
 """What every method has: the base of the classes in the folders of objectives (``method.py`` in each).
 
 A job's configuration holds a method's values, so no fingerprint covers these classes. What they say besides (which modules a job
-loads, which estimators and decodings there are) stands in the configurations that it decides, or in a job's list of modules. So
+loads, which estimators and decodings there are) is in the configurations that it decides, or in a job's list of modules. So
 code that computes a result reads the fields of a method and nothing else.
 """
 
