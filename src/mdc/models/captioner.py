@@ -10,13 +10,13 @@ from torch import Tensor
 
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import Block, TextTransformer
-from mdc.models.image_text import ImageCaptioner, word_head
+from mdc.models.image_text import TokenCaptioner, word_head
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
 
 
-class Captioner(ImageCaptioner):
+class Captioner(TokenCaptioner):
     text: TextTransformer
 
     def __init__(

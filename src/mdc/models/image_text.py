@@ -1,5 +1,6 @@
 """The parts of a model that every objective has, and those that all captioners have."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -87,14 +88,18 @@ class ImageCaptioner(ImageText):
         assert isinstance(self.encoder, PixelEncoder)  # a frozen encoder has no ``visual_context``
         return read(self.visual_context, cls, tokens, self.encoder.pixels(images))
 
+
+class TokenCaptioner(ImageCaptioner, ABC):
+    """A captioner whose captions are scored and generated token by token."""
+
+    @abstractmethod
     def remember(self, visual: Tensor) -> Memory:
         """What the decoder reads of visual tokens (I, M, E), computed once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hidden_states(self, tokens: Tensor, memory: Memory) -> Tensor:
         """What ``head`` reads of ``tokens`` (C, n, T) int64, n versions of each of C captions, against the ``memory`` of C
         images: (C, n, T, W)."""
-        raise NotImplementedError
 
 
 def word_head(width: int, vocabulary_size: int, seed: int) -> nn.Linear:

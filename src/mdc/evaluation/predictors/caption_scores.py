@@ -20,7 +20,7 @@ from torch import Tensor
 
 from mdc.diffusion.likelihood import masked_places, shifted
 from mdc.evaluation.predictors.folded import by_length, in_order, log_probabilities, read_images
-from mdc.models.image_text import ImageCaptioner
+from mdc.models.image_text import TokenCaptioner
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 
@@ -89,7 +89,7 @@ class CaptionScorer:
     at a time, a matter of memory alone."""
 
     def __init__(
-        self, model: ImageCaptioner, mask_id: int, precision: str, device: torch.device, batch_tokens: int = 8192
+        self, model: TokenCaptioner, mask_id: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
         self.model = model.to(device).eval()
         self.mask_id, self.precision, self.device, self.batch_tokens = mask_id, precision, device, batch_tokens
@@ -99,7 +99,7 @@ class CaptionScorer:
         return read_images(self.model, images.to(self.device), self.precision)
 
     def hidden(self, tokens: Tensor, memory: Memory) -> Tensor:
-        """See :meth:`mdc.models.image_text.ImageCaptioner.hidden_states`."""
+        """See :meth:`mdc.models.image_text.TokenCaptioner.hidden_states`."""
         with autocast(self.device, self.precision):
             return self.model.hidden_states(tokens, memory)
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from mdc.models.image_text import ImageCaptioner
+from mdc.models.image_text import TokenCaptioner
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 
@@ -16,13 +16,13 @@ _BLOCK, _ROWS_ON_GPU = 1 << 23, 4096  # logits that live at a time, but at least
 
 
 @torch.no_grad()
-def read_images(model: ImageCaptioner, images: Tensor, precision: str) -> Memory:
+def read_images(model: TokenCaptioner, images: Tensor, precision: str) -> Memory:
     """The memory of images (I, 3, S, S) uint8, on the model's device."""
     with autocast(images.device, precision):
         return model.remember(model.visual(model.encoder.prepared(images)))
 
 
-def log_probabilities(model: ImageCaptioner, hidden: Tensor, targets: Tensor) -> Tensor:
+def log_probabilities(model: TokenCaptioner, hidden: Tensor, targets: Tensor) -> Tensor:
     """Of each row the log probability of its target, (N,) float32.
 
     ``hidden`` (N, W); ``targets`` (N,) int64.
@@ -33,7 +33,7 @@ def log_probabilities(model: ImageCaptioner, hidden: Tensor, targets: Tensor) ->
     return out
 
 
-def confidences(model: ImageCaptioner, hidden: Tensor) -> Tensor:
+def confidences(model: TokenCaptioner, hidden: Tensor) -> Tensor:
     """The greatest log probability over the vocabulary of each row of ``hidden`` (N, W), (N,) float32."""
     out = torch.empty(len(hidden), device=hidden.device)
     for part, logits in logit_blocks(model, hidden):
@@ -41,7 +41,7 @@ def confidences(model: ImageCaptioner, hidden: Tensor) -> Tensor:
     return out
 
 
-def logit_blocks(model: ImageCaptioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
+def logit_blocks(model: TokenCaptioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """Logits over the vocabulary, float32, a block of rows at a time."""
     rows = max(_BLOCK // model.head.weight.shape[0], _ROWS_ON_GPU if hidden.is_cuda else 1)
     for start in range(0, len(hidden), rows):

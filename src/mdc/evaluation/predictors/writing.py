@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mdc.evaluation.predictors.folded import read_images
-from mdc.models.image_text import ImageCaptioner
+from mdc.models.image_text import TokenCaptioner
 from mdc.models.memory import Memory
 from mdc.models.text import Vocabulary
 
@@ -50,7 +50,7 @@ class Writer:
 
     def __init__(
         self,
-        model: ImageCaptioner,
+        model: TokenCaptioner,
         vocabulary: Vocabulary,
         precision: str,
         device: torch.device,

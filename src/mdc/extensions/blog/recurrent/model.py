@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from mdc.models.build import ModelSetup
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
-from mdc.models.image_text import ImageCaptioner, word_head
+from mdc.models.image_text import TokenCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
@@ -104,7 +104,7 @@ class SoftAttentionLstm(nn.Module):
         return read, torch.stack(attentions, dim=1)
 
 
-class RecurrentCaptioner(ImageCaptioner):
+class RecurrentCaptioner(TokenCaptioner):
     """Of a backbone's ``decoder`` it takes the width alone: there is one LSTM and one attention."""
 
     text: SoftAttentionLstm
