@@ -60,7 +60,7 @@ def _data(data: Path) -> None:
 
 def _values() -> dict[str, Any]:
     found = small_project.values()
-    for section in ("tokenizers", "encoders", "encode", "finetune", "mc_diffusion", "claims", "caption", "score"):
+    for section in ("tokenizers", "encoders", "encode", "captions", "score"):
         del found[section]
     caps = {"kind": "caption_table", "path": "caps/captions.csv", "images": "caps", "val_fraction": 0.4}
     found["data"] |= {

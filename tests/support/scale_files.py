@@ -29,11 +29,13 @@ SHARED = [key for key in Params.model_fields if key not in Scale.model_fields]
 
 
 def _left_out() -> dict[str, Any]:
-    """The blocks that extensions share, each with null."""
+    """The tables and the systems that extensions share, each with null."""
     blocks: dict[str, Any] = {}
     for file in extension_files():
-        for key, block in read_yaml(file).get("shared", {}).items():
-            blocks[key] = {**blocks.get(key, {}), **dict.fromkeys(block)} if key == "tables" else None
+        shared = read_yaml(file).get("shared", {})
+        blocks.setdefault("tables", {}).update(dict.fromkeys(shared.get("tables", {})))
+        systems = shared.get("captions", {}).get("systems", {})
+        blocks.setdefault("captions", {"systems": {}})["systems"].update(dict.fromkeys(systems))
     return blocks
 
 

@@ -14,6 +14,7 @@ import yaml
 from changed import put
 from scale_files import ROOT, read_params, scale_values, write_params
 
+from mdc.plan.config.caption import Captioning
 from mdc.plan.config.yaml_core import read_yaml
 
 BIN = Path(sys.executable).parent
@@ -38,7 +39,7 @@ def toy() -> dict[str, Any]:
     """Scale mini made as small as it goes: one backbone, a corpus and its half, three methods, two probes, a choice set,
     and a table or figure of each kind."""
     values = scale_values("mini")
-    for section in ("tokenizers", "encoders", "encode", "mc_diffusion", "claims"):
+    for section in ("tokenizers", "encoders", "encode"):
         del values[section]
     values |= {"scale": "toy", "label": "toy"}
     values["protocol"]["statistics"]["bootstrap"] = 250
@@ -60,7 +61,6 @@ def toy() -> dict[str, Any]:
     pretrain["runtime"]["log_every"] = 1
     values["probe"]["epochs"] = 2
     values["score"]["processes"] = 1
-    values["finetune"] = {"tuned": {"corpus": "half", "patience": 1, "recipe": copy.deepcopy(pretrain["recipe"])}}
     dataset = {
         "label": "Alt",
         "corpus": "alt",
@@ -68,8 +68,15 @@ def toy() -> dict[str, Any]:
         "pretrained": "alt",
         "tuned": {"plain": "tuned"},
         "training": "half",
+        "skip_metrics": ["METEOR", "SPICE"],
     }
     system = {"label": "MDC", "method": "mdc", "tuned": "plain", "decode": {"kind": "unmask", "lengths": [4]}}
+    values["captions"] = {
+        **{key: value for key, value in values["captions"].items() if key in Captioning.model_fields},
+        "finetunings": {"tuned": {"corpus": "half", "patience": 1, "recipe": copy.deepcopy(pretrain["recipe"])}},
+        "datasets": {"alt": dataset},
+        "systems": {"mdc_4": system},
+    }
     values["tables"] = {
         "table1": {"corpora": {"alt": ["clip", "arc", "mdc"]}, "probes": ["shape", "digits"]},
         "figure5": {"corpora": ["alt", "half"], "methods": ["mdc"], "trends": ["mdc"]},
@@ -81,8 +88,8 @@ def toy() -> dict[str, Any]:
             "language_prior_weights": [0.0, 1.0],
             "columns": {"relation": {"label": "Relation", "sets": ["relation"]}},
         },
-        "table3": {"datasets": {"alt": dataset}, "systems": {"mdc_4": system}, "skip_metrics": ["METEOR", "SPICE"]},
-        "figure6": {},
+        "table3": {"datasets": ["alt"], "systems": ["mdc_4"]},
+        "figure6": {"datasets": ["alt"], "systems": ["mdc_4"]},
         "figure_loss": {},
     }
     return values

@@ -225,10 +225,6 @@ def read_claims(folder: Path, outputs: Mapping[str, str]) -> list[dict[str, str]
     return [row for path in files for row in read_rows(path, outputs, CLAIMS) if row["primary"] == "True"]
 
 
-#: the roles of rows that are shown for reference, in italics
-REFERENCE = ("reference", "control")
-
-
 def dataset(system: System) -> str:
     """The label of the corpus that a system was trained on."""
     return "none" if system.corpus is None else system.corpus.label

@@ -117,7 +117,7 @@ def test_a_table_becomes_a_column_of_table_2(tmp_path: Path, root: Path, monkeyp
             "language_prior_weights": [0.0, 1.0],
         }
     }
-    for section in ("finetune", "mc_diffusion", "caption", "encoders", "tokenizers", "artefacts", "claims"):
+    for section in ("captions", "encoders", "tokenizers", "artefacts"):
         values.pop(section, None)
     values["pretrain"]["backbones"] = {"ViT-T-12": values["pretrain"]["backbones"]["ViT-T-12"]}
     values["pretrain"].pop("overrides", None)

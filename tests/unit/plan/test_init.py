@@ -218,8 +218,10 @@ def test_the_tables_own_splits_are_kept(project: Path, capsys: pytest.CaptureFix
     assert "30 images to train on, 6 held out (the data's own)" in capsys.readouterr().out
     rows = [(*row, word) for row, word in zip(_rows(), ["train"] * 17 + ["dev"] * 11 + ["test"] * 12, strict=True)]
     own_data.table(project / "data/b.csv", rows, ("image", "caption", "split"))
-    tables = _init("more", "photos", "b.csv").tables
-    assert tables["table3"].datasets["more"].split == "test" and tables["table_retrieval"].pairs == 10  # of 11 in val
+    scale = _init("more", "photos", "b.csv")
+    captions, tables = scale.captions, scale.tables
+    assert captions is not None and captions.datasets["more"].split == "test"
+    assert tables["table_retrieval"].pairs == 10  # of 11 in val
     own_data.table(project / "data/c.csv", [row for row in rows if row[2] != "dev"], ("image", "caption", "split"))
     _init("other", "photos", "c.csv")
     assert _source("other")["splits"] == {"train": "train", "val": "test"}

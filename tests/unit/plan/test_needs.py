@@ -55,7 +55,7 @@ def test_cores_and_gpus_follow_from_what_says_how_a_job_computes() -> None:
         pretrain={"recipe": {**shared, "batch_size": 32}},
         probe={"threads": 2, "runtime": {"workers": 4}},
         score=shared,
-        caption=shared,
+        captions=shared,
     )
 
     def asked(name: str, runtime: str = "") -> tuple[str, int, int]:

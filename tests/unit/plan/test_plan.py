@@ -183,8 +183,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert with_("protocol", "statistics", "margins", to={"top-1": 3.0}) == {
         *probing_names,
         *scored_names,
-        "table3",
-        *(set(mini.scale.tables.needing("captions")) - {"mcd_examples"}),
+        *(set(mini.scale.tables.needing("captions")) - {"mcd_examples", "figure6"}),
     }
     # of a recipe what no table of recipes shows: its runs, and no such table
     found = with_("pretrain", "recipe", "threads", to=2)
@@ -434,7 +433,7 @@ def test_who_is_behind_a_job(mini: Plan) -> None:
 
 def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is_judged_anew(mini: Plan) -> None:
     """params.yaml leaves it to its default, so no change of one of its own values shows that."""
-    found = touched(mini, changed_plan((("tables", "table3", "judge", "seed"), 7)))
+    found = touched(mini, changed_plan((("captions", "judge", "seed"), 7)))
     contests = {name for name in mini.jobs if name.startswith("judged/described/")}
     assert contests and contests <= found <= contests | {"table3", "figure6"}
 

@@ -189,10 +189,9 @@ def test_a_table_is_on_the_first_backbone_by_the_primary_probe_if_it_does_not_sa
     for name, backbones, probes in (("table4", ["ViT-T-12"], ["count"]), ("table_cnn", ["ResNet-8"], None)):
         table: Any = found.tables[name]
         assert table.backbones == backbones and (probes is None or table.probes == probes)
-    for section in (found.claims, found.mc_diffusion, found.tables["table3"]):
-        assert section.backbones == ["ViT-T-12"]  # type: ignore[union-attr]
-    asked = scale_values("mini")["claims"] | {"backbones": ["ViT-S-12"]}
-    assert _mini((("claims",), asked)).claims.backbones == ["ViT-S-12"]  # type: ignore[union-attr]
+    assert found.captions is not None and found.captions.backbone == "ViT-T-12"
+    asked = _mini((("captions", "backbone"), "ViT-S-12")).captions
+    assert asked is not None and asked.backbone == "ViT-S-12"
 
 
 def test_tables_come_in_the_order_of_artefacts() -> None:

@@ -43,8 +43,8 @@ def test_every_file_names_its_schema_and_is_valid(file: str) -> None:
         {"data": {"probes": {"x": {"source": {"kind": "nope"}}}}},
         {"tables": {"tabel1": {}}},
         {"tables": {"table1": {"corpora": {"alt": 3}}}},
-        {"claims": {"systems": {"x": {"decode": {"kind": "beam", "lengths": [3]}}}}},
-        {"claims": {"systems": {"_": {"mismatch": True}}}},
+        {"captions": {"systems": {"x": {"decode": {"kind": "beam", "lengths": [3]}}}}},
+        {"captions": {"systems": {"_": {"mismatch": True}}}},
     ],
     ids=str,
 )
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_marked(values: dict[str, Any]) -> None:
                 "table_own": {"kind": "methods", "title": "Own"},
             }
         },
-        {"claims": {"systems": {"cfg": {"decode": {"guidance": [1.0, 3.0]}, "mismatched": [3.0]}}}},
+        {"captions": {"systems": {"cfg": {"decode": {"guidance": [1.0, 3.0]}, "mismatched": [3.0]}}}},
     ],
     ids=str,
 )

@@ -96,7 +96,8 @@ def test_a_finetuned_run_is_a_run_like_any_other() -> None:
     job = plan.pretrain(after)
     assert job.inputs == [f"runs/{before.id}", "data/corpora/described", "data/vocabularies/words"]
     assert job.start is not None and job.start.config_sha256 == plan.pretrain(before).sha256
-    assert job.recipe == plan.scale.finetune["described"].recipe and job.corpus == "described"
+    captions: Any = plan.scale.captions
+    assert job.recipe == captions.finetunings["described"].recipe and job.corpus == "described"
     # nothing of a run that is not finetuned speaks of it
     assert "start" not in plan.pretrain(before).config()
     # and the figure of losses shows pretraining alone
@@ -112,14 +113,14 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     # … and measured by one, so that another method measures its own captions alone
     assert all(name in plan.jobs[name.replace("captions/", "metrics/")].inputs for name in written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
-    assert sorted(asked) == sorted(plan.scale.tables["table3"].systems)
+    assert sorted(asked) == sorted(plan.scale.captioned["described"])
 
 
 @pytest.mark.parametrize("scale", [name for name in SCALES if "table_few" in scale_values(name)["tables"]])
 def test_a_guide_is_trained_for_the_datasets_alone_whose_captions_it_guides(scale: str) -> None:
     plan = plan_of(scale)
     (dataset,) = scale_values(scale)["tables"]["table_few"]["datasets"]
-    section = plan.scale.captioning()[dataset]
+    section: Any = plan.scale.captions
     guided = [name for name in plan.jobs if getattr(plan.jobs[name], "guide", None) is not None]
     assert guided and {name.rpartition("/")[2] for name in guided} == {dataset}
     trained = {plan.jobs[name].guide.run for name in guided}  # type: ignore[attr-defined]
@@ -136,8 +137,9 @@ CONTEST = {"arc": None, "mdc_10": [10], "mdc_15": [15], "mdc_20": [20]}
 @pytest.mark.parametrize("scale", ["mini", "flickr8k-long", "paper"])
 def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> None:
     """The published contest is of four systems and no others; free length and CoCa enter a second one."""
-    table: Any = plan_of(scale).scale.tables["table3"]
-    systems, contests = table.systems, table.judge.contests
+    table: Any = plan_of(scale).scale.captions
+    shown: Any = plan_of(scale).scale.tables["table3"]
+    systems, contests = {key: table.systems[key] for key in shown.systems if key in table.systems}, table.judge.contests
     assert next(iter(contests)) == "paper" and contests["paper"].systems == list(CONTEST)
     assert [set(one.systems) for one in list(contests.values())[1:]] == [{*CONTEST, "mdc_free", *table.coca}]
     for name, lengths in CONTEST.items():
@@ -163,7 +165,8 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
     assert clip is not None and clip.kind == ("open_clip" if scale == "paper" else "run")
     if scale == "paper":
         assert "Qwen2.5-VL-72B" in by.model and (clip.model, clip.weights) == ("ViT-B-32-quickgelu", "openai")
-        sets = [(one.label, one.split, one.instances is not None) for one in table.datasets.values()]
+        datasets = [table.datasets[name] for name in shown.datasets]
+        sets = [(one.label, one.split, one.instances is not None) for one in datasets]
         assert sorted(sets) == [("Flickr30k", "test", False), ("MSCOCO", "test", True)]
 
 
@@ -172,8 +175,8 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
 
 def test_a_table_alone_of_captions_needs_a_section() -> None:
     alone = ("tables",), {"table_ratio": VALUES["tables"]["table_ratio"]}
-    with pytest.raises(UserError, match="mc_diffusion or claims: one of these keys is needed by table_ratio"):
-        changed_plan(alone, (("claims",), None), (("mc_diffusion",), None))
+    with pytest.raises(UserError, match="captions: this key is missing; needed by table_ratio"):
+        changed_plan(alone, (("captions",), None))
 
 
 @pytest.mark.parametrize("name", [name for name in SCALES if "table_ratio" in scale_values(name)["tables"]])
@@ -195,9 +198,11 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
 
 def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
     """What stands for five systems more needs not be named six times."""
-    shown_others = [key for key, one in VALUES["claims"]["systems"].items() if one.get("mismatched") is True]
-    plain = [*VALUES["claims"]["systems"], *(f"{key}_other" for key in shown_others)]
-    listed = changed_plan((("claims", "datasets", "claimed", "systems"), plain)).jobs["figure_robustness"]
+    systems = {
+        key: one for key, one in VALUES["captions"]["systems"].items() if key not in ("mcd_continuous", "mcd_patches")
+    }
+    plain = [*systems, *(f"{key}_other" for key, one in systems.items() if one.get("mismatched") is True)]
+    listed = changed_plan((("captions", "datasets", "claimed", "systems"), plain)).jobs["figure_robustness"]
     assert listed == plan_of("mini").jobs["figure_robustness"]
 
 
@@ -290,7 +295,7 @@ def test_systems_of_the_first_seed_ask_for_no_other() -> None:
 def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions() -> None:
     job = "captions/described/on-codes/mcd/s0/best/codes"
 
-    own, tables = ("mc_diffusion", "systems", "mcd_first", "decode", "steps"), ("mc_diffusion", "steps")
+    own, tables = ("captions", "systems", "mcd_first", "decode", "steps"), ("captions", "steps")
     for changes, expected in (([], 25), ([(tables, None)], None)):
         policies = changed_plan((own, 7), *changes).jobs[job].policies  # type: ignore[attr-defined]
         assert policies["mcd"].decode.steps == expected and policies["mcd_first"].decode.steps == 7
@@ -309,8 +314,8 @@ def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, siz
 
 def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
     plan = plan_of("mini")
-    table: Any = plan.scale.mc_diffusion
-    other = table.systems_of("codes_dev")
+    table: Any = plan.scale.captions
+    other = plan.scale.captioned["codes_dev"]
     chosen = plan.jobs["mcd_table4"].more.get("choose")  # type: ignore[attr-defined]
     assert chosen is not None and set(chosen["systems"]) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
     assert (

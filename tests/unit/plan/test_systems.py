@@ -8,7 +8,6 @@ from read_table import read_table
 from scale_files import scale_values
 from scale_plans import changed_plan
 
-from mdc.plan.config.caption_table import CaptionTable
 from mdc.plan.config.choice_sources import ARO_SYMMETRIC, ChoiceSource, Parts, mean_over
 from mdc.plan.config.systems import SystemEntry, Systems, expand
 from mdc.plan.jobs.ids import Run
@@ -90,10 +89,10 @@ def test_the_column_of_lengths_follows_from_how_a_system_decodes(decode: dict[st
 
 def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
     plan = changed_plan()
-    table: Any = plan.scale.mc_diffusion
+    table: Any = plan.scale.captions
     sweep = ["cfg_1", "cfg_1_5", "cfg_2", "cfg_3", "cfg_5"]
     assert table.members(["mcd", "cfg", "cfg_3_other"]) == ["mcd", *sweep, "cfg_3_other"]
-    assert [key for key in table.systems_of("codes_dev") if key.startswith("cfg")] == sweep
+    assert [key for key in table.captioning("codes_dev") if key.startswith("cfg")] == sweep
     shown: Any = plan.jobs["mcd_table3"]
     assert [one.method.key for one in shown.systems if one.method.key.startswith("cfg")] == [
         *sweep,
@@ -111,9 +110,9 @@ def test_a_scales_file_writes_neither_controls_nor_worse_images_out() -> None:
     """Their keys are not those of an entry: what an entry says holds for all that it stands for."""
     for key, value in (("images", "other"), ("distortion", {"kind": "noise", "strength": 1}), ("length", "6")):
         with pytest.raises(UserError, match=f"ratio_15.{key} = .*: no such key"):
-            changed_plan((("claims", "systems", "ratio_15", key), value))
-    table = changed_plan().scale.claims
-    assert isinstance(table, CaptionTable) and list(table.entries) == list(MINI["claims"]["systems"])
+            changed_plan((("captions", "systems", "ratio_15", key), value))
+    section = changed_plan().scale.captions
+    assert section is not None and list(section.entries) == list(MINI["captions"]["systems"])
 
 
 # --- variants ---------------------------------------------------------------------------------------------------------
@@ -150,11 +149,11 @@ def test_an_override_comes_on_top_of_a_variant_that_it_names() -> None:
 
 
 def test_captions_of_a_variants_runs() -> None:
-    plan = changed_plan((("claims", "datasets", "claimed", "pretrained"), "dense_4"))
+    plan = changed_plan((("captions", "datasets", "claimed", "pretrained"), "dense_4"))
     assert "captions/dense_4/ViT-T-12/mdc/s0/last/claimed" in plan.jobs
     scores = changed_plan((("tables", "table_retrieval"), {"corpora": {"dense_4": ["mdc"]}, "pairs": 48}))
     assert "data/corpora/dense" in scores.jobs["retrieval/dense_4/ViT-T-12/mdc/s0/last"].inputs
-    trained_on = ("claims", "datasets", "split_1", "pretrained")
+    trained_on = ("captions", "datasets", "split_1", "pretrained")
     splits = changed_plan((VARIANTS, {"split_1": {"epochs": [4]}}), (trained_on, "split_1_4"), scale="flickr8k-claims")
     assert "data/corpora/split_1" in splits.jobs["table_splits"].inputs
 
@@ -255,6 +254,6 @@ def test_two_different_jobs_have_two_names() -> None:
 
 def test_a_table_of_costs_names_captions_that_there_are() -> None:
     with pytest.raises(
-        UserError, match=r"tables.table_cost.datasets: dense is not captioned; allowed: described, codes"
+        UserError, match=r"tables.table_cost.datasets: no captioned dataset is named .dense.; allowed: described, codes"
     ):
         assert changed_plan((("tables", "table_cost", "datasets"), ["dense"])).jobs

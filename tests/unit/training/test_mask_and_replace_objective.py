@@ -363,7 +363,7 @@ def test_a_run_on_them_names_them() -> None:
         (("words", "clip", "width"), 64, "words = clip: of width 64, and the decoder's is 96"),
         (("pretrain", "backbones", "on-codes", "words"), "x", "no entry of words is named 'x'; allowed: clip"),
         (
-            ("mc_diffusion", "systems", "mdc_codes", "backbone"),
+            ("captions", "systems", "mdc_codes", "backbone"),
             "on-codes",
             "pretrain.backbones.on-codes.words: word embeddings of others, which mdc does not take",
         ),

@@ -41,9 +41,9 @@ def scale_text(
     comment = "the tokens that the captions use, renumbered" if size.vocabulary == "words" else "all of CLIP's tokens"
     probe_set = _probe_set(probe, classes, values) if probe is not None and classes is not None else ""
     blocks = f"probe: {{batch_size: {values.probe_batch}}}\n" if probe_set else ""
-    blocks += (
-        "score: {mismatched: 1, batch_tokens: 8192}\ncaption: {}\n" if captioned(corpus, contents, values) > 9 else ""
-    )
+    if (images := captioned(corpus, contents, values)) > 9:
+        split = "test" if "test" in corpus.splits else "val"
+        blocks += f"score: {{mismatched: 1, batch_tokens: 8192}}\n{_captions(key, split, contents.pieces, images)}"
     dataset = f"  datasets:\n{_mapping(corpus.dataset, 4)}\n" if corpus.dataset else ""
     return f"""\
 # yaml-language-server: $schema=../workflow/schemas/scale.schema.json
@@ -98,36 +98,42 @@ def _tables(name: str, corpus: Corpus, contents: Survey, tower: str, probed: boo
     primary: [[mdc, arc], [mdc, clip]]    # the comparisons that get a verdict
   table6: {{backbone: {tower}}}
 """
-    if (images := captioned(corpus, contents, values)) > 9:
-        text += _held_out(
-            key, "test" if "test" in corpus.splits else "val", contents.pieces, images, int(0.95 * values.val)
-        )
+    if captioned(corpus, contents, values) > 9:
+        text += _held_out(key, int(0.95 * values.val))
     options = "" if probed else f"corpora: {{{key}: {_METHODS}}}, backbones: [{tower}]"
     return f"{text}  table9: {{}}\n  figure3: {{corpora: [{key}]}}\n  figure_loss: {{{options}}}\n"
 
 
-def _held_out(key: str, split: str, pieces: list[int], images: int, val: int) -> str:
-    """Captions of images that no model has seen, of a ``split``; retrieval among and scores of those of val."""
+def _captions(key: str, split: str, pieces: list[int], images: int) -> str:
+    """Captions of images of a ``split`` that no model has seen."""
     ranked = sorted(pieces) or [8, 10, 12, 15]
     low, middle, high = (min(60, max(2, ranked[len(ranked) * part // 4])) for part in (1, 2, 3))
     lengths = list(range(min(low, max(1, middle - 2)), max(high, middle + 2) + 1, 2))
+    return f"""\
+captions:                                 # of held-out images; of 95 % of them, since some may turn out to be broken
+  datasets:
+    {key}:
+      {{label: {key}, corpus: {key}, split: {split}, images: {min(images, _CAPTIONED)}, pretrained: {key}, training: {key}}}
+  systems:
+    arc: {{label: ARC, method: arc, weights: last, decode: {{kind: beam, num_beams: 6, max_tokens: 60}}, mismatched: true}}
+    arc_equal:
+      {{label: ARC greedy, method: arc, weights: last, mismatched: true,
+       decode: {{kind: beam, num_beams: 1, min_tokens: {middle}, max_tokens: {middle}}}}}
+    mdc: {{label: MDC, method: mdc, weights: last, decode: {{kind: unmask, lengths: [{middle}]}}, mismatched: true}}
+    mdc_best: {{label: MDC, method: mdc, weights: last, decode: {{kind: unmask, lengths: {lengths}}}}}
+  clip_score: {{kind: run, method: clip}}
+"""
+
+
+def _held_out(key: str, val: int) -> str:
+    """Captions of images that no model has seen; retrieval among and scores of those of val."""
     side = {system: f"{key}/{system}" for system in ("mdc", "mdc_other", "arc_equal")}
     return f"""\
-  table3:                                 # captions of held-out images; 95 % of them, since some may turn out to be broken
-    datasets:
-      {key}:
-        {{label: {key}, corpus: {key}, split: {split}, images: {min(images, _CAPTIONED)}, pretrained: {key}, training: {key}}}
-    systems:
-      _: {{label: MDC, method: mdc, weights: last}}
-      arc: {{label: ARC, method: arc, decode: {{kind: beam, num_beams: 6, max_tokens: 60}}, mismatched: true}}
-      arc_equal:
-        {{label: ARC greedy, method: arc, decode: {{kind: beam, num_beams: 1, min_tokens: {middle}, max_tokens: {middle}}},
-         mismatched: true}}
-      mdc: {{decode: {{kind: unmask, lengths: [{middle}]}}, mismatched: true}}
-      mdc_best: {{decode: {{kind: unmask, lengths: {lengths}}}}}
-    clip_score: {{kind: run, method: clip}}
+  table3:
+    datasets: [{key}]
+    systems: &captioners [arc, arc_equal, mdc, mdc_best, arc_other, arc_equal_other, mdc_other]
     primary: [[{side["mdc"]}, {side["arc_equal"]}], [{side["mdc"]}, {side["mdc_other"]}]]
-  figure6: {{}}
+  figure6: {{datasets: [{key}], systems: *captioners}}
   table_retrieval:                        # its time grows with the square of the pairs
     corpora: {{{key}: {_METHODS}}}
     pairs: {min(val, _RANKED)}

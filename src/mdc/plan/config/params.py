@@ -99,9 +99,8 @@ class Params(Scale):
         with suppress(KeyError, TypeError):
             usual["probes"] = [values["data"]["primary_probe"]]
         complete = {**values, "tables": with_usual(tables, usual)}
-        for section in ("mc_diffusion", "claims"):
-            if isinstance(values.get(section), dict):
-                complete[section] = {**{key: usual[key] for key in usual if key == "backbones"}, **values[section]}
+        if isinstance(values.get("captions"), dict) and "backbones" in usual:
+            complete["captions"] = {"backbone": usual["backbones"][0], **values["captions"]}
         return complete
 
     @property

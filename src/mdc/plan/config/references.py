@@ -40,7 +40,7 @@ EncoderName = Annotated[Name, Ref("encoders", "encoder (encoders)")]
 TokenizerName = Annotated[Name, Ref("tokenizers", "tokenizer (tokenizers)")]
 WordsName = Annotated[Name, Ref("words", "entry of words")]
 HeadName = Annotated[Name, Ref("probe.every", "head (probe.heads)")]
-FinetuneName = Annotated[Name, Ref("finetune", "finetuning (finetune)")]
+FinetuneName = Annotated[Name, Ref("finetunings", "finetuning (captions.finetunings)")]
 SystemName = Annotated[Name, Ref("systems|sweeps", "system")]
 
 BackboneNames = SomeUnique[BackboneName]

@@ -1,17 +1,18 @@
 """A scale: its data, encoders, pretraining, evaluations, tables and figures."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from functools import cached_property
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mdc.plan.config.backbones import Backbone, FrozenBackbone
-from mdc.plan.config.caption import Captioning, Finetune
-from mdc.plan.config.caption_table import CaptionTable
+from mdc.plan.config.captions import Captions, Coca
 from mdc.plan.config.data import Data
 from mdc.plan.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, WordEmbeddings
 from mdc.plan.config.pretrain import Pretrain, Variant
 from mdc.plan.config.score import Scoring
+from mdc.plan.config.systems import CaptionSystem
 from mdc.plan.config.tables import Tables
 from mdc.plan.config.tokenizers import TokenizerEntry
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
@@ -113,9 +114,8 @@ class Scale(Strict):
     """A named configuration: data, models, recipe and tables.
 
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
-    ``caption`` if none is generated, and each table or figure. ``encoders``: frozen ones; ``encode``: how they encode the images
-    of corpora. ``tokenizers``: of images; ``words``: embeddings of tokens for decoders. ``mc_diffusion`` and ``claims``: captions
-    of which other tables and figures each show a part, for MC-Diffusion and for tests of a blog post's claims (docs/findings).
+    ``captions`` if none is generated, and each table or figure. ``encoders``: frozen ones; ``encode``: how they encode the images
+    of corpora. ``tokenizers``: of images; ``words``: embeddings of tokens for decoders.
     """
 
     label: str
@@ -125,48 +125,37 @@ class Scale(Strict):
     encoders: dict[Name, EncoderEntry] = Field(default_factory=dict)
     encode: Encode | None = None
     pretrain: Pretrain | None = None
-    finetune: dict[Name, Finetune] = Field(default_factory=dict)
     probe: Probing | None = None
     score: Scoring | None = None
-    caption: Captioning | None = None
-    mc_diffusion: CaptionTable | None = None
-    claims: CaptionTable | None = None
+    captions: Captions | None = None
     tables: Tables = Field(default_factory=Tables)
 
-    def captioned(self) -> dict[str, CaptionTable]:
-        """The tables and sections of captions, by their key in the scale."""
-        tables: dict[str, Any] = {"tables.table3": self.tables.get("table3"), **self.shown_in_part()}
-        return {where: table for where, table in tables.items() if table is not None}
+    @cached_property
+    def captioned(self) -> dict[str, dict[str, CaptionSystem]]:
+        """Dataset → the systems that caption it: those that a table or figure shows."""
+        assert self.captions is not None  # checked by _sections
+        shown: dict[str, set[str]] = {}
+        for block in self.tables.needing("captions").values():
+            for dataset, system in block.shown(self.captions):
+                shown.setdefault(dataset, set()).add(system)
+        return {
+            name: {key: system for key, system in self.captions.captioning(name).items() if key in shown[name]}
+            for name in self.captions.datasets
+            if name in shown
+        }
 
-    def shown_in_part(self) -> dict[str, CaptionTable]:
-        """The sections of captions, of which tables and figures each show a part, by their key."""
-        tables = {"mc_diffusion": self.mc_diffusion, "claims": self.claims}
-        return {where: table for where, table in tables.items() if table is not None}
-
-    def captioning(self) -> dict[str, CaptionTable]:
-        """The table or section that captions each dataset, by the dataset's name, which is unique."""
-        return {name: table for table in self.captioned().values() for name in table.datasets}
+    def external(self, dataset: str) -> dict[str, Coca]:
+        """The external models that caption a dataset."""
+        assert self.captions is not None
+        blocks = self.tables.needing("captions").values()
+        return {key: model for block in blocks for key, model in block.external_on(self.captions, dataset).items()}
 
     @model_validator(mode="after")
     def _sections(self) -> Self:
-        needed = {
-            "pretrain": [*self.tables.needing("pretrain"), *self.shown_in_part()],
-            "probe": list(self.tables.needing("probe")),
-            "score": list(self.tables.needing("score")),
-            "caption": [where.removeprefix("tables.") for where in self.captioned()],
-        }
-        for section, names in needed.items():
+        for section in ("pretrain", "probe", "score", "captions"):
+            names = list(self.tables.needing(section))
             if names and getattr(self, section) is None:
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
-        if (names := list(self.tables.needing("captions"))) and not self.shown_in_part():
-            raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
-        for where, table in self.shown_in_part().items():
-            for key in ("contrasts", "primary", "order", "coca", "judge"):
-                if getattr(table, key) not in ([], {}, None, "holm"):
-                    place = "tables.table3" if key in ("coca", "judge") else "tables and figures of its captions"
-                    raise ValueError(
-                        f"{where}.{key}: changes nothing in a section of captions; it belongs into {place}"
-                    )
         return self
 
     @property

@@ -7,14 +7,14 @@ from pydantic import BaseModel, Field
 
 from mdc.plan.config.caption import Beam, Decoding, Diffusing, Guide, Unmasking
 from mdc.plan.config.distortion import LABELS, STRENGTHS, Distortion, Kind
-from mdc.plan.config.references import BackboneName, MethodName
+from mdc.plan.config.references import MethodName
 from mdc.plan.config.types import Name, SomeUnique, Strict, Unique
 
 
 class _System(Strict):
     label: str
     method: MethodName
-    backbone: BackboneName | None = None
+    backbone: Name | None = None
     first_seed: bool = False
     tuned: Name | None = None
     weights: Literal["last", "best"] = "best"

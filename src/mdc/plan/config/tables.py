@@ -1,46 +1,18 @@
 """The parameters of a scale's tables and figures, a class for each kind. Those that a scale does not name are not made."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
-from pydantic import Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic import GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from mdc.plan.artefacts import ARTEFACTS, KINDS, Artefact, declared
-from mdc.plan.config.probe_tables import OfRuns
 from mdc.plan.config.problems import short
-from mdc.plan.config.references import BackboneName, MethodNames, TrainedOn
-from mdc.plan.config.types import Name, Unique
+from mdc.plan.config.types import Name
 from mdc.plan.records import did_you_mean
-
-
-class CostTable(OfRuns):
-    """The cost of trainings and captions. ``datasets``: some of those that Table 3, ``claims`` and ``mc_diffusion`` caption, with
-    all their systems."""
-
-    datasets: Unique[Name] = Field(default_factory=list)
-
-
-class LossFigure(OfRuns):
-    """The logs of all runs that the scale's tables and figures need. ``corpora`` and ``backbones`` can add more runs."""
-
-    corpora: dict[TrainedOn, MethodNames] = Field(default_factory=dict)
-    backbones: list[BackboneName] = Field(default_factory=list)
-
-    def misfits(self, params: Any, where: str) -> Iterator[str]:
-        yield from super().misfits(params, where)
-        if not any(block.trained for block in params.tables.values()) and not params.captioned():
-            said = "shows the runs of the other tables and figures, and these have none; name its corpora and backbones"
-            yield f"{where} {said}"
-
-    @model_validator(mode="after")
-    def _both_or_none(self) -> Self:
-        if bool(self.corpora) != bool(self.backbones):
-            raise ValueError("corpora and backbones go together: name both, or neither")
-        return self
 
 
 class Tables(dict[str, Any]):

@@ -1,16 +1,9 @@
-"""The job of a table or figure, from the values that its module gives, and the plan of those that show logs of runs."""
-
-from typing import Any
+"""The job of a table or figure, from the values that its module gives."""
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.types import Parameters
 from mdc.plan.jobs import overlaps
 from mdc.plan.jobs.context import Context
-from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.shown import ArtefactJob, System, plain
-
-#: the values that a plan gives a job
-Values = dict[str, Any]
+from mdc.plan.jobs.shown import ArtefactJob, plain
 
 
 def artefact_job(plan: Context, name: str) -> ArtefactJob:
@@ -32,28 +25,3 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
     own = values.keys() - ArtefactJob.model_fields.keys()
     values["more"] = plain({key: values.pop(key) for key in list(values) if key in own})
     return plan.make(ArtefactJob, name, list(jobs), [artefact.module, *modules], scale_label=plan.scale.label, **values)
-
-
-def losses(plan: Context, name: str, table: Parameters) -> Values:
-    """The logs of all runs, which are beside the runs' manifests."""
-    by_system: dict[str, list[Run]] = {}
-    for run in plan.runs:
-        if not run.finetune:  # its loss is on another corpus than its run's
-            by_system.setdefault(run.system, []).append(run)
-    jobs = {run.id: plan.pretrain(run) for runs in by_system.values() for run in runs}
-    systems = [
-        System(
-            key=key,
-            **plan.labels(runs[0]),
-            runs=[run.id for run in runs],
-            records=[jobs[run.id].job for run in runs],
-            more={
-                "seeds": [run.seed for run in runs],
-                "objective": method.objective,
-                "t_range": method.masked_share and list(method.masked_share),
-            },
-        )
-        for key, runs in by_system.items()
-        for method in [jobs[runs[0].id].method]
-    ]
-    return {"jobs": {job.job: job for job in jobs.values()}, "systems": systems}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.caption_table import MOST_FREQUENT, CaptionedImages, CaptionTable, RunClip
+from mdc.plan.config.caption import Captioning
+from mdc.plan.config.captions import MOST_FREQUENT, CaptionedImages, Captions, RunClip
 from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, once
@@ -15,8 +16,8 @@ from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, ClipRun, CocaMod
 
 @dataclass(frozen=True)
 class Request:
-    """Captions of one dataset by one run with its ``weights``, for the ``systems`` of the table. Without a run they are those of
-    the most-frequent-caption baseline, or of the external model ``coca``."""
+    """Captions of one dataset by one run with its ``weights``, for these ``systems``. Without a run they are those of the
+    most-frequent-caption baseline, or of the external model ``coca``."""
 
     dataset: str
     run: Run | None
@@ -25,47 +26,52 @@ class Request:
     coca: str = ""
 
 
-def requests(plan: Context) -> Iterator[Request]:
-    """By dataset the baseline, then every run; systems with the same run and weights are captioned by one job."""
-    for name, table in plan.scale.captioning().items():
-        yield from _of_dataset(plan, table, name)
-
-
-def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Request]:
-    dataset, seeds = table.datasets[name], plan.scale.training.seeds
-    yield Request(name, None, None, (MOST_FREQUENT,))
-    for key in table.coca_of(name):
-        yield Request(name, None, None, (key,), key)
+def requests(plan: Context, dataset: str) -> Iterator[Request]:
+    """The baseline, external models, then every run; systems with the same run and weights are captioned by one job."""
+    captions, seeds = captions_of(plan), plan.scale.training.seeds
+    images = captions.datasets[dataset]
+    yield Request(dataset, None, None, (MOST_FREQUENT,))
+    for key in plan.scale.external(dataset):
+        yield Request(dataset, None, None, (key,), key)
     for seed in seeds:
         together: dict[tuple[Run, str], list[str]] = {}
-        for key, system in table.systems_of(name).items():
+        for key, system in plan.scale.captioned[dataset].items():
             if system.first_seed and seed != seeds[0]:
                 continue
-            tuned = dataset.tuned_as(system) or ""
-            run = Run(dataset.pretrained, table.backbone_of(name, key), system.method, seed, tuned)
+            tuned = images.tuned_as(system) or ""
+            run = Run(images.pretrained, captions.backbone_of(dataset, key), system.method, seed, tuned)
             together.setdefault((run, system.weights), []).append(key)
         for (run, weights), systems in together.items():
-            yield Request(name, run, weights, tuple(systems))
+            yield Request(dataset, run, weights, tuple(systems))
 
 
 def runs(plan: Context) -> list[Run]:
     """Every run that captions or guides or scores captions; a finetuned one comes after its pretrained one."""
-    runs_needed: dict[Run, None] = {}
-    for request in requests(plan):
-        if request.run is not None:
-            runs_needed |= {request.run.pretrained: None, request.run: None}
-    for name, table in plan.scale.captioning().items():
-        guided = any(system.guided for system in table.systems_of(name).values())
-        clips = (table.clip_score, table.guide if guided else None)
-        runs_needed |= dict.fromkeys(_clip_run(plan, table, c, name) for c in clips if isinstance(c, RunClip))
+    if not plan.scale.tables.needing("captions"):
+        return []
+    captions, runs_needed = captions_of(plan), dict[Run, None]()
+    for dataset in plan.scale.captioned:
+        for request in requests(plan, dataset):
+            if request.run is not None:
+                runs_needed |= {request.run.pretrained: None, request.run: None}
+    for dataset, systems in plan.scale.captioned.items():
+        guided = any(system.guided for system in systems.values())
+        clips = (captions.clip_score, captions.guide if guided else None)
+        runs_needed |= dict.fromkeys(_clip_run(plan, c, dataset) for c in clips if isinstance(c, RunClip))
     return list(runs_needed)
+
+
+def captions_of(plan: Context) -> Captions:
+    """The section of captions, of a scale that shows some."""
+    assert plan.scale.captions is not None  # checked by the schema
+    return plan.scale.captions
 
 
 def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
     """System → its request, for one dataset and seed; the baseline and external models have no seed and are always included."""
     return {
         system: request
-        for request in _of_dataset(plan, plan.scale.captioning()[dataset], dataset)
+        for request in requests(plan, dataset)
         if request.run is None or request.run.seed == seed
         for system in request.systems
     }
@@ -74,9 +80,8 @@ def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Request]:
 @once
 def captions(plan: Context, request: Request) -> CaptionsJob:
     """The job of the captions of ``request``."""
-    table, scale = plan.scale.captioning()[request.dataset], plan.scale
-    assert scale.caption is not None  # checked by the schema
-    dataset = table.datasets[request.dataset]
+    section = captions_of(plan)
+    dataset = section.datasets[request.dataset]
     trained = plan.pretrain(request.run) if request.run is not None else None
     inputs, more = [f"data/corpora/{dataset.corpus}"], dict[str, Any]()
     modules, policies = list[str](), dict[str, Any]()
@@ -84,14 +89,14 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
     if trained is not None:
         inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}", *encoder_jobs.behind(trained)]
         modules = encoder_jobs.modules(plan, trained, "generate")
-        systems = {key: system for key, system in table.systems_of(request.dataset).items() if key in request.systems}
+        systems = {key: section.systems[key] for key in request.systems}
         policies = {key: system.policy() for key, system in systems.items()}
-        if table.guide is not None and any(system.guided for system in systems.values()):
-            more["guide"], read, loaded = _clip(plan, table, table.guide, request.dataset)
+        if section.guide is not None and any(system.guided for system in systems.values()):
+            more["guide"], read, loaded = _clip(plan, section.guide, request.dataset)
             inputs, modules = inputs + read, modules + loaded
     elif request.coca:
         modules = [parts.ABILITIES["score_open_clip"]]
-        model_values = table.coca[request.coca].model_dump(
+        model_values = section.coca[request.coca].model_dump(
             include={"model", "weights", "num_beams", "max_tokens"}, context="complete"
         )
         coca = CocaModel(system=request.coca, **model_values)
@@ -109,8 +114,8 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
         policies=policies,
         most_frequent=None if trained or request.coca else {"system": MOST_FREQUENT, "corpus": dataset.training},
         coca=coca,
-        captioning=scale.caption,
-        seed=table.seed,
+        captioning=_captioning(section),
+        seed=section.seed,
         **more,
     )
 
@@ -118,18 +123,17 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
 @once
 def metrics(plan: Context, request: Request) -> CaptionMetricsJob:
     """The job of the metrics of the captions of ``request``."""
-    table, scale = plan.scale.captioning()[request.dataset], plan.scale
-    assert scale.caption is not None
-    dataset, written = table.datasets[request.dataset], captions(plan, request)
+    section, written = captions_of(plan), captions(plan, request)
+    dataset = section.datasets[request.dataset]
     inputs = [written.job, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
     modules: list[str] = []
     clip: dict[str, Any] = {"clip": None, "open_clip": None}
-    if isinstance(table.clip_score, RunClip):
-        clip["clip"], read, modules = _clip(plan, table, table.clip_score, request.dataset)
+    if isinstance(section.clip_score, RunClip):
+        clip["clip"], read, modules = _clip(plan, section.clip_score, request.dataset)
         inputs += read
-    elif table.clip_score is not None:
+    elif section.clip_score is not None:
         modules = [parts.ABILITIES["score_open_clip"]]
-        clip["open_clip"] = table.clip_score
+        clip["open_clip"] = section.clip_score
     return plan.make(
         CaptionMetricsJob,
         f"metrics/{_place(request)}",
@@ -139,10 +143,10 @@ def metrics(plan: Context, request: Request) -> CaptionMetricsJob:
         captions_config_sha256=written.sha256,
         **_images(dataset),
         training=dataset.training,
-        skip_metrics=table.skip_metrics,
+        skip_metrics=dataset.skip_metrics,
         instances=dataset.instances,
         context_length=plan.params.protocol.data.context_length,
-        captioning=scale.caption,
+        captioning=_captioning(section),
         **clip,
     )
 
@@ -150,13 +154,14 @@ def metrics(plan: Context, request: Request) -> CaptionMetricsJob:
 @once
 def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     """The job of all contests between captions of the dataset ``name`` with one seed."""
-    table = plan.scale.captioning()[name]
-    assert table.judge is not None
-    dataset, requests = table.datasets[name], of_seed(plan, name, seed)
-    contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
-    shown = list(dict.fromkeys(requests[key] for systems in contests.values() for key in systems))
+    section = captions_of(plan)
+    assert section.judge is not None
+    dataset, asked = section.datasets[name], of_seed(plan, name, seed)
+    here = section.contests_of(plan.scale.captioned[name], plan.scale.external(name))
+    contests = {key: contest.systems for key, contest in here.items()}
+    shown = list(dict.fromkeys(asked[key] for systems in contests.values() for key in systems))
     written = {job.job: job.sha256 for job in (captions(plan, request) for request in shown)}
-    measured = [metrics(plan, request) for request in shown if isinstance(table.judge.by, ByClipScore)]
+    measured = [metrics(plan, request) for request in shown if isinstance(section.judge.by, ByClipScore)]
     return plan.make(
         JudgeJob,
         f"judged/{name}/s{seed}",
@@ -165,10 +170,15 @@ def judge(plan: Context, name: str, seed: int) -> JudgeJob:
         captions=written,
         **_images(dataset),
         contests=contests,
-        by=table.judge.by,
+        by=section.judge.by,
         metrics={job.job: job.sha256 for job in measured},
-        order_seed=table.judge.seed,
+        order_seed=section.judge.seed,
     )
+
+
+def _captioning(section: Captions) -> Captioning:
+    """How captions are computed, without what is captioned."""
+    return Captioning(**{key: getattr(section, key) for key in Captioning.model_fields})
 
 
 def _images(dataset: CaptionedImages) -> dict[str, Any]:
@@ -181,12 +191,14 @@ def _place(request: Request) -> str:
     return f"coca/{request.coca}/{request.dataset}" if request.coca else f"{MOST_FREQUENT}/{request.dataset}"
 
 
-def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> tuple[ClipRun, list[str], list[str]]:
+def _clip(plan: Context, clip: RunClip, dataset: str) -> tuple[ClipRun, list[str], list[str]]:
     """(a CLIP run as a job holds it, the inputs that it adds, the modules that it loads by name)."""
-    trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
+    trained = plan.pretrain(_clip_run(plan, clip, dataset))
     clip_run, read = ClipRun(run=trained.job, config_sha256=trained.sha256), [trained.job]
     return clip_run, [*read, f"data/vocabularies/{trained.vocabulary}"], encoder_jobs.modules(plan, trained, "score")
 
 
-def _clip_run(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> Run:
-    return Run(table.datasets[dataset].pretrained, clip.on(table), clip.method, clip.of(plan.scale.training.seeds))
+def _clip_run(plan: Context, clip: RunClip, dataset: str) -> Run:
+    section = captions_of(plan)
+    backbone = clip.backbone or section.backbone
+    return Run(section.datasets[dataset].pretrained, backbone, clip.method, clip.of(plan.scale.training.seeds))

@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
+from mdc.plan.config.caption import Finetune
 from mdc.plan.config.data import origin_of
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
@@ -161,7 +162,7 @@ class Context(ABC):
         """The scale's recipe, with the matching overrides, and the method's batch factor and steps; for a finetuned run the
         finetuning's own recipe."""
         if run.finetune:
-            return self.scale.finetune[run.finetune].recipe
+            return self.finetuning(run).recipe
         pretrain = self.scale.training
         values = pretrain.recipe.model_dump()
         if (variant := pretrain.varied.get(run.corpus)) is not None:
@@ -183,9 +184,14 @@ class Context(ABC):
         except ValidationError as error:
             raise UserError(f"{self.file}: run {run.id}: {first_problem(error, values)}") from None
 
+    def finetuning(self, run: Run) -> Finetune:
+        """The finetuning of a finetuned run."""
+        assert self.scale.captions is not None  # only captioners are finetuned
+        return self.scale.captions.finetunings[run.finetune]
+
     def corpus_of(self, run: Run) -> str:
         """The corpus that a run is trained on last."""
-        return self.scale.finetune[run.finetune].corpus if run.finetune else self.scale.corpus_of(run.corpus)
+        return self.finetuning(run).corpus if run.finetune else self.scale.corpus_of(run.corpus)
 
     def obtaining(self, name: str) -> dict[str, Any]:
         """The values of a job that obtains a dataset."""

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
 from mdc.plan.config.caption import Captioning, Decoding
-from mdc.plan.config.caption_table import OpenClip
+from mdc.plan.config.captions import OpenClip
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.distortion import AtLevel
@@ -289,7 +289,7 @@ class Policy(Strict):
 
 
 class CocaModel(Strict):
-    """open_clip's CoCa (:class:`mdc.plan.config.caption_table.Coca`), for the row ``system``."""
+    """open_clip's CoCa (:class:`mdc.plan.config.captions.Coca`), for the row ``system``."""
 
     system: Name
     model: str

@@ -136,7 +136,7 @@ class Plan(Context):
         """The start of a finetuned run and its early stopping; None for any other run."""
         if not run.finetune:
             return None
-        before, finetune = self.pretrain(run.pretrained), self.scale.finetune[run.finetune]
+        before, finetune = self.pretrain(run.pretrained), self.finetuning(run)
         values = finetune.model_dump(include={"weights", "patience", "canvas"}, context="complete")
         return Start(run=before.job, config_sha256=before.sha256, **values)
 

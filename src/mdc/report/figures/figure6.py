@@ -1,38 +1,38 @@
 """Figure 6: images drawn by seed, with the captions of all systems; its page shows the order in which tokens were decoded."""
 
+from __future__ import annotations
+
 import base64
 import io
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from PIL import Image
+from pydantic import Field
 
-from mdc.data.formats.images import decode_named
-from mdc.data.shards.index import ShardReader, file_names
-from mdc.plan.config.types import Strict
+from mdc.plan.config.captions import Captions, OfCaptions
+from mdc.plan.config.types import Name, Names, NonNegative, Positive, Strict, Unique, unknown
 from mdc.plan.jobs.shown import ArtefactJob, Labelled
 from mdc.plan.records import UserError
-from mdc.report import words
 from mdc.report.csv_file import write_csv
-from mdc.report.figures.drawing import drawing, headline
-from mdc.report.manifests import Manifests, as_rows, table_of
-from mdc.report.tables.render import write_page
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from mdc.plan.jobs.context import Context
+    from mdc.report.manifests import Manifests
 
 SHOWN = {
     "kind": "caption_examples",
     "artefacts": {
         "figure6": {
-            "kind": "",
             "title": "Figure 6: captions",
             "caption": "Images drawn by seed at scale {scale}, with the captions of all systems (the paper's Figure 6). The page "
             "also shows the order in which masked models revealed each BPE token, and how sure they were.",
-            "config": "caption_table.CaptionFigure",
-            "plan": "caption_plans.caption_examples",
         },
         "mcd_examples": {
             "title": "MC-Diffusion, table 2: examples",
@@ -43,12 +43,34 @@ SHOWN = {
     "more": {".html": "{title}, and the order of their words"},
     "what": "captions",
     "caption": "Images drawn by seed at scale {scale}, with {what}. The page also shows at which step each BPE token came.",
-    "config": "caption_table.CaptionExamplesOf",
-    "plan": "caption_plans.caption_examples_of",
+    "config": "Block",
 }
 
 _WIDTH, _NAME = 125, 30  # characters in a line of the figure, and of an image's name
 _SMALL = 200  # pixels below which a page shows an image without interpolation
+
+
+class Block(OfCaptions):
+    """``examples`` images of each dataset, drawn with ``seed``, with the captions of ``systems`` by their first seed. ``omit``:
+    systems that are shown on the page only, not in the picture."""
+
+    datasets: Names
+    systems: Names
+    omit: Unique[Name] = Field(default_factory=list)
+    examples: Positive = 3
+    seed: NonNegative = 0
+
+    @property
+    def one_seed(self) -> bool:
+        return True
+
+    def shown(self, captions: Captions) -> Iterator[tuple[str, str]]:
+        yield from product(self.datasets, captions.members(self.systems))
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        members = params.captions.members(self.systems)
+        yield from unknown(f"{where}.omit", self.omit, members, "system of this figure (systems)")
 
 
 class ShownCaptions(Labelled):
@@ -80,6 +102,30 @@ class _Example:
     captions: Sequence[tuple[ShownCaptions, Mapping[str, Any]]]
 
 
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """The values of the figure's job, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import caption_jobs, caption_rows
+
+    section, jobs = caption_jobs.captions_of(plan), dict[str, Any]()
+    names = [name for name in section.datasets if name in block.datasets]
+    datasets, lengths = [], caption_rows.lengths_of(plan, block, names)
+    for name in names:
+        dataset, own = section.datasets[name], block.rows_on(section, name)
+        requests = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
+        labels = {key: caption_rows.label_of(system, lengths) for key, system in own.items()}
+        labels |= {key: other.label for key, other in block.external_on(section, name).items()}
+        systems = []
+        for key, label in labels.items():
+            job = caption_jobs.captions(plan, requests[key])
+            jobs[job.job] = job
+            more = {"reveals": key in own and own[key].decode.kind != "beam", "pictured": key not in block.omit}
+            systems.append({"key": key, "label": label, "record": job.job, **more})
+        corpus = plan.corpus(dataset.corpus)
+        jobs[corpus.job] = corpus
+        datasets.append({"label": dataset.label, "corpus": corpus.job, "split": dataset.split, "systems": systems})
+    return {"jobs": jobs, "datasets": datasets, "examples": block.examples, "seed": block.seed}
+
+
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure's files into ``out``; UserError names a record that is missing, stale or of another scale."""
     datasets = [CaptionExamples.model_validate(dataset) for dataset in job.more["datasets"]]
@@ -97,8 +143,13 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
 def _examples(job: ArtefactJob, dataset: CaptionExamples, manifests: Manifests) -> Iterator[_Example]:
     """The captioned images that the seed draws, in order."""
-    rows = {system.key: _captions(job, system, manifests) for system in dataset.systems}
-    keys = list(next(iter(rows.values())))
+    import numpy as np
+
+    from mdc.data.formats.images import decode_named
+    from mdc.data.shards.index import ShardReader, file_names
+
+    captions = {system.key: _captions(job, system, manifests) for system in dataset.systems}
+    keys = list(next(iter(captions.values())))
     count = min(job.more["examples"], len(keys))
     chosen = sorted(np.random.default_rng([job.more["seed"], 6]).choice(len(keys), size=count, replace=False).tolist())
     path = Path(manifests[dataset.corpus])
@@ -109,17 +160,24 @@ def _examples(job: ArtefactJob, dataset: CaptionExamples, manifests: Manifests) 
         if key != keys[number]:
             raise UserError(f"{path}: image {number} is {key}, and the captions are of {keys[number]}")
         image = decode_named(data, f"{path}: image {key}")
-        own = [(system, rows[system.key][key]) for system in dataset.systems]
+        own = [(system, captions[system.key][key]) for system in dataset.systems]
         yield _Example(dataset, names[key], image, list(record["captions"]), own)
 
 
 def _captions(job: ArtefactJob, system: ShownCaptions, manifests: Manifests) -> dict[str, Mapping[str, Any]]:
     """The captions of a system by image."""
+    from mdc.report.manifests import as_rows, table_of
+
     table = table_of(manifests, system.record, "captions.parquet")
     return {row["image"]: row for row in as_rows(table) if row["system"] == system.key}
 
 
 def _draw(job: ArtefactJob, examples: Sequence[_Example], paths: Sequence[Path]) -> None:
+    import numpy as np
+
+    from mdc.report import words
+    from mdc.report.figures.drawing import drawing, headline
+
     texts = [_text(example) for example in examples]
     heights = [max(1.7, 0.17 * (text.count("\n") + 1) + 0.25) for text in texts]
     with drawing(10.5, sum(heights) + 0.9, paths) as figure:
@@ -149,6 +207,9 @@ def _plain(text: str) -> str:
 
 
 def _page(job: ArtefactJob, shown_of: Sequence[CaptionExamples], examples: Sequence[_Example], path: Path) -> None:
+    from mdc.report import words
+    from mdc.report.tables.render import write_page
+
     datasets = []
     for dataset in shown_of:
         shown = [

@@ -3,24 +3,28 @@
 Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (:mod:`mdc.report.statistics.curves`).
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+from pydantic import Field
 
+from mdc.plan.config.caption import Diffusing
+from mdc.plan.config.captions import Captions, OfCaptions
+from mdc.plan.config.references import Ref
+from mdc.plan.config.types import Claims, Name, Names, Side, Strict
 from mdc.plan.jobs.shown import ArtefactJob, Labelled
-from mdc.report import words
-from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline
-from mdc.report.figures.styles import method_styles
-from mdc.report.frame import Contrast, Side, decided, write_contrasts, write_levels
-from mdc.report.manifests import Manifests
-from mdc.report.statistics.claims import Claim
-from mdc.report.statistics.curves import Floats, difference
-from mdc.report.statistics.estimate import estimate
-from mdc.report.statistics.replicates import Replicates
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
+    from mdc.report.caption_numbers import Captioned
+    from mdc.report.figures.drawing import Axes
+    from mdc.report.frame import Contrast
+    from mdc.report.manifests import Manifests
+    from mdc.report.statistics.curves import Floats
 
 SHOWN = {
     "kind": "guidance",
@@ -28,12 +32,43 @@ SHOWN = {
     "files": ".png .svg .pdf .csv _contrasts.csv _runs.csv",
     "caption": "CLIPScore of captions over each of their metrics against references at scale {scale}, by the scale of guidance "
     "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
-    "config": "caption_table.GuidanceFigure",
-    "plan": "caption_plans.guidance",
+    "config": "Block",
 }
 
 _Y = "CLIPScore"
 _EQUAL = "CIDEr"
+
+
+class GuidanceCurve(Strict):
+    """Systems that differ only in their guidance scale, in the order of the scales; at least two."""
+
+    label: str
+    systems: Names
+
+
+class Block(OfCaptions):
+    """CLIPScore over each reference-based metric, one curve per kind of guidance (MC-Diffusion, figure 3), on one dataset.
+
+    ``primary``: pairs of curves, the first minus the second at equal CIDEr, by interpolation.
+    """
+
+    dataset: Name
+    curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
+    primary: Claims[Annotated[Side, Ref("curves", "curve (curves)")]] = Field(default_factory=list)
+
+    def shown(self, captions: Captions) -> Iterator[tuple[str, str]]:
+        for curve in self.curves.values():
+            yield from ((self.dataset, key) for key in captions.members(curve.systems))
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        for name, curve in self.curves.items():
+            members = params.captions.members(curve.systems)
+            if len(members) < 2:
+                yield f"{where}.curves.{name}.systems: {curve.systems[0]} alone makes no curve"
+            for key in (key for key in members if key in params.captions.systems):
+                if not isinstance(params.captions.systems[key].decode, Diffusing):
+                    yield f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
 
 
 class Curve(Labelled):
@@ -49,8 +84,33 @@ def curves_of(job: ArtefactJob) -> list[Curve]:
     return [Curve(**curve) for curve in job.more["curves"]]
 
 
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """The values of the figure's job, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import caption_rows
+    from mdc.plan.jobs.caption_jobs import captions_of
+
+    section = captions_of(plan)
+    members = {key: section.members(curve.systems) for key, curve in block.curves.items()}
+    values = caption_rows.table_values(plan, block, [block.dataset], plan.scale.training.seeds)
+    curves = [
+        {
+            "key": key,
+            "label": curve.label,
+            "method": section.systems[members[key][0]].method,
+            "systems": [f"{block.dataset}/{system}" for system in members[key]],
+            "scales": [section.systems[system].decode.guidance for system in members[key]],  # type: ignore[union-attr]
+        }
+        for key, curve in block.curves.items()
+    ]
+    return {**values, "curves": curves, "between": block.primary}
+
+
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
+    from mdc.report.caption_numbers import Captioned
+    from mdc.report.frame import decided, write_contrasts, write_levels
+    from mdc.report.statistics.claims import Claim
+
     results = Captioned(job, manifests)
     scales = {
         key: (curve.key, scale)
@@ -71,12 +131,16 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 def _claims(job: ArtefactJob, results: Captioned) -> dict[Contrast, tuple[float, float] | tuple[None, None]]:
     """The first curve's CLIPScore minus the second's at equal CIDEr, in points, and the range of CIDEr. Both curves have the same
     resamples of images."""
+    from mdc.report.frame import Side as Shown
+    from mdc.report.statistics.estimate import estimate
+    from mdc.report.statistics.replicates import Replicates
+
     curves = {curve.key: curve for curve in curves_of(job)}
     lines: dict[Contrast, tuple[float, float] | tuple[None, None]] = {}
     for pair in job.more["between"]:
         sides = [curves[key] for key in pair]
         ends = sides[0].systems[0], sides[1].systems[-1]
-        place = Side.of(results.systems[ends[0]])
+        place = Shown.of(results.systems[ends[0]])
         named = [replace(place, key=side.key, method=side.label) for side in sides]
         more = {"first": named[0], "second": named[1], "condition": f"equal {_EQUAL}"}
         if (shared := _shared(results, sides)) is None:
@@ -92,6 +156,10 @@ def _shared(results: Captioned, sides: Sequence[Curve]) -> tuple[Floats, tuple[f
     """See :func:`difference`; None without one of the metrics, too."""
     if not {_Y, _EQUAL} <= set(results.columns):
         return None
+    import numpy as np
+
+    from mdc.report.statistics.curves import difference
+
     most = max(results.replicates[key, _Y].seeds for side in sides for key in side.systems)
     left, right = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)
     return difference(left, right)
@@ -99,19 +167,25 @@ def _shared(results: Captioned, sides: Sequence[Curve]) -> tuple[Floats, tuple[f
 
 def _points(results: Captioned, system: str, seeds: int) -> Floats:
     """A point of a curve for each seed and resample, (S, 1 + R, 2): CIDEr and CLIPScore in per cent."""
+    import numpy as np
+
     points = np.stack([results.replicates[system, name].values for name in (_EQUAL, _Y)], axis=-1)
     return np.broadcast_to(points, (seeds, *points.shape[1:]))  # a single record is paired with every seed
 
 
 def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
+    from mdc.report import words
+    from mdc.report.figures.drawing import bottom_legend, drawing, headline
+    from mdc.report.figures.styles import method_styles
+
     curves = curves_of(job)
     across = [key for key in results.parts_of["paper"] if key in results.columns]
     of_methods = len({curve.method for curve in curves}) == len(curves)
     named = {curve.key: curve.method if of_methods else curve.key for curve in curves}
     styles = method_styles(named.values())
-    rows = -(-len(across) // 2)
-    with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
-        panels = figure.subplots(rows, 2, squeeze=False, sharey=True).ravel()
+    lines = -(-len(across) // 2)
+    with drawing(10.0, 3.9 * lines + 1.2, paths) as figure:
+        panels = figure.subplots(lines, 2, squeeze=False, sharey=True).ravel()
         for panel in panels[len(across) :]:
             panel.set_visible(False)
         for panel, key in zip(panels, across, strict=False):
@@ -125,6 +199,8 @@ def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
 
 
 def _curve(panel: Axes, curve: Curve, results: Captioned, metric: str, style: tuple[str, str]) -> None:
+    from mdc.report.figures.drawing import error_bars
+
     x, y = ([results.number(key, name) for key in curve.systems] for name in (metric, _Y))
     across, up = ([number.value for number in numbers] for numbers in (x, y))
     faint: dict[str, Any] = {"bars": 0.22, "markersize": 5}

@@ -9,38 +9,38 @@ masks make by themselves is arithmetic (:func:`loss_variation`), and stands belo
 A log contains times, so no record can name it by hash; ``figure_loss.csv`` has every loss.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
+from mdc.plan.config.probe_tables import OfRuns
+from mdc.plan.config.references import BackboneName, MethodNames, TrainedOn
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import read_json
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.drawing import (
-    MARKER,
-    Axes,
-    bottom_legend,
-    drawing,
-    headline,
-    line_handle,
-    plain_logarithm,
-    smooth,
-)
-from mdc.report.figures.styles import method_styles
-from mdc.report.manifests import Manifests, run_log
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mdc.plan.jobs.context import Context
+    from mdc.plan.jobs.ids import Run
+    from mdc.report.figures.drawing import Axes
+    from mdc.report.manifests import Manifests
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},
     "files": ".png .svg .csv",
     "caption": "Training and held-out loss of every run at scale {scale}, in nats, and gradient norms of the methods with other "
     "weights and ranges of t. Levels of different methods do not compare, since they are losses of different things.",
-    "config": "tables.LossFigure",
-    "plan": "artefact_plans.losses",
+    "config": "Block",
 }
 
 #: family -> heading of its panels; in the order drawn
@@ -56,6 +56,50 @@ _FAMILIES = {
 _COMMON, _VARIANTS = "mdc", ("schedules", "ratios")
 _COLUMNS = 5
 _POINTS = 9  # validation losses drawn of one line; the csv has all
+
+
+class Block(OfRuns):
+    """The logs of all runs that the scale's tables and figures need. ``corpora`` and ``backbones`` can add more runs."""
+
+    corpora: dict[TrainedOn, MethodNames] = Field(default_factory=dict)
+    backbones: list[BackboneName] = Field(default_factory=list)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        if not any(block.trained for block in params.tables.values()) and not params.tables.needing("captions"):
+            said = "shows the runs of the other tables and figures, and these have none; name its corpora and backbones"
+            yield f"{where} {said}"
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if bool(self.corpora) != bool(self.backbones):
+            raise ValueError("corpora and backbones go together: name both, or neither")
+        return self
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """The logs of all runs, which are beside the runs' manifests."""
+    by_system: dict[str, list[Run]] = {}
+    for run in plan.runs:
+        if not run.finetune:  # its loss is on another corpus than its run's
+            by_system.setdefault(run.system, []).append(run)
+    jobs = {run.id: plan.pretrain(run) for runs in by_system.values() for run in runs}
+    systems = [
+        System(
+            key=key,
+            **plan.labels(runs[0]),
+            runs=[run.id for run in runs],
+            records=[jobs[run.id].job for run in runs],
+            more={
+                "seeds": [run.seed for run in runs],
+                "objective": method.objective,
+                "t_range": method.masked_share and list(method.masked_share),
+            },
+        )
+        for key, runs in by_system.items()
+        for method in [jobs[runs[0].id].method]
+    ]
+    return {"jobs": {job.job: job for job in jobs.values()}, "systems": systems}
 
 
 @dataclass(frozen=True)
@@ -89,7 +133,9 @@ class Curve:
 
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
-    curves, rows = [], []
+    from mdc.report.manifests import run_log
+
+    curves, logged = [], []
     for run in job.systems:
         for seed, name in zip(run.more["seeds"], run.records, strict=True):
             lines = run_log(manifests, name)
@@ -102,13 +148,13 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
             curves.append(Curve(run, seed, train, validation, norm, expected))
             cells = {"scale": job.scale, "artefact": job.artefact, "system": run.key, "dataset": _corpus(run)}
             cells |= {"backbone": run.backbone.label, "method": run.method.label, "seed": seed, "record": name}
-            rows += [
+            logged += [
                 cells | {"split": split, "step": step, "loss": loss, "grad_norm": norms.get(step)}
                 for split, losses, norms in (("train", train, norm), ("validation", validation, {}))
                 for step, loss in losses.items()
             ]
     columns = "scale artefact system dataset backbone method seed split step loss grad_norm record"
-    write_csv(out / "figure_loss.csv", rows, names(columns))
+    write_csv(out / "figure_loss.csv", logged, names(columns))
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
 
@@ -123,6 +169,9 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     With one seed the raw loss is drawn faintly; with several, the line is the mean and the band reaches from the least to the
     largest running mean. Each family has a panel for each corpus, of its first backbone there.
     """
+    from mdc.report.figures.drawing import bottom_legend, drawing, headline, line_handle, plain_logarithm
+    from mdc.report.figures.styles import method_styles
+
     panels = [
         (family, here, drawn) for family in _FAMILIES for here in _panels(curves, family) for drawn in _drawn(here)
     ]
@@ -130,9 +179,9 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     labels = {curve.method: curve.run.method.label for _, here, _ in panels for curve in here}
     styles = method_styles(labels)
     seeds = len({curve.seed for curve in curves})
-    rows = -(-len(panels) // columns)
-    with drawing(2.6 * columns + 0.5, 2.3 * rows + 1.2 + 0.06 * len(labels), paths) as figure:
-        axes = figure.subplots(rows, columns, squeeze=False).flatten()
+    lines = -(-len(panels) // columns)
+    with drawing(2.6 * columns + 0.5, 2.3 * lines + 1.2 + 0.06 * len(labels), paths) as figure:
+        axes = figure.subplots(lines, columns, squeeze=False).flatten()
         for panel in axes[len(panels) :]:
             panel.set_axis_off()
         for place, (panel, (family, here, drawn)) in enumerate(zip(axes, panels, strict=False)):
@@ -150,12 +199,12 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
         apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
-        lines = (
+        means = (
             "running mean" if seeds == 1 else f"running mean of {seeds} seeds, in a band from the least to the largest"
         )
         handles = [line_handle(styles[method], labels[method]) for method in styles]
         bottom_legend(
-            figure, handles, f"Lines: {lines}. Points: validation. All runs: figure_loss.csv.{_arithmetic(curves)}"
+            figure, handles, f"Lines: {means}. Points: validation. All runs: figure_loss.csv.{_arithmetic(curves)}"
         )
 
 
@@ -178,7 +227,7 @@ def _expected(run: System, config: Mapping[str, Any], lines: Sequence[Mapping[st
     if (method.get("weight"), method.get("normaliser")) != ("inverse_t", "valid_tokens") or not (t_range and tokens):
         return None
     low, high = t_range
-    return loss_variation(low, high, float(np.median(tokens)), float(config["protocol"]["pretrain"]["least_t"]))
+    return loss_variation(low, high, float(median(tokens)), float(config["protocol"]["pretrain"]["least_t"]))
 
 
 def mean_inverse_t(low: float, high: float, least_t: float) -> float:
@@ -222,6 +271,8 @@ def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
 def _draw(
     panel: Axes, curves: Sequence[Curve], styles: Mapping[str, tuple[str, str]], drawn: Literal["train", "norm"]
 ) -> None:
+    from mdc.report.figures.drawing import MARKER, smooth
+
     for method in dict.fromkeys(curve.method for curve in curves):
         colour, marker = styles[method]
         group = [curve for curve in curves if curve.method == method and getattr(curve, drawn)]
@@ -243,6 +294,7 @@ def _draw(
 
 def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float64], ...]:
     """Steps (N,), and the least, mean and largest value at each (N,) over the seeds with this step."""
+    import numpy as np
     import pandas as pd
 
     seeds = pd.DataFrame([pd.Series(losses) for losses in series]).sort_index(axis="columns")
@@ -255,6 +307,8 @@ def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float
 def _limit_y(panel: Axes, curves: Sequence[Curve]) -> None:
     """The vertical range of a panel's losses: every validation loss, and of training losses all but the first steps, which may be
     far above the rest."""
+    import numpy as np
+
     drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.get_lines()])
     validation = np.array([loss for curve in curves for loss in curve.validation.values()], dtype=np.float64)
     drawn, validation = (values[np.isfinite(values)] for values in (drawn, validation))

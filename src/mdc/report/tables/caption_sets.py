@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from mdc.plan.jobs.shown import System
 from mdc.report.caption_numbers import Captioned
-from mdc.report.frame import REFERENCE, dataset, job_cells
-from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.frame import dataset, job_cells
+from mdc.report.tables.table import REFERENCE, Cell, Column, Row, Table
 
 #: numbers of a whole set of captions, without interval: key in the records → label, factor, decimals
 SETS = {

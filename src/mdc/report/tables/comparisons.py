@@ -8,10 +8,10 @@ from typing import Any
 
 from mdc.plan.jobs.shown import Statistics, System
 from mdc.report import seen, words
-from mdc.report.frame import AVERAGE, REFERENCE, Contrast, Number, dataset, write_contrasts, write_levels
+from mdc.report.frame import AVERAGE, Contrast, Number, dataset, write_contrasts, write_levels
 from mdc.report.results import Pair, Results
 from mdc.report.tables.render import write_csv, write_pages
-from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
+from mdc.report.tables.table import REFERENCE, Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
 from mdc.report.warnings import warnings
 
 _ALONE = (

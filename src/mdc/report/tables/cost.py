@@ -7,22 +7,29 @@ every machine. Times are not: they are from host files, and no check rebuilds th
 A CPU time is processor time, which depends little on other load of the machine. A GPU time is wall time.
 """
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from mdc.plan.config.probe_tables import OfRuns
+from mdc.plan.config.types import Name, Unique, no_such
 from mdc.plan.jobs.folder import HOST
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import read_json, sha256_file
-from mdc.report import words
-from mdc.report.frame import Number, dataset, write_levels
-from mdc.report.manifests import Manifests
-from mdc.report.statistics.estimate import Estimate
-from mdc.report.tables.render import write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
+    from mdc.plan.jobs.ids import Run
+    from mdc.report.frame import Number
+    from mdc.report.manifests import Manifests
 
 SHOWN = {
     "artefacts": {"table_cost": {"title": "What methods cost"}},
@@ -30,8 +37,7 @@ SHOWN = {
     "measured": "_measured.csv .html .md",
     "caption": "Parameters and operations of each method at scale {scale}, and the time that its trainings and its captions took "
     "where they were made.",
-    "config": "tables.CostTable",
-    "plan": "caption_plans.cost",
+    "config": "Block",
 }
 
 #: what is counted: key → label, unit
@@ -42,6 +48,55 @@ _COUNTED = {
     "flop_per_run": ("Operations per run", "FLOP"),
     "pairs_seen": ("Pairs seen", "count"),
 }
+
+
+class Block(OfRuns):
+    """The cost of trainings and captions. ``datasets``: captioned ones, with all systems that caption them."""
+
+    datasets: Unique[Name] = Field(default_factory=list)
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        captioned = params.captioned if self.datasets and params.captions else {}
+        for name in (name for name in self.datasets if name not in captioned):
+            yield no_such(f"{where}.datasets", name, captioned, "captioned dataset")
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """The values of the table's job, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import caption_jobs, caption_rows
+
+    jobs: dict[str, Any] = {}
+    modules: dict[str, None] = {}
+    by_system: dict[str, list[Run]] = {}
+    for run in plan.runs_of(block):
+        job = plan.pretrain(run)
+        jobs |= {job.job: job, f"data/corpora/{job.corpus}": None, f"data/vocabularies/{job.vocabulary}": None}
+        modules[job.method.abilities["train"]] = None
+        by_system.setdefault(run.system, []).append(run)
+    systems = [
+        System(
+            key=key,
+            **plan.labels(runs[0]),
+            runs=[run.id for run in runs],
+            records=[f"runs/{run.id}" for run in runs],
+            estimator="training",
+        )
+        for key, runs in by_system.items()
+    ]
+    seeds = plan.scale.training.seeds
+    for dataset in block.datasets:
+        captioned = plan.scale.captioned[dataset]
+        lengths = {system.length for system in captioned.values()}
+        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
+        for key, system in captioned.items():
+            wanted = [requests[key] for requests in by_seed if key in requests]
+            made = [caption_jobs.captions(plan, request) for request in wanted]
+            jobs |= {job.job: job for job in made}
+            if system.images == "own":
+                names = [request.run.id for request in wanted if request.run is not None]
+                systems.append(caption_rows.row_of(plan, dataset, key, lengths, names, [job.job for job in made]))
+    return {"jobs": jobs, "modules": list(modules), "systems": systems, "seeds": seeds}
 
 
 @dataclass(frozen=True)
@@ -57,16 +112,12 @@ class Timing:
     machines: tuple[str, ...]
 
 
-class _Cost(Number):
-    """Neither interval nor scope: counts are exact, and times of one machine do not apply to others."""
-
-    def cells(self) -> dict[str, Any]:
-        return super().cells() | {"scope": None}
-
-
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``. UserError if a record does not serve; a host file that is missing, or of another
     record, leaves its time out."""
+    from mdc.report.frame import write_levels
+    from mdc.report.tables.render import write_csv, write_pages
+
     trainings, captioners = ([s for s in job.systems if s.estimator == of] for of in ("training", "captions"))
     counted = {system.key: _counted(job, manifests, system) for system in trainings}
     numbers = [
@@ -93,7 +144,16 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
 
 def _number(system: System, key: str, label: str, unit: str, value: float, seeds: int, n: int | None = None) -> Number:
-    return _Cost(system, key, label, "cost", unit, Estimate(value, None, None, n or seeds, seeds, "seeds"))
+    from mdc.report.frame import Number
+    from mdc.report.statistics.estimate import Estimate
+
+    class Cost(Number):
+        """Neither interval nor scope: counts are exact, and times of one machine do not apply to others."""
+
+        def cells(self) -> dict[str, Any]:
+            return super().cells() | {"scope": None}
+
+    return Cost(system, key, label, "cost", unit, Estimate(value, None, None, n or seeds, seeds, "seeds"))
 
 
 def _counted(job: ArtefactJob, manifests: Manifests, system: System) -> dict[str, int]:
@@ -155,13 +215,16 @@ def _scaled(values: Iterable[float], names: Sequence[str]) -> tuple[float, str]:
 
 
 def _operations(job: ArtefactJob, counted: dict[str, dict[str, int]]) -> Table:
+    from mdc.report import words
+    from mdc.report.frame import dataset
+
     sizes = _scaled((counts["parameters"] for counts in counted.values()), ("ones", "thousand", "million", "billion"))
     flop, whole = (
         _scaled((counts[key] for counts in counted.values()), [f"{prefix}FLOP" for prefix in ("", *"kMGTPEZ")])
         for key in ("flop_per_pair", "flop_per_run")
     )
     units = {"parameters": sizes, "encoder_parameters": sizes, "flop_per_pair": flop, "flop_per_run": whole}
-    rows = [
+    lines = [
         Row(
             (dataset(system), system.backbone.label, system.method.label),
             tuple(
@@ -184,7 +247,7 @@ def _operations(job: ArtefactJob, counted: dict[str, dict[str, int]]) -> Table:
             Column("per run", "Operations", whole[1], "Operations per run"),
             Column("Pairs seen"),
         ),
-        rows=tuple(rows),
+        rows=tuple(lines),
         footnotes=(
             "Parameters: those that are trained; a frozen encoder's are none of them, and neither are its operations.",
             "Operations: floating-point operations of matrix products, counted on one step with captions of the corpus's "
@@ -209,6 +272,9 @@ _OF = {
 
 def _measured(job: ArtefactJob, timings: Sequence[Timing], captions: bool) -> Table:
     """The time of trainings, or of ``captions``."""
+    from mdc.report import words
+    from mdc.report.frame import dataset
+
     most = max(timing.value for timing in timings)
     if captions:
         title, each = "Time of a caption, by what writes it", "caption"
@@ -219,13 +285,13 @@ def _measured(job: ArtefactJob, timings: Sequence[Timing], captions: bool) -> Ta
         unit, size, decimals = ("hours", 3600.0, 2) if most >= 7200 else ("seconds", 1.0, 1)
         note = "With reading the data and validating. A run that was interrupted and resumed has no time of cores."
     kinds = [kind for kind in _OF if any(timing.of == kind for timing in timings)]
-    rows = []
+    lines = []
     for timing in timings:
         system = timing.system
         cells = [Cell(timing.value / size if timing.of == kind else None, decimals=decimals) for kind in kinds]
         more = system.more.get("decoding") or system.backbone.label
         labels = dataset(system), more, system.method.label
-        rows.append(Row(labels, (*cells, Cell(timing.n, decimals=0)), "" if captions else _block(system)))
+        lines.append(Row(labels, (*cells, Cell(timing.n, decimals=0)), "" if captions else _block(system)))
     machines = dict.fromkeys(machine for timing in timings for machine in timing.machines)
     heads = [Column(f"per {each}", f"{_OF[kind][0]}-{unit}", full=f"{kind}-{unit}") for kind in kinds]
     return Table(
@@ -233,6 +299,6 @@ def _measured(job: ArtefactJob, timings: Sequence[Timing], captions: bool) -> Ta
         caption=(f"As measured on: {', '.join(machines)}.",),
         labels=("Dataset", "Decoding" if captions else "Backbone", "Method"),
         columns=(*heads, Column(f"{each}s")),
-        rows=tuple(rows),
+        rows=tuple(lines),
         footnotes=(*(_OF[kind][1] for kind in kinds), note),
     )

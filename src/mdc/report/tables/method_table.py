@@ -5,11 +5,10 @@ from pathlib import Path
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
-from mdc.report.frame import REFERENCE
 from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
-from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import REFERENCE, Cell, Column, Row, Table, mark_rows, number_cell
 
 SHOWN = {
     "kind": "methods",

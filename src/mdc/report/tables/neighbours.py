@@ -7,11 +7,11 @@ from typing import Any
 
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.report import words
-from mdc.report.frame import AVERAGE, REFERENCE, dataset
+from mdc.report.frame import AVERAGE, dataset
 from mdc.report.manifests import Manifests
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
-from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import REFERENCE, Cell, Column, Row, Table, mark_rows, number_cell
 from mdc.report.zero_shot import ZeroShot
 
 SHOWN = {

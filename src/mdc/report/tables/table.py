@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from mdc.report.frame import Number
     from mdc.report.statistics.estimate import Estimate
 
+#: the roles of rows that are shown for reference, in italics
+REFERENCE = ("reference", "control")
 #: best is bold, second best underlined, grey is shown but not ranked
 Mark = Literal["best", "second", "grey"]
 

@@ -1,36 +1,38 @@
-"""Table 3, captioning, and MC-Diffusion's tables: captions compared with references, images, and the truth where it is known."""
+"""Table 3, captioning, and other tables of captions: compared with references, images, and the truth where it is known."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import numpy as np
+from pydantic import Field, model_validator
 
+from mdc.plan.config.captions import Captions, Claimed, OfCaptions
+from mdc.plan.config.types import Claims, Name, Names, Pairs, Side, check_reference, unknown, within
 from mdc.plan.estimators import CLIP_COUNTS
 from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
-from mdc.report import published, words
-from mdc.report.caption_numbers import Captioned
 from mdc.report.csv_file import write_csv
-from mdc.report.frame import REFERENCE, Number
-from mdc.report.judged import Judged, judged
-from mdc.report.manifests import Manifests
-from mdc.report.over_datasets import OverDatasets
-from mdc.report.tables import comparisons
-from mdc.report.tables.caption_sets import SETS, label_of, models, set_lines, variety
-from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import REFERENCE, Cell, Column, Row, Table, mark_rows, number_cell
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
+    from mdc.report.caption_numbers import Captioned
+    from mdc.report.frame import Number
+    from mdc.report.judged import Judged
+    from mdc.report.manifests import Manifests
 
 SHOWN = {
     "kind": "captions",
     "artefacts": {
         "table3": {
-            "kind": "",
             "title": "Table 3: captioning",
             "caption": "Captions at scale {scale} compared with references, by the metrics of the COCO caption challenge and by "
             "CLIPScore; what of them is true where that is known; their length, variety and content words; beside the most "
             "frequent training caption and the same captioner on mismatched images.",
-            "config": "caption_table.CaptionTable",
-            "plan": "caption_plans.captions",
         },
         "mcd_table1": {"title": "MC-Diffusion, table 1: without guidance"},
         "mcd_table3": {"title": "MC-Diffusion, table 3: classifier-free guidance"},
@@ -72,8 +74,7 @@ SHOWN = {
     "what": "Captions",
     "caption": "{what} at scale {scale}, compared with references by the metrics of the COCO caption challenge, and by "
     "CLIPScore; what of the captions is true, where it is known.",
-    "config": "caption_table.CaptionView",
-    "plan": "caption_plans.caption_view",
+    "config": "Block",
 }
 
 #: rows of the paper's Table 1 that are not run here
@@ -89,11 +90,122 @@ _LENGTH = (
 )
 
 
+_ONE_DATASET = within("datasets, whose images differ")
+
+
+class Block(OfCaptions):
+    """A table of some ``systems`` on some ``datasets`` of the scale's captions.
+
+    ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their metrics and
+    ``primary_metric`` alone. ``select_on``: the dataset on which the best system is chosen by the primary metric; the table's
+    notes name it. ``first_seed``: only the first seed is shown. ``over``: pairs of systems that are compared over all datasets,
+    which are splits of the same images; for each pair the claim is that the first is better. ``beside``: datasets that this
+    comparison leaves out, such as an official split beside random ones.
+    """
+
+    datasets: Names
+    systems: Names
+    primary_metric: Claimed = "CIDEr"
+    contrasts: Annotated[Pairs[Side], _ONE_DATASET] = Field(default_factory=list)
+    primary: Annotated[Claims[Side], _ONE_DATASET] = Field(default_factory=list)
+    select_on: Name | None = None
+    first_seed: bool = False
+    over: Claims[Side] = Field(default_factory=list)
+    beside: list[Name] = Field(default_factory=list)
+
+    @property
+    def one_seed(self) -> bool:
+        return self.first_seed
+
+    def shown(self, captions: Captions) -> Iterator[tuple[str, str]]:
+        keys = captions.members(self.systems)
+        yield from product(self.datasets, keys)
+        if self.select_on is not None:
+            yield from ((self.select_on, key) for key in keys if captions.is_own(key))
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        chosen = [self.select_on] if self.select_on is not None else []
+        yield from unknown(f"{where}.select_on", chosen, params.captions.datasets, "dataset (captions.datasets)")
+        over = [[f"{name}/{key}" for key in pair] for name, pair in product(self.datasets, self.over)]
+        for key, pairs in (("over", over), ("contrasts", self.contrasts), ("primary", self.primary)):
+            yield from self.strangers(params.captions, f"{where}.{key}", chain(*pairs))
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        for name in self.beside:
+            check_reference("beside", name, self.datasets, "dataset of this table (datasets)")
+        compared = [name for name in self.datasets if name not in self.beside]
+        if self.over and len(compared) < 2:
+            raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
+        if self.over and self.primary:
+            raise ValueError(
+                "over: its pairs are the claims of the table; leave primary out, or name it in another table"
+            )
+        if self.beside and not self.over:
+            raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
+        for side in (side for pair in self.over for side in pair):
+            check_reference("over", side, self.systems, "system of this table (systems)")
+        return self
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """The values of the table's job, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import caption_rows
+    from mdc.plan.jobs.caption_jobs import captions_of
+
+    section = captions_of(plan)
+    seeds = plan.scale.training.seeds[:1] if block.first_seed else plan.scale.training.seeds
+    pairs = block.primary_metric, block.contrasts, block.primary
+    values = caption_rows.table_values(plan, block, block.datasets, seeds, *pairs)
+    if block.over:
+        values |= _over(plan, section, block, values)
+    if block.select_on is None:
+        return values
+    here = block.rows_on(section, block.select_on)
+    measured = caption_rows.Measured(plan, block.select_on, seeds)
+    systems = {key: measured.records(key, values["jobs"]) for key in section.members(block.systems) if key in here}
+    return {**values, "choose": {"label": section.datasets[block.select_on].label, "systems": systems}}
+
+
+def _over(plan: Context, section: Captions, block: Block, values: dict[str, Any]) -> dict[str, Any]:
+    """The comparisons over datasets: the differences within each, and the corpora, which hold the numbers of training images."""
+    from mdc.plan.jobs.context import compared
+
+    pairs = [[f"{name}/{first}", f"{name}/{second}"] for name in block.datasets for first, second in block.over]
+    corpora = {name: plan.corpus(plan.scale.corpus_of(section.datasets[name].pretrained)) for name in block.datasets}
+    entries = {
+        name: {
+            "key": name,
+            "label": section.datasets[name].label,
+            "trained_on": job.job,
+            "images": section.datasets[name].images,
+        }
+        for name, job in corpora.items()
+    }
+    return {
+        "jobs": values["jobs"] | {job.job: job for job in corpora.values()},
+        "contrasts": compared(values["contrasts"], pairs)["contrasts"],
+        "over": {
+            "pairs": block.over,
+            "datasets": [entry for name, entry in entries.items() if name not in block.beside],
+            "beside": [entries[name] for name in block.beside],
+        },
+    }
+
+
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its captions.
     """
+    from mdc.report import words
+    from mdc.report.caption_numbers import Captioned
+    from mdc.report.judged import judged
+    from mdc.report.over_datasets import OverDatasets
+    from mdc.report.tables import comparisons
+    from mdc.report.tables.caption_sets import SETS, models, set_lines, variety
+
     results = Captioned(job, manifests)
     parts, heading = results.parts_of, words.heading(job)
     choices = [judged(job, manifests, contest) for contest in job.more["contests"]]
@@ -159,9 +271,11 @@ def _table(
 
     ``others``: rows without numbers. ``marked``: whether the best numbers are marked.
     """
+    from mdc.report.tables.caption_sets import label_of
+
     cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
     contests = {contest["label"] for contest in results.job.more["contests"]}
-    rows = []
+    lines = []
     systems: dict[str, System] = {}  # each on the first dataset that it captions; baselines last
     for system in sorted(results.job.systems, key=lambda system: system.role in REFERENCE):
         systems.setdefault(system.method.key, system)
@@ -170,9 +284,9 @@ def _table(
         own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in results.corpora for label in columns.values()]
         block = "baselines" if first.role in REFERENCE else "captioners"
         labels = label_of(first), first.more["length"], first.more["decoding"]
-        rows.append(Row(labels, tuple(own), block, first.role in REFERENCE, first.role == "ranked"))
+        lines.append(Row(labels, tuple(own), block, first.role in REFERENCE, first.role == "ranked"))
     nothing = (Cell(None),) * (len(results.corpora) * len(columns))
-    rows += [Row((label, "–", "–"), nothing, "others", reference=True) for label in others]
+    lines += [Row((label, "–", "–"), nothing, "others", reference=True) for label in others]
     heads = [
         Column(
             label,
@@ -188,7 +302,7 @@ def _table(
         caption=(results.level_words,),
         labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
-        rows=tuple(mark_rows(rows) if marked else rows),
+        rows=tuple(mark_rows(lines) if marked else lines),
         footnotes=tuple(notes),
     )
 
@@ -203,6 +317,8 @@ _CHAIR_NOTE = (
 
 def _objects(job: ArtefactJob, manifests: Manifests, results: Captioned) -> list[Table]:
     """CHAIR on datasets with known objects; empty if there is none."""
+    from mdc.report.caption_numbers import Captioned
+
     known = [key for key, note in _chair_notes(results).items() if not note]
     if not known:
         return []
@@ -223,6 +339,8 @@ def _chair_notes(results: Captioned) -> dict[str, str]:
 
 def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
     """How often each system was chosen in a contest, as levels."""
+    from mdc.report import published
+
     for name, share in choice.share.items():
         beside = results.number(f"{choice.contest['dataset']}/{name}", results.measures[-1])
         system = beside.system
@@ -243,7 +361,9 @@ def _votes(results: Captioned, choice: Judged) -> Iterator[Number]:
 
 def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
     """The judge's answers by status, and how often each letter was chosen."""
-    rows = []
+    from mdc.report import words
+
+    lines = []
     letters = max((list(choice.letters) for choice in choices), key=len)
     for choice in choices:
         answered = max(sum(choice.letters.values()), 1)
@@ -257,7 +377,7 @@ def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
             ended,
             words.p_value(choice.letter_p),
         )
-        rows.append(Row(labels, cells))
+        lines.append(Row(labels, cells))
     return Table(
         title=f"The judge's answers, {results.scale_text}",
         caption=(
@@ -266,7 +386,7 @@ def _contests(results: Captioned, choices: Sequence[Judged]) -> Table:
         ),
         labels=("Dataset", "Contest", "Answers", "p of the letters"),
         columns=tuple(Column(letter, "Letter chosen", "per cent") for letter in letters),
-        rows=tuple(rows),
+        rows=tuple(lines),
     )
 
 
@@ -292,6 +412,8 @@ def _main_notes(results: Captioned) -> list[str]:
 
 def _choice_notes(results: Captioned) -> list[str]:
     """The mean over seeds of the primary metric on the images for model selection."""
+    from mdc.report.tables.caption_sets import label_of
+
     choose, column = results.job.more.get("choose"), results.job.primary_metric
     if choose is None or column in results.missing:
         return []
@@ -300,7 +422,7 @@ def _choice_notes(results: Captioned) -> list[str]:
     for name, records in choose["systems"].items():
         items = [results.of(record, name).items(column) for record in records]
         values = [100 * item.value for item in items if item is not None]
-        means.append(f"{labels.get(name, name)} {np.mean(values):.1f}" if values else f"{labels.get(name, name)} –")
+        means.append(f"{labels.get(name, name)} {fmean(values):.1f}" if values else f"{labels.get(name, name)} –")
     return [f"{results.columns[column]} on {choose['label']}, by which the best is chosen: {', '.join(means)}."]
 
 
