@@ -6,14 +6,12 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.plan.config.backbones import Backbone, FrozenBackbone
-from mdc.plan.config.encoders import OpenClipTower, TimmTower
+from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.method import Method
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import (
     BackboneNames,
     EncoderName,
-    HeadName,
     MethodNames,
     Methods,
     MethodSide,
@@ -27,9 +25,7 @@ from mdc.plan.config.types import (
     Claims,
     Pairs,
     Parameters,
-    Scored,
     Side,
-    SomeUnique,
     Unique,
     WithClaims,
     each_once,
@@ -186,98 +182,9 @@ class ProbeTable(OfMethods):
         return self
 
 
-class HeadTable(ProbeTable):
-    """A table of one backbone by several ``heads``: ``linear`` or those of the scale's ``probe``. ``contrasts``: pairs of
-    methods, within a corpus and by each head. ``primary``: pairs of corpus/method/head. ``zero_shot``: add the columns of the
-    scale's ``table_zero_shot``, for the rows that both tables have."""
-
-    backbones: Annotated[BackboneNames, Field(max_length=1)]
-    heads: SomeUnique[HeadName]
-    contrasts: Pairs[MethodSide] = Field(default_factory=list)
-    primary: Claims[Annotated[Scored, Ref("by_heads", "corpus/method/head of this table")]] = Field(
-        default_factory=list
-    )
-    zero_shot: bool = False
-
-    by_head = True
-
-    def misfits(self, params: Any, where: str) -> Iterator[str]:
-        """Attention needs patch tokens and a feature of their width, k neighbours as many training items."""
-        yield from super().misfits(params, where)
-        if self.zero_shot and "table_zero_shot" not in params.tables:
-            yield f"{where}.zero_shot: the scale classifies nothing zero-shot; name table_zero_shot, or leave it out"
-        every = params.probe.every if params.probe else {}
-        heads = {name: every[name] for name in self.heads}
-        labels = {key: head.label if head else "linear probe" for key, head in heads.items()}
-        yield from equal_labels(f"{where}.heads", labels)
-        entries = {name: params.encoders[name] for name in self.encoders}
-        trained = {name: params.training.backbones[name] for name in self.backbones}
-        counts = {name: entry.tokens for name, entry in entries.items()}
-        counts |= {name: (b.image_size // b.patch_size) ** 2 for name, b in trained.items() if isinstance(b, Backbone)}
-        if any(head is not None and head.kind == "attentive" for head in heads.values()):
-            for name in (name for name, count in counts.items() if count < 2):
-                yield f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
-            for name, entry in entries.items():
-                if isinstance(entry, OpenClipTower | TimmTower) and not entry.pooled:
-                    said = f"a feature of {name} that is as wide as its tokens; set encoders.{name}.pooled: true"
-                    yield f"{where}.encoders: an attentive probe needs {said}"
-        for key, head in heads.items():
-            if head is None or head.kind != "knn":
-                continue
-            for name in self.shown:
-                train = getattr(params.data.probes[name].source, "train", None)
-                if isinstance(train, int) and train < head.k:
-                    said = f"{name} has {train} training items, and k = {head.k} neighbours are asked for"
-                    yield f"{where}.heads: {key}: {said}"
-
-    @property
-    def head_names(self) -> list[str]:
-        return list(self.heads)
-
-    @property
-    def by_heads(self) -> dict[str, str]:
-        """What claims may name: corpus/method/head → the head."""
-        return {f"{side}/{head}": head for side in self.sides for head in self.heads}
-
-
 class MethodTable(ProbeTable):
     """A table of one backbone: a row for each method, a group of columns for each corpus, comparisons within a corpus."""
 
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     contrasts: Pairs[MethodSide] = Field(default_factory=list)
     primary: Annotated[Claims[OwnSide], within("corpora, which only table1 does")] = Field(default_factory=list)
-
-
-class ScheduleTable(MethodTable):
-    """Table 5: one objective under several ranges of t. The others are compared with the last method of a corpus."""
-
-    def label_of(self, method: Method) -> str:
-        """MDC's range of t, as in the paper."""
-        by_range = getattr(method, "weight", None) == "inverse_t"
-        return str(list(method.masked_share or ())) if by_range else method.label
-
-    def misfits(self, params: Any, where: str) -> Iterator[str]:
-        """A row is a range of t."""
-        yield from super().misfits(params, where)
-        for corpus, listed in self.corpora.items():
-            seen: dict[object, str] = {}
-            for name in listed:
-                if (share := params.methods[name].masked_share) is None:
-                    yield f"{where}.corpora.{corpus}: {name} has no t_range; only masked methods have"
-                elif seen.setdefault(share, name) != name:
-                    yield f"{where}.corpora.{corpus}: {seen[share]} and {name} have the same t_range"
-
-    @property
-    def reference(self) -> str:
-        """The last method of every corpus."""
-        return next(iter(self.corpora.values()))[-1]
-
-    @model_validator(mode="after")
-    def _one_reference(self) -> Self:
-        for corpus, methods in self.corpora.items():
-            if methods[-1] != self.reference:
-                raise ValueError(
-                    f"corpora.{corpus} ends with {methods[-1]}, the first corpus with {self.reference}; the method that the "
-                    "others are compared with must be the last of each"
-                )
-        return self

@@ -2,13 +2,11 @@
 
 from typing import Any, Literal
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.encoders import RANDOM, shown_label
-from mdc.plan.config.probe_tables import HeadTable, ProbeTable
+from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.jobs.context import Context, Encoder, compared
 from mdc.plan.jobs.ids import Frozen, Run, Snapshot, Untrained, probe_of
-from mdc.plan.jobs.shown import Beside, Labelled, ShownColumn, System
-from mdc.plan.records import UserError
+from mdc.plan.jobs.shown import Labelled, ShownColumn, System
 
 _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it is shown for reference and not "
@@ -42,38 +40,6 @@ def probing(plan: Context, name: str, table: ProbeTable) -> dict[str, Any]:
         "primary_metric": table.primary_metric or ("average" if averaged else single),
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),
-    }
-
-
-def by_heads(plan: Context, name: str, table: HeadTable) -> dict[str, Any]:
-    """:func:`probing` by several heads, and beside it the rows of the zero-shot table, if it shows them."""
-    values = probing(plan, name, table)
-    if not table.zero_shot:
-        return values
-    beside = _zero_shot(plan, table)
-    return {**values, "jobs": values["jobs"] | beside.pop("jobs"), **beside}
-
-
-def _zero_shot(plan: Context, table: HeadTable) -> dict[str, Any]:
-    """The rows of the zero-shot table whose runs are also in a table of heads, by each method's own estimator."""
-    table_zero_shot = plan.scale.tables["table_zero_shot"]
-    plan_values = ARTEFACTS["table_zero_shot"].load("plan")(plan, "table_zero_shot", table_zero_shot)
-    runs = {run.id for run in plan.runs_of(table)}
-    rows, jobs = list[System](), dict[str, Any]()
-    for row in plan_values["systems"]:
-        method = plan.params.methods[row.method.key]
-        if (
-            row.estimator == method.estimators[0]
-            and row.weights == table_zero_shot.weights[0]
-            and set(row.runs) <= runs
-        ):
-            rows.append(row)
-            jobs |= {name: plan_values["jobs"][name] for name in row.records}
-    if not rows:
-        raise UserError(f"{plan.file}: table_zero_shot has none of the runs of a table with zero_shot")
-    return {
-        "jobs": jobs,
-        "beside": Beside(systems=rows, columns=plan_values["columns"], more={"samples": plan_values["samples"]}),
     }
 
 

@@ -1,19 +1,26 @@
 """The position figure: what the image adds to a token's log probability, and the token's gradient at the encoder, by position."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from mdc.plan.jobs.shown import ArtefactJob
-from mdc.report import words
+from pydantic import Field, model_validator
+
+from mdc.plan.config.probe_tables import OfMethods
+from mdc.plan.config.references import BackboneNames, MethodName, OwnSide, Ref
+from mdc.plan.config.types import MOST_CLAIMS, Pairs, Positive, Side, Unique, within
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.drawing import Axes, bottom_legend, drawing, error_bars, headline, line_handle, plain_logarithm
-from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, dataset, estimate_cells, job_cells, write_contrasts, write_runs
-from mdc.report.manifests import Manifests
-from mdc.report.positions import CONTEXTS, Positions
-from mdc.report.statistics.estimate import Estimate, factors
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.context import Context
+    from mdc.report.figures.drawing import Axes
+    from mdc.report.manifests import Manifests
+    from mdc.report.positions import Positions
+    from mdc.report.statistics.estimate import Estimate
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
@@ -21,17 +28,12 @@ SHOWN = {
     "caption": "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative "
     "position: in the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the "
     "loss's gradient at the visual tokens, also by the kind of word where that is known.",
-    "config": "score_tables.PositionFigure",
-    "plan": "score_plans.positions",
+    "config": "Block",
 }
 
-_CURVES = (
-    *names("scale artefact system dataset method context words position unit"),
-    *(*ESTIMATE, "outside_trained_range"),
-)
-_GRADIENTS = (*names("scale artefact system dataset method step position unit"), *ESTIMATE)
-_KINDS = (*names("scale artefact system dataset method step words unit"), *ESTIMATE)
-
+_CURVES = names("scale artefact system dataset method context words position unit")
+_GRADIENTS = names("scale artefact system dataset method step position unit")
+_KINDS = names("scale artefact system dataset method step words unit")
 
 _MISMATCHED = (
     "What the image adds: log p with the token's own image less log p with other images. Hollow: most tokens have contexts of "
@@ -48,15 +50,115 @@ _PANELS = (
 _OF_KINDS = ("gradient by kind of word, trained", "norm / mean of all words")
 
 
+class Block(OfMethods):
+    """The image's information about a token, by position, on ``captions`` held-out captions of each corpus.
+
+    ``gradient_captions`` of them, with ``gradient_draws`` masks each, measure the learning signal. ``bins``: of relative
+    position. ``margin``: the equivalence margin in nats. ``primary``: methods (corpus/method), with the claim that their decrease
+    from the first to the last third of a caption is smaller than that of the corpus's ``reference``. ``function_words``: pairs of
+    methods of one corpus of the built-in world, with the claim that function words have a larger share of the first one's
+    learning signal.
+    """
+
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+    reference: MethodName
+    captions: Annotated[int, Field(ge=10)]
+    gradient_captions: Positive
+    gradient_draws: Positive
+    bins: Annotated[int, Field(ge=3, le=50)]
+    margin: Annotated[float, Field(gt=0)]
+    primary: Annotated[
+        Unique[Annotated[Side, Ref("compared", "method that is held against the reference")]],
+        Field(max_length=MOST_CLAIMS),
+    ] = Field(default_factory=list)
+    function_words: Annotated[Pairs[OwnSide], within("corpora, whose captions differ")] = Field(default_factory=list)
+
+    sections: ClassVar[tuple[str, ...]] = ("pretrain", "score")
+
+    def misfits(self, params: Any, where: str) -> Iterator[str]:
+        yield from super().misfits(params, where)
+        for corpus, listed in self.corpora.items():
+            for name in (name for name in listed if "positions" not in params.methods[name].abilities):
+                yield f"{where}.corpora.{corpus}: {name} ({params.methods[name].objective}) predicts no tokens"
+        for side in (self.reference, *self.primary):
+            if params.methods[side.rpartition("/")[2]].reverse:
+                said = "reads from right to left, which is a control; nothing is claimed of it (reference, primary)"
+                yield f"{where}: {side} {said}"
+        for corpus in dict.fromkeys(side.rpartition("/")[0] for pair in self.function_words for side in pair):
+            if params.data.corpora[params.corpus_of(corpus)].source.kind != "scenes":
+                yield (
+                    f"{where}.function_words: the kinds of words of {corpus} are not known; those of a corpus of the built-in "
+                    "world are (source.kind: scenes)"
+                )
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """The sides of ``primary``: every method but the reference."""
+        return {side: method for side, method in self.sides.items() if method != self.reference}
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        if (count := len(self.primary) + len(self.function_words)) > MOST_CLAIMS:
+            raise ValueError(f"primary and function_words are {count} claims, allowed: {MOST_CLAIMS}; name fewer")
+        for corpus, methods in self.corpora.items():
+            if self.reference not in methods:
+                raise ValueError(
+                    f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
+                )
+        return self
+
+
+def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
+    """The values of the position figure's job, and the jobs that it is made from (``jobs``)."""
+    from mdc.plan.jobs import score_jobs
+    from mdc.plan.jobs.ids import Run
+
+    scale = plan.scale
+    jobs: dict[str, Any] = {}
+    systems: list[System] = []
+    for corpus, methods in block.corpora.items():
+        for method in methods:
+            entry = plan.params.methods[method]
+            runs = [Run(corpus, block.backbones[0], method, seed) for seed in scale.training.seeds]
+            made = [score_jobs.positions(plan, run) for run in runs]
+            jobs |= {job.job: job for job in made}
+            systems.append(
+                System(
+                    key=f"{corpus}/{method}",
+                    **plan.labels(runs[0]),
+                    runs=[run.id for run in runs],
+                    records=[job.job for job in made],
+                    more={
+                        "t_range": entry.masked_share and list(entry.masked_share),
+                        "reverse": entry.reverse,
+                    },
+                )
+            )
+    return {
+        "jobs": jobs,
+        "systems": systems,
+        "reference": block.reference,
+        "claimed": block.primary,
+        "function_words": [list(pair) for pair in block.function_words],
+        "seeds": scale.training.seeds,
+        "bins": block.bins,
+        "margin": block.margin,
+        "statistics": plan.statistics(block),
+    }
+
+
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the figure and its csv files into ``out``; UserError names the record that is missing, stale or of another scale."""
+    from mdc.report.frame import ESTIMATE, write_contrasts, write_runs
+    from mdc.report.positions import Positions
+
     positions = Positions(job, manifests)
     claims = positions.claims()
-    write_csv(out / "figure_position.csv", _curve_lines(positions), _CURVES)
+    write_csv(out / "figure_position.csv", _curve_lines(positions), (*_CURVES, *ESTIMATE, "outside_trained_range"))
     write_contrasts(out / "figure_position_contrasts.csv", job, [*claims, *positions.falls()])
     write_runs(out / "figure_position_runs.csv", job)
-    write_csv(out / "figure_position_gradients.csv", _gradient_lines(positions), _GRADIENTS)
-    write_csv(out / "figure_position_kinds.csv", _kind_lines(positions), _KINDS)
+    write_csv(out / "figure_position_gradients.csv", _gradient_lines(positions), (*_GRADIENTS, *ESTIMATE))
+    write_csv(out / "figure_position_kinds.csv", _kind_lines(positions), (*_KINDS, *ESTIMATE))
     _draw(positions, [out / "figure_position.png", out / "figure_position.svg"])
 
 
@@ -64,6 +166,8 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
 
 def _line(positions: Positions, key: str, value: Estimate, **more: Any) -> dict[str, Any]:
+    from mdc.report.frame import dataset, estimate_cells, job_cells
+
     system = positions.systems[key]
     cells: dict[str, Any] = {
         **job_cells(positions.job),
@@ -74,6 +178,8 @@ def _line(positions: Positions, key: str, value: Estimate, **more: Any) -> dict[
 
 
 def _curve_lines(positions: Positions) -> list[dict[str, Any]]:
+    from mdc.report.positions import CONTEXTS
+
     lines = []
     for key in positions.systems:
         for context, kind in product(CONTEXTS, (None, *positions.kinds[key])):
@@ -112,6 +218,11 @@ def _place(positions: Positions, number: int) -> float:
 
 
 def _draw(positions: Positions, paths: Sequence[Path]) -> None:
+    from mdc.report import words
+    from mdc.report.figures.drawing import bottom_legend, drawing, headline, line_handle, plain_logarithm
+    from mdc.report.figures.styles import method_styles
+    from mdc.report.frame import dataset
+
     corpora = list(dict.fromkeys(dataset(system) for system in positions.job.systems))
     styles = method_styles(system.method.key for system in positions.job.systems)
     labels = {
@@ -155,6 +266,9 @@ def _draw(positions: Positions, paths: Sequence[Path]) -> None:
 
 def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tuple[str, str]) -> None:
     """A system in the four panels of its corpus."""
+    from mdc.report.positions import CONTEXTS
+    from mdc.report.statistics.estimate import factors
+
     for panel, context in zip(row[:2], CONTEXTS, strict=True):
         curve = positions.curve(key, context)
         _band(panel, [(_place(positions, number), gain) for number, gain in curve], style)
@@ -170,6 +284,8 @@ def _draw_system(row: Sequence[Axes], positions: Positions, key: str, style: tup
 
 def _by_kind(panel: Axes, positions: Positions, looks: Mapping[str, tuple[str, str]], kinds: Sequence[str]) -> None:
     """The strength of each kind of word after training, for the systems of a corpus side by side."""
+    from mdc.report.figures.drawing import error_bars
+
     for number, (key, style) in enumerate(looks.items()):
         beside = 0.7 * ((number + 0.5) / len(looks) - 0.5)
         for kind, strength in positions.strengths(key):
