@@ -272,7 +272,7 @@ class ZeroShotJob(_ScoringJob):
 
 
 class PositionsJob(_ScoringJob):
-    """The image's information about each token of held-out captions; see the figure's block in :mod:`mdc.report.figures.positions`."""
+    """The image's information about each token of held-out captions; see :class:`mdc.report.figures.positions.Block`."""
 
     verb: Literal["score-positions"]
     captions: Positive
