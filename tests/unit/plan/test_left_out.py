@@ -141,10 +141,14 @@ def test_no_code_reads_what_is_declared(trees: dict[str, ast.Module]) -> None:
 OF_JOBS = {"config", "sha256", "complete", "but", "load", "estimators", "decoding", "refusal"}
 
 
+#: what plans a table or figure within its module: the class of its parameters, and the function of its rows
+PLANNING = {"Block", "rows", *(artefact.config for artefact in ARTEFACTS.values())}
+
+
 def _computing(tree: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a module but for what plans a table's job: its parameters and its rows, whose values the job holds."""
     for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in ("Block", "rows")):
+        if not (isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in PLANNING):
             yield from (node, *_computing(node))
 
 
