@@ -1,4 +1,5 @@
-"""Every table and figure, as its module declares it: a literal ``SHOWN`` beside its ``make``.
+"""Every table and figure, as its module declares it: a literal ``SHOWN`` beside its ``make``. The modules are in
+``mdc.report.tables`` and ``mdc.report.figures``, and in the folders of these names of each extension.
 
 The literals are parsed without importing the modules, whose imports would slow down every start of Snakemake. No fingerprint
 covers them; the job's configuration holds their values.
@@ -18,7 +19,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 @dataclass(frozen=True)
 class Artefact:
     """One table or figure. ``SHOWN`` has these keys except ``name`` and ``module``; its key ``artefacts`` holds, by name, the
-    values of single artefacts. A name with only a title is of the module's kind.
+    values of single artefacts. A name with only a title is of the module's kind. A module that has but names of another module's
+    kind says ``of`` which.
 
     ``module``: its ``make(job, manifests, out)`` writes the files. ``config``: the class of its block in a scale; ``plan``: the
     function from that to the values of its job. Each is a name of the module itself or, as ``module.Name``, below
@@ -50,7 +52,7 @@ class Artefact:
 
     @property
     def category(self) -> Literal["Tables", "Figures"]:
-        """Its category in the report: its module is in ``mdc.report.tables`` or ``mdc.report.figures``."""
+        """Its category in the report: the folder of its module."""
         return "Tables" if ".tables." in self.module else "Figures"
 
     @property
@@ -77,10 +79,10 @@ def read_shown(file: str | Path) -> dict[str, Any] | None:
 
 def _declared() -> Iterator[tuple[str, dict[str, Any]]]:
     """(module, its ``SHOWN``) of every module of tables and figures."""
-    for package in ("tables", "figures"):
-        for path in sorted((_PACKAGE / "report" / package).glob("*.py")):
+    for folder in ("report", "extensions/*"):
+        for path in sorted(path for kind in ("tables", "figures") for path in _PACKAGE.glob(f"{folder}/{kind}/*.py")):
             if shown := read_shown(path):
-                yield f"mdc.report.{package}.{path.stem}", shown
+                yield ".".join(("mdc", *path.relative_to(_PACKAGE).with_suffix("").parts)), shown
 
 
 def _artefact(name: str, module: str, values: Mapping[str, Any]) -> Artefact:
@@ -96,12 +98,19 @@ def _artefact(name: str, module: str, values: Mapping[str, Any]) -> Artefact:
 
 
 def _collected() -> tuple[dict[str, Artefact], dict[str, tuple[str, dict[str, Any]]]]:
-    artefacts, kinds = {}, {}
+    artefacts, kinds, of_others = {}, {}, []
     for module, shown in _declared():
-        for name, own in shown.pop("artefacts").items():
+        named = shown.pop("artefacts")
+        if "of" in shown:
+            of_others.append((shown["of"], named))
+            continue
+        for name, own in named.items():
             artefacts[name] = _artefact(name, module, shown | own)
             kinds[own.get("kind")] = module, shown | own
         kinds[shown.get("kind")] = module, shown
+    for kind, named in of_others:
+        module, shown = kinds[kind]
+        artefacts |= {name: _artefact(name, module, shown | own) for name, own in named.items()}
     return dict(sorted(artefacts.items())), {kind: kinds[kind] for kind in sorted(filter(None, kinds))}
 
 

@@ -7,10 +7,10 @@ import pytest
 import toy
 from shown import make, page, read_rows, shown_job, write_made, write_manifest
 
+from mdc.extensions.neighbours.tables import cost
 from mdc.models.text import Vocabulary
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import sha256_file, sha256_text, write_json
-from mdc.report.tables import cost
 
 WIDTH, LAYERS, PATCHES, PATCH = 32, 2, 4, 8
 PIECES = 6  # of each caption, SOT and EOT not counted

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mdc.report.statistics.curves import above, common, difference, reached
+from mdc.extensions.mc_diffusion.figures.curves import above, common, difference, reached
 from mdc.report.statistics.estimate import Component, estimate, over_seeds
 from mdc.report.statistics.replicates import Items, Replicates, resampled
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mdc.extensions.blog.tables.over_datasets import OverDatasets
 from mdc.plan.records import UserError
-from mdc.report.over_datasets import OverDatasets
 from mdc.report.statistics.estimate import over_splits
 
 

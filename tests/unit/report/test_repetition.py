@@ -7,9 +7,9 @@ import pytest
 from probing_world import REPEATED, RepeatedWorld
 from shown import read_rows
 
+from mdc.extensions.blog.figures.repetition import times
 from mdc.plan.records import UserError
 from mdc.report.figures import accuracy_panels
-from mdc.report.figures.repetition import times
 from mdc.report.results import Results
 
 

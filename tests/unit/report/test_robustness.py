@@ -7,8 +7,8 @@ import pytest
 from captioned_world import CaptionedWorld, around
 from shown import make, read_rows
 
+from mdc.extensions.blog.figures.robustness import curves_of, kept
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.robustness import curves_of, kept
 from mdc.report.words import claimed
 
 #: captioner → its mean quality on untouched images, at the strongest distortion, and on other images

@@ -82,10 +82,13 @@ def _declared(name: str, block: Any) -> tuple[Artefact, Any]:
     artefact = declared(name, kind, title)
     start = artefact.category.lower().removesuffix("s")
     if name in ARTEFACTS or not is_free_name(name, start):
-        raise ValueError(f"no free name; {start}_ (of MC-Diffusion mcd_) and small letters, digits or _ make one")
+        raise ValueError(f"no free name; {start}_ and small letters, digits or _ make one")
     return artefact, own
 
 
-def is_free_name(name: str, start: str = "table|figure") -> bool:
-    """Whether a scale may use this name, which begins with ``start``, for its own table or figure."""
-    return re.fullmatch(f"({start}|mcd)_[a-z0-9_]+", name) is not None
+def is_free_name(name: str, start: str = "") -> bool:
+    """Whether a scale may use this name for its own table or figure: small letters, _, and more. table_… and figure_… are for
+    what ``start`` says."""
+    first = name.partition("_")[0]
+    kept = first in ("table", "figure") and start not in ("", first)
+    return re.fullmatch("[a-z]+_[a-z0-9_]+", name) is not None and not kept

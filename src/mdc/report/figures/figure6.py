@@ -34,10 +34,6 @@ SHOWN = {
             "caption": "Images drawn by seed at scale {scale}, with the captions of all systems (the paper's Figure 6). The page "
             "also shows the order in which masked models revealed each BPE token, and how sure they were.",
         },
-        "mcd_examples": {
-            "title": "MC-Diffusion, table 2: examples",
-            "what": "captions by mask-and-replace diffusion (MC-Diffusion, table 2)",
-        },
     },
     "files": ".png .pdf .html .csv",
     "more": {".html": "{title}, and the order of their words"},

@@ -23,8 +23,6 @@ SHOWN = {
     "artefacts": {
         "table4": {"title": "Table 4: ablation on t"},
         "table5": {"kind": "", "title": "Table 5: noise schedules", "config": "Schedules"},
-        "table_cnn": {"title": "Probes of a convolutional encoder"},
-        "table_shapes": {"title": "Who learns shapes"},
     },
     "files": ".csv _long.csv _contrasts.csv _runs.csv .html .md .tex",
     "caption": "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.plan.estimators import ESTIMATORS
+from mdc.report.results import Results
 from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.table import Row, Table
-from mdc.report.zero_shot import ZeroShot
 
 
 def estimator_notes(samples: int) -> str:
@@ -32,7 +32,7 @@ def alpha_notes(results: Choices | Retrieval) -> str:
     return f"{rule}: {'; '.join(chosen) or 'no row'}"
 
 
-def write(results: Choices | Retrieval | ZeroShot, shown: Sequence[Table], out: Path) -> None:
+def write(results: Results, shown: Sequence[Table], out: Path) -> None:
     """Write the files of a table: all rows in the paper's layout and tidy, the comparisons, and the pages."""
     systems = results.job.systems
     labels = {s.key: (s.weights or "", "token" if s.more["per_token"] else "caption", s.more["shown"]) for s in systems}

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mdc.plan.config.captions import Captions, Claimed, OfCaptions
-from mdc.plan.config.types import Claims, Name, Names, Pairs, Side, check_reference, unknown, within
+from mdc.plan.config.types import Claims, Name, Names, Pairs, Side, unknown, within
 from mdc.plan.estimators import CLIP_COUNTS
 from mdc.plan.jobs.shown import ArtefactJob, ShownColumn, System
 from mdc.report.csv_file import write_csv
@@ -34,40 +34,9 @@ SHOWN = {
             "CLIPScore; what of them is true where that is known; their length, variety and content words; beside the most "
             "frequent training caption and the same captioner on mismatched images.",
         },
-        "mcd_table1": {"title": "MC-Diffusion, table 1: without guidance"},
-        "mcd_table3": {"title": "MC-Diffusion, table 3: classifier-free guidance"},
-        "mcd_table4": {"title": "MC-Diffusion, table 4: masked-condition guidance"},
-        "mcd_grid": {"title": "MC-Diffusion: orientation and mask draw"},
-        "table_ratio": {
-            "title": "Mask ratios and captions",
-            "what": "Captions by models of one mask ratio each, and by MDC",
-        },
-        "table_conditioning": {
-            "title": "Regions or the whole image",
-            "what": "Captions by models whose decoder reads every patch of an image, the means of regions, or one vector",
-        },
-        "table_baselines": {
-            "title": "A CNN with an LSTM",
-            "what": "Captions by an LSTM that attends to a convolutional encoder, and by transformers on that encoder and on a "
-            "ViT",
-        },
-        "table_guidance": {
-            "title": "Guidance by CLIP",
-            "what": "Captions by MDC, each token guided by a CLIP, by its weight",
-        },
         "table_decoding": {
             "title": "Ways of decoding",
             "what": "Captions that one MDC run writes in several ways, from all words at once to one word at a time",
-        },
-        "table_few": {
-            "title": "Few examples",
-            "what": "Captions by pretrained captioners that saw a few examples of another domain, or none",
-        },
-        "table_splits": {
-            "kind": "captions_over_splits",
-            "title": "Several splits",
-            "what": "Captions by runs on several random splits of the same images",
-            "files": ".csv _long.csv _contrasts.csv _sets.csv _over.csv _runs.csv .html .md .tex",
         },
     },
     "files": ".csv _long.csv _contrasts.csv _sets.csv _runs.csv .html .md .tex",
@@ -77,8 +46,6 @@ SHOWN = {
     "config": "Block",
 }
 
-#: rows of the paper's Table 1 that are not run here
-_OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")}
 _OTHERS_NOTE = (
     "Rows without numbers are in the paper's table; theirs are not in its public text, and are of other images."
 )
@@ -98,9 +65,7 @@ class Block(OfCaptions):
 
     ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their metrics and
     ``primary_metric`` alone. ``select_on``: the dataset on which the best system is chosen by the primary metric; the table's
-    notes name it. ``first_seed``: only the first seed is shown. ``over``: pairs of systems that are compared over all datasets,
-    which are splits of the same images; for each pair the claim is that the first is better. ``beside``: datasets that this
-    comparison leaves out, such as an official split beside random ones.
+    notes name it. ``first_seed``: only the first seed is shown. ``without_numbers``: rows of the paper's table that are not run.
     """
 
     datasets: Names
@@ -110,8 +75,7 @@ class Block(OfCaptions):
     primary: Annotated[Claims[Side], _ONE_DATASET] = Field(default_factory=list)
     select_on: Name | None = None
     first_seed: bool = False
-    over: Claims[Side] = Field(default_factory=list)
-    beside: list[Name] = Field(default_factory=list)
+    without_numbers: list[str] = Field(default_factory=list)
 
     @property
     def one_seed(self) -> bool:
@@ -127,26 +91,8 @@ class Block(OfCaptions):
         yield from super().misfits(params, where)
         chosen = [self.select_on] if self.select_on is not None else []
         yield from unknown(f"{where}.select_on", chosen, params.captions.datasets, "dataset (captions.datasets)")
-        over = [[f"{name}/{key}" for key in pair] for name, pair in product(self.datasets, self.over)]
-        for key, pairs in (("over", over), ("contrasts", self.contrasts), ("primary", self.primary)):
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
             yield from self.strangers(params.captions, f"{where}.{key}", chain(*pairs))
-
-    @model_validator(mode="after")
-    def _enough(self) -> Self:
-        for name in self.beside:
-            check_reference("beside", name, self.datasets, "dataset of this table (datasets)")
-        compared = [name for name in self.datasets if name not in self.beside]
-        if self.over and len(compared) < 2:
-            raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
-        if self.over and self.primary:
-            raise ValueError(
-                "over: its pairs are the claims of the table; leave primary out, or name it in another table"
-            )
-        if self.beside and not self.over:
-            raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
-        for side in (side for pair in self.over for side in pair):
-            check_reference("over", side, self.systems, "system of this table (systems)")
-        return self
 
 
 def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
@@ -158,8 +104,8 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     seeds = plan.scale.training.seeds[:1] if block.first_seed else plan.scale.training.seeds
     pairs = block.primary_metric, block.contrasts, block.primary
     values = caption_rows.table_values(plan, block, block.datasets, seeds, *pairs)
-    if block.over:
-        values |= _over(plan, section, block, values)
+    if block.without_numbers:
+        values["without_numbers"] = block.without_numbers
     if block.select_on is None:
         return values
     here = block.rows_on(section, block.select_on)
@@ -168,45 +114,24 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     return {**values, "choose": {"label": section.datasets[block.select_on].label, "systems": systems}}
 
 
-def _over(plan: Context, section: Captions, block: Block, values: dict[str, Any]) -> dict[str, Any]:
-    """The comparisons over datasets: the differences within each, and the corpora, which hold the numbers of training images."""
-    from mdc.plan.jobs.context import compared
-
-    pairs = [[f"{name}/{first}", f"{name}/{second}"] for name in block.datasets for first, second in block.over]
-    corpora = {name: plan.corpus(plan.scale.corpus_of(section.datasets[name].pretrained)) for name in block.datasets}
-    entries = {
-        name: {
-            "key": name,
-            "label": section.datasets[name].label,
-            "trained_on": job.job,
-            "images": section.datasets[name].images,
-        }
-        for name, job in corpora.items()
-    }
-    return {
-        "jobs": values["jobs"] | {job.job: job for job in corpora.values()},
-        "contrasts": compared(values["contrasts"], pairs)["contrasts"],
-        "over": {
-            "pairs": block.over,
-            "datasets": [entry for name, entry in entries.items() if name not in block.beside],
-            "beside": [entries[name] for name in block.beside],
-        },
-    }
-
-
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     """Write the table's files into ``out``.
 
     UserError names the record that is missing, stale, of another scale, or does not match its captions.
     """
-    from mdc.report import words
     from mdc.report.caption_numbers import Captioned
+
+    write(Captioned(job, manifests), out)
+
+
+def write(results: Captioned, out: Path, more: Sequence[Table] = ()) -> None:
+    """Write the files of a table of captions; ``more``: tables of its own that its page shows before the comparisons."""
+    from mdc.report import words
     from mdc.report.judged import judged
-    from mdc.report.over_datasets import OverDatasets
     from mdc.report.tables import comparisons
     from mdc.report.tables.caption_sets import SETS, models, set_lines, variety
 
-    results = Captioned(job, manifests)
+    job, manifests = results.job, results.manifests
     parts, heading = results.parts_of, words.heading(job)
     choices = [judged(job, manifests, contest) for contest in job.more["contests"]]
     votes = [vote for choice in choices for vote in _votes(results, choice)]
@@ -214,12 +139,11 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     contests = {vote.label: vote.label for vote in votes}
     known = results.columns
     available = {part: {k: label for k, label in own.items() if k in known} for part, own in parts.items()}
-    others = _OTHERS.get(job.artefact, ())
+    others = job.more.get("without_numbers", ())
     main = _table(results, every, heading, parts["paper"] | contests, _main_notes(results), others)
     numbers, truth = results.numbers, available["truth"]
     by_kind = {key: label for key, label in truth.items() if key.startswith(("precision_", "recall_"))}
     of_all = {key: label for key, label in truth.items() if key not in by_kind}
-    over = OverDatasets(job, manifests, results, job.more["over"]) if "over" in job.more else None
     shown = [
         main,
         _table(results, numbers, "More metrics", available["more"], _more_notes(results)),
@@ -230,14 +154,12 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
         *([_contests(results, choices)] if choices else []),
         variety(results),
         models(results),
-        *(over.tables(list(available["paper"])) if over is not None else []),
+        *more,
         *comparisons.tables(results, [key for key in (*available["paper"], "precision", "recall") if key in known]),
     ]
     columns = {key: label for key, label in results.all_columns.items() if key in parts["paper"] or key in known}
     everything = _table(results, every, heading, columns | contests, (), others)
     comparisons.write(results, shown, out, everything, every, **_more([number.system for number in every]))
-    if over is not None:
-        over.write(out / f"{job.artefact}_over.csv")
     head = ["scale", "artefact", "system", "dataset", "method", "seed", *SETS, "record"]
     write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(results)), head)
 
@@ -398,7 +320,7 @@ def _main_notes(results: Captioned) -> list[str]:
         f"All × 100, as the COCO caption challenge computes them. References per image: {' or '.join(sorted(references))}. B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         *(_LENGTH if job.artefact == "table3" else _LENGTH[:1]),
-        *([_OTHERS_NOTE] if job.artefact in _OTHERS else []),
+        *([_OTHERS_NOTE] if job.more.get("without_numbers") else []),
         *_choice_notes(results),
         *dict.fromkeys(
             f"{contest['label']}: per cent of images whose caption the judge ({job.more['judge']}) chooses among those of the "

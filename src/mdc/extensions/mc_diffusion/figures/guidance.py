@@ -1,6 +1,6 @@
 """MC-Diffusion, figure 3: CLIPScore of captions over each reference-based metric, as guidance grows.
 
-Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (:mod:`mdc.report.statistics.curves`).
+Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (``curves.py``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mdc.plan.config.types import Claims, Name, Names, Side, Strict
 from mdc.plan.jobs.shown import ArtefactJob, Labelled
 
 if TYPE_CHECKING:
+    from mdc.extensions.mc_diffusion.figures.curves import Floats
     from mdc.plan.jobs.context import Context
     from mdc.report.caption_numbers import Captioned
     from mdc.report.figures.drawing import Axes
     from mdc.report.frame import Contrast
     from mdc.report.manifests import Manifests
-    from mdc.report.statistics.curves import Floats
 
 SHOWN = {
     "kind": "guidance",
@@ -158,7 +158,7 @@ def _shared(results: Captioned, sides: Sequence[Curve]) -> tuple[Floats, tuple[f
         return None
     import numpy as np
 
-    from mdc.report.statistics.curves import difference
+    from mdc.extensions.mc_diffusion.figures.curves import difference
 
     most = max(results.replicates[key, _Y].seeds for side in sides for key in side.systems)
     left, right = (np.stack([_points(results, key, most) for key in side.systems], axis=2) for side in sides)

@@ -62,8 +62,8 @@ def rows(plan: "Context", name: str, block: Block) -> dict[str, Any]:
 
 def make(job: ArtefactJob, manifests: "Manifests", out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
+    from mdc.extensions.neighbours.tables.zero_shot_numbers import ZeroShot
     from mdc.report.tables import comparisons, score_rows
-    from mdc.report.zero_shot import ZeroShot
 
     results = ZeroShot(job, manifests)
     record = results.first(job.systems[0])

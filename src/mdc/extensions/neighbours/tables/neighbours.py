@@ -20,10 +20,10 @@ from mdc.plan.records import UserError
 from mdc.report.tables.table import REFERENCE, Cell, Column, Row, Table, mark_rows, number_cell
 
 if TYPE_CHECKING:
+    from mdc.extensions.neighbours.tables.zero_shot_numbers import ZeroShot
     from mdc.plan.jobs.context import Context
     from mdc.report.manifests import Manifests
     from mdc.report.results import Results
-    from mdc.report.zero_shot import ZeroShot
 
 SHOWN = {
     "kind": "heads",
@@ -147,7 +147,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
 
 def _zero_shot(job: ArtefactJob, manifests: Manifests) -> ZeroShot | None:
     """The zero-shot results of the rows, as in the zero-shot table."""
-    from mdc.report.zero_shot import ZeroShot
+    from mdc.extensions.neighbours.tables.zero_shot_numbers import ZeroShot
 
     if job.beside is None:
         return None

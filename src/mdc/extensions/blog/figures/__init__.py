@@ -1,0 +1,1 @@
+"""The figures of a blog post's claims."""

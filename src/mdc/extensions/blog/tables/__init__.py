@@ -1,0 +1,1 @@
+"""The tables of a blog post's claims."""

@@ -1,0 +1,6 @@
+"""Probes of a convolutional encoder."""
+
+SHOWN = {
+    "of": "methods",
+    "artefacts": {"table_cnn": {"title": "Probes of a convolutional encoder"}},
+}
