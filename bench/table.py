@@ -16,7 +16,7 @@ from rows import Row
 from mdc.plan.records import UserError, write_text
 from mdc.report.csv_file import csv_text
 from mdc.report.figures.drawing import drawing, headline
-from mdc.report.figures.styles import METHOD_STYLE
+from mdc.report.figures.styles import PALETTE
 
 TITLE = "Speed, held against peers that ran beside it"
 #: bench → what it is about, in the order of the table; benches about one thing stand together
@@ -123,13 +123,12 @@ def write_png(kept: Sequence[Kept], path: Path) -> bool:
     if not compared:
         return False
     machines = list(dict.fromkeys(row.machine for row in compared))
-    styles = list(METHOD_STYLE.values())[1:]
     with drawing(11.5, 0.44 * len(compared) + 1.5, [path]) as figure:
         panel = figure.subplots()
         panel.set_xscale("log")
         panel.axvline(1, color="#333333", linewidth=1.2)
         for place, row in enumerate(compared):
-            colour, marker = styles[machines.index(row.machine) % len(styles)]
+            colour, marker = PALETTE[machines.index(row.machine) % len(PALETTE)]
             assert row.low is not None and row.high is not None and row.ratio is not None
             panel.plot([row.low, row.high], [place, place], color=colour, linewidth=1.6, solid_capstyle="butt")
             panel.plot([row.ratio], [place], color=colour, marker=marker, markersize=5.5, linestyle="none")
@@ -148,7 +147,7 @@ def write_png(kept: Sequence[Kept], path: Path) -> bool:
         numbers.set_yticks(range(len(compared)), [f"{number(row.ratio)} ×" for row in compared])
         numbers.tick_params(length=0, labelsize=8)
         numbers.spines["right"].set_visible(False)
-        _legend(figure, panel, machines, styles)
+        _legend(figure, panel, machines, list(PALETTE))
         lacking = sum(bool(row.missing) for _, row in kept)
         note = f"{lacking} more could not be measured; bench.html says why" if lacking else ""
         headline(figure, TITLE, note)

@@ -22,7 +22,7 @@ from mdc.report.make import make as make_files
 from mdc.report.statistics.estimate import Estimate
 
 STATISTICS = {"level": 0.95, "margins": {"top-1": 2.0, "mAP": 2.0}, "power": 0.8, "bootstrap": 500}
-OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}
+UNMASKED = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "captioning"}
 
 
 def shown_job(artefact: str, made_from: Iterable[str], **fields: Any) -> Any:
@@ -119,9 +119,10 @@ def shown_run(corpus: str, method: str, seed: int, /, **more: Any) -> dict[str, 
         "corpus": {"key": corpus, "label": f"Corpus {corpus}"},
         "backbone": {"key": "B", "label": "ViT-B"},
         "method": {"key": method, "label": f"Method {method} by its name"},
-        "objective": OBJECTIVES.get(method, "masked"),
+        "family": UNMASKED.get(method, "captioning"),
+        "per": "pair" if UNMASKED.get(method) == "contrastive" else "token",
         "seed": seed,
-        "t_range": None if method in OBJECTIVES else [ratio or 0.5, ratio or 1.0],
+        "t_range": None if method in UNMASKED else [ratio or 0.5, ratio or 1.0],
     }
     return found | more
 

@@ -11,11 +11,13 @@ from probing_world import ProbingWorld
 from shown import read_rows, runs_of
 
 from mdc.report.figures import accuracy_panels
-from mdc.report.figures.styles import METHOD_STYLE
 
 RATIOS = {"bert_90": 0.9, "bert_15": 0.15, "bert_55": 0.55, "parallel": 1.0}  # in no order
 SKILL = {"bert_90": 0.6, "bert_15": 0.5, "bert_55": 0.62, "parallel": 0.55, "mdc": 0.65, "arc": 0.58, "untrained": 0.4}
 CORPORA = {"alt": [*RATIOS, "mdc"], "dense": [*RATIOS, "mdc", "arc"]}
+
+
+STYLES = {"bert_15": ("#B79FD3", "<"), "mdc": ("#009E73", "o")}
 
 
 def world(
@@ -26,7 +28,9 @@ def world(
 
     ranges = {method: (ratio, ratio) for method, ratio in RATIOS.items()} | {"mdc": (0.5, 1.0)}
     contrasts = [("mdc", method) for method in RATIOS]
-    return ProbingWorld(corpora, skill, ranges=ranges, contrasts=contrasts, **{"artefact": "figure4", **given})
+    return ProbingWorld(
+        corpora, skill, ranges=ranges, contrasts=contrasts, **{"artefact": "figure4", "styles": STYLES, **given}
+    )
 
 
 def panels_of(made: ProbingWorld, out: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -84,8 +88,8 @@ def test_fixed_ratios_are_a_curve_and_drawn_ones_a_level(tmp_path: Path, monkeyp
         for method in RATIOS:
             point = points[round(100 * RATIOS[method], 6)]
             assert point.get_ydata()[0] == pytest.approx(value[method])
-            if method in METHOD_STYLE:
-                assert (point.get_color(), point.get_marker()) == METHOD_STYLE[method]
+            if method in STYLES:
+                assert (point.get_color(), point.get_marker()) == STYLES[method]
         thick = [line.get_ydata()[0] for x, line in lines if x == [50, 100]]
         assert thick == [pytest.approx(value["mdc"])], "over the ratios that it draws"
     legend = {text.get_text() for text in alt.figure.legends[0].get_texts()}

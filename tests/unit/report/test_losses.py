@@ -14,7 +14,6 @@ from mdc.plan.jobs.shown import System
 from mdc.plan.records import UserError
 from mdc.report.figures import losses
 from mdc.report.figures.losses import Curve
-from mdc.report.figures.styles import METHOD_STYLE
 
 
 def row(run: dict[str, Any]) -> System:
@@ -47,16 +46,16 @@ def test_methods_of_one_question_share_a_panel_and_mdc_stands_beside_its_variant
     found += curves({"c": ["mdc"]}, 1)
     panels = {
         (family, panel[0].run.corpus.key): list(dict.fromkeys(curve.method for curve in panel))
-        for family in losses._FAMILIES
+        for family in ("contrastive", "captioning", *losses._VARIANTS)
         for panel in losses._panels(found, family)
     }
     assert panels == {
         ("contrastive", "a"): ["clip"],
         ("captioning", "a"): ["arc", "mdc"],
         ("captioning", "c"): ["mdc"],  # in b it stands beside its variant
-        ("schedules", "a"): ["mdc_wo_t", "mdc"],
-        ("schedules", "b"): ["mdc_0_100", "mdc"],
-        ("ratios", "a"): ["bert_15", "parallel", "mdc"],
+        (losses._SCHEDULES, "a"): ["mdc_wo_t", "mdc"],
+        (losses._SCHEDULES, "b"): ["mdc_0_100", "mdc"],
+        (losses._RATIOS, "a"): ["bert_15", "parallel", "mdc"],
     }
 
 
@@ -65,7 +64,7 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
     """Measured in the figure as it is drawn, with as many methods as a scale has and long names."""
     from matplotlib.figure import Figure
 
-    methods = list(METHOD_STYLE)[:17]
+    methods = ["clip", "clip_lb", "arc", "mdc", *(f"mdc_{n}" for n in range(6)), *(f"bert_{n}" for n in range(7))]
 
     checked: list[Path] = []
 
@@ -87,7 +86,7 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
         checked.append(path)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
-    losses.draw(curves({f"c{i}": methods for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t")
+    losses.draw(curves({f"c{i}": methods for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t", {})
     assert len(checked) == 1
 
 
@@ -99,7 +98,7 @@ def test_below_minis_losses_stand_two_lines_at_most(tmp_path: Path) -> None:
         for run in planned("mini")["figure_loss"].systems
         for seed in run.more["seeds"]
     ]
-    losses.draw(made, [tmp_path / "loss.png"], "t")
+    losses.draw(made, [tmp_path / "loss.png"], "t", {})
     assert (tmp_path / "loss.png").is_file()
 
 
@@ -117,7 +116,7 @@ def test_no_validation_loss_is_cut_off(
     run = row(shown_run("a", "mdc", 0))
     train = {step: 3.0 - step / 2000 for step in range(1, 3000)} | {1: 60.0}
     losses.draw(
-        [Curve(run, 0, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t"
+        [Curve(run, 0, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t", {}
     )
     ((low, high),) = limits
     assert low < min(held_out.values()) and max(held_out.values()) < high < 12

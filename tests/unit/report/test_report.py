@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from probing_world import ProbingWorld
+from scale_plans import plan_of
 from shown import page, planned, read_rows, runs_of, write_manifest
 from sklearn.metrics import average_precision_score
 
@@ -24,7 +25,7 @@ from mdc.plan.records import UserError, sha256_file
 from mdc.report import index_page, published, words
 from mdc.report.csv_file import csv_text
 from mdc.report.figures import drawing as figures
-from mdc.report.figures.styles import METHOD_STYLE, method_styles
+from mdc.report.figures.styles import method_styles
 from mdc.report.items import items_of
 from mdc.report.make import make
 from mdc.report.manifests import table_of
@@ -650,16 +651,19 @@ def test_smooth_equals_brute_force() -> None:
 
 
 def test_a_method_keeps_its_style() -> None:
+    declared = {key: method.style for key, method in plan_of("mini").params.methods.items() if method.style}
+    assert len(set(declared.values())) == len(declared) > 20, "each method of the project has its own"
     methods = ["mdc", "bert_15", "arc", "new", "bert_90"]
-    found = method_styles(methods)
+    found = method_styles(methods, declared)
     assert list(found) == ["arc", "mdc", "bert_15", "bert_90", "new"], "as in the legend, whatever order they come in"
-    assert found == method_styles(methods[::-1]) and len(set(found.values())) == 5
+    assert found == method_styles(methods[::-1], declared) and found["mdc"] == declared["mdc"]
     for size in range(1, 6):
         for some in itertools.combinations(methods, size):
-            assert method_styles(some) == {key: found[key] for key in found if key in some}
-    assert len({colour for colour, _ in METHOD_STYLE.values()}) == len(METHOD_STYLE)
-    two = method_styles(["z", "y"])
-    assert two["y"] != two["z"] and not set(two.values()) & set(METHOD_STYLE.values())
+            assert method_styles(some, declared) == {key: found[key] for key in found if key in some}
+    two = method_styles(["z", "y"], declared)
+    assert two["y"] != two["z"] and not set(two.values()) & set(declared.values())
+    copied = method_styles(["mdc", "own"], {**declared, "own": declared["mdc"]})
+    assert copied["own"] != copied["mdc"] == declared["mdc"], "an entry that was copied has no style of its own"
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -708,5 +712,5 @@ def test_table_1s_figure_shows_accuracies_beside_both_controls(tmp_path: Path, m
 
 def test_a_figure_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no trained encoder"):
-        figures.table1_dots([], [tmp_path / "t.png"], "t", "points", str)
+        figures.table1_dots([], [tmp_path / "t.png"], "t", "points", str, {})
     assert not list(tmp_path.iterdir())

@@ -10,6 +10,8 @@ from mdc.plan.config.method import Method
 class Contrastive(Method):
     objective: Literal["contrastive"]
 
+    family = "contrastive"
+    loss_per = "pair"
     abilities: ClassVar = {"train": "mdc.methods.contrastive.loss", "score": "mdc.methods.contrastive.score"}
     usual_pooling = "cls"
     embeds_captions = True

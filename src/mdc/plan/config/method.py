@@ -7,18 +7,26 @@ code that computes a result reads the fields of a method and nothing else.
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
 from mdc.plan.config.caption import DECODINGS, Decoding, Unmasking, longest
 from mdc.plan.config.types import Positive, Strict
+
+#: a colour, and matplotlib's letter of a marker
+Style = Annotated[
+    tuple[Annotated[str, Field(pattern="^#[0-9A-Fa-f]{6}$")], Annotated[str, Field(min_length=1, max_length=1)]],
+    Field(strict=False),
+]
 
 
 class Method(Strict):
     """What every method has: its ``objective``, which says the class of its other keys, and the ``pooling`` that is probed.
 
     ``steps``: ``half`` is half the epochs. ``batch_factor``: the batch is so many times as large; the number of epochs stays.
-    ``ranked: false``: its row is grey and takes no part in best and second best.
+    ``ranked: false``: its row is grey and takes no part in best and second best. ``style``: its colour and marker in figures.
     """
 
     label: str
@@ -27,6 +35,7 @@ class Method(Strict):
     steps: Literal["half"] | None = None
     batch_factor: Positive = 1
     ranked: bool = True
+    style: Style | None = None
 
     #: ability (train, score, generate, positions) → the module that a job loads for it; what is missing, its models cannot do
     abilities: ClassVar[Mapping[str, str]] = {}
@@ -34,6 +43,11 @@ class Method(Strict):
     decoding: ClassVar[str | None] = None
     #: the feature that probes see unless ``pooling`` says otherwise: a run's own configuration has no pooling
     usual_pooling: ClassVar[Literal["patch_mean", "cls"]] = "patch_mean"
+    #: what shares a panel of losses with it, and what its loss is per
+    family: ClassVar[str] = "captioning"
+    loss_per: ClassVar[Literal["token", "pair"]] = "token"
+    #: keys of its runs that earlier versions wrote and nothing reads (:mod:`mdc.plan.jobs.read`)
+    gone: ClassVar[tuple[str, ...]] = ()
     #: whether its models embed captions beside images, as CLIP
     embeds_captions: ClassVar[bool] = False
     #: whether it weights tokens by their document frequency, which is a job's

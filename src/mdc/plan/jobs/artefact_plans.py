@@ -17,6 +17,11 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
         rows = [system for system in values.get("systems", ()) if system.weights != "best"]
         runs = (f"runs/{run}" for system in rows for run in system.runs)
         jobs |= {run: plan.made[run] for run in runs if run in plan.made}
+    if any(file.endswith(".png") for file in artefact.files):
+        shown = {system.method.key for system in values.get("systems", ())}
+        shown |= {curve["method"] for curve in values.get("curves", ())}
+        methods = plan.params.methods.items()
+        values["styles"] = {key: method.style for key, method in methods if key in shown and method.style}
     # the configurations of sets are not pinned: an equal set that other code wrote gives the same table
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:

@@ -237,7 +237,14 @@ class Plan(Context):
             backbone=self._backbone(run.backbone),
             # labels decide no result, and pooling is the probe's choice
             method=method.model_copy(
-                update={"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1, "steps": None}
+                update={
+                    "label": "",
+                    "pooling": "patch_mean",
+                    "ranked": True,
+                    "batch_factor": 1,
+                    "steps": None,
+                    "style": None,
+                }
             ),
             recipe=self.recipe(run),
             protocol=Protocol(data=protocol.data, pretrain=protocol.pretrain),

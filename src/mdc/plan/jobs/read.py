@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from mdc.plan import parts
 from mdc.plan.artefacts import declared
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.jobs.job import Job
@@ -19,8 +20,6 @@ from mdc.plan.records import UserError, read_json
 
 #: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
 GONE: dict[str, tuple[str, ...]] = {"pretrain": ("method.masks", "method.masking")}
-#: the same, of the runs of an objective
-GONE_OF = {"complementary": ("method.t_range", "method.weight", "method.normaliser")}
 
 
 @cache
@@ -60,7 +59,9 @@ def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
     begins with ``where`` if it is none."""
     method = config.get("method")
     objective = str(method.get("objective")) if isinstance(method, dict) else ""
-    for path in (*GONE.get(verb, ()), *GONE_OF.get(objective, ())):
+    folder = parts.METHODS.get(objective)
+    of_objective = import_module(f"{folder}.method").METHOD.gone if folder else ()
+    for path in (*GONE.get(verb, ()), *of_objective):
         config = _without(config, path, f"{where}: {path}")
     return _typed(config, verb, where)
 

@@ -40,7 +40,7 @@ def draw(
     and styles of the lines that join a number with others.
     """
     name, trained = results.job.artefact, [n for n in results.numbers if n.system.corpus]
-    styles = method_styles(n.method_key for n in trained)
+    styles = method_styles((n.method_key for n in trained), results.job.styles)
     # a method's label is that of its whole runs, the last on the axis: those of snapshots also say their share
     labels = {n.method_key: n.system.method.label for n in sorted(trained, key=lambda n: at(n) or 0)}
     corpora: list[str | None] = [*results.corpora] if by_corpus else [None]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,13 +42,18 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
 
 
 def table1_dots(
-    numbers: Sequence[Number], paths: Sequence[Path], title: str, label: str, named: Callable[[System], str]
+    numbers: Sequence[Number],
+    paths: Sequence[Path],
+    title: str,
+    label: str,
+    named: Callable[[System], str],
+    declared: Mapping[str, tuple[str, str]],
 ) -> None:
     """Accuracies with their intervals: a dot for each method and benchmark and a hollow one for each control, in a panel for each
     corpus and backbone.
 
     ``numbers``: of :class:`mdc.report.results.Results`; a system that neither has nor is a control is left out. ``label``: of the
-    axis; ``named``: the name of a control. UserError if no number has a control.
+    axis; ``named``: the name of a control; ``declared``: the styles of methods. UserError if no number has a control.
     """
     trained = [(n, n.control) for n in numbers if n.control is not None]
     if not trained:
@@ -57,7 +62,7 @@ def table1_dots(
     datasets = list(dict.fromkeys(n.dataset for n, _ in trained))
     benchmarks = list(dict.fromkeys(n.label for n, _ in trained))
     labels = {n.method_key: n.system.method.label for n, _ in trained}
-    styles = method_styles(labels)
+    styles = method_styles(labels, declared)
     looks: dict[str, dict[str, Any]] = {key: {} for key in styles}
     # a control has one name on all backbones
     for name, shape in zip(dict.fromkeys(named(control) for _, control in trained), itertools.cycle("osD^")):

@@ -43,17 +43,9 @@ SHOWN = {
     "config": "Block",
 }
 
-#: family -> heading of its panels; in the order drawn
-_FAMILIES = {
-    "contrastive": "contrastive",
-    "superclass": "sets of tokens",
-    "captioning": "captioning",
-    "schedules": "other weights and ranges of t",
-    "ratios": "fixed mask ratios",
-    "mask_and_replace": "mask-and-replace",
-}
 #: drawn beside its variants, which are two families
-_COMMON, _VARIANTS = "mdc", ("schedules", "ratios")
+_COMMON, _SCHEDULES, _RATIOS = "mdc", "other weights and ranges of t", "fixed mask ratios"
+_VARIANTS = (_SCHEDULES, _RATIOS)
 _COLUMNS = 5
 _POINTS = 9  # validation losses drawn of one line; the csv has all
 
@@ -92,7 +84,8 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
             records=[jobs[run.id].job for run in runs],
             more={
                 "seeds": [run.seed for run in runs],
-                "objective": method.objective,
+                "family": method.family,
+                "per": method.loss_per,
                 "t_range": method.masked_share and list(method.masked_share),
             },
         )
@@ -120,15 +113,14 @@ class Curve:
         return self.run.method.key
 
     @property
-    def family(self) -> str:
-        """A key of ``_FAMILIES``."""
-        objective, t_range = str(self.run.more["objective"]), self.run.more["t_range"]
-        if objective in ("contrastive", "superclass", "mask_and_replace"):
-            return objective
-        if t_range is not None and t_range[0] == t_range[1]:
-            return "ratios"
-        masked = objective in ("masked", "complementary")
-        return "schedules" if masked and self.method != _COMMON else "captioning"
+    def group(self) -> str:
+        """The heading of its panel."""
+        t_range = self.run.more["t_range"]
+        if self.run.more["family"] != "captioning" or t_range is None:
+            return str(self.run.more["family"])
+        if t_range[0] == t_range[1]:
+            return _RATIOS
+        return _SCHEDULES if self.method != _COMMON else "captioning"
 
 
 def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
@@ -156,14 +148,14 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
     columns = "scale artefact system dataset backbone method seed split step loss grad_norm record"
     write_csv(out / "figure_loss.csv", logged, names(columns))
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
-    draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
+    draw(curves, figures, f"Pretraining loss, scale {job.scale_label}", job.styles)
 
 
 def _corpus(run: System) -> str:
     return run.corpus.label if run.corpus else "none"
 
 
-def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
+def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str, declared: Mapping[str, tuple[str, str]]) -> None:
     """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
     With one seed the raw loss is drawn faintly; with several, the line is the mean and the band reaches from the least to the
@@ -173,11 +165,14 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
     from mdc.report.figures.styles import method_styles
 
     panels = [
-        (family, here, drawn) for family in _FAMILIES for here in _panels(curves, family) for drawn in _drawn(here)
+        (family, here, drawn)
+        for family in dict.fromkeys(["contrastive", "captioning", *_VARIANTS, *(curve.group for curve in curves)])
+        for here in _panels(curves, family)
+        for drawn in _drawn(here)
     ]
     columns = max(2, min(_COLUMNS, len(panels)))
     labels = {curve.method: curve.run.method.label for _, here, _ in panels for curve in here}
-    styles = method_styles(labels)
+    styles = method_styles(labels, declared)
     seeds = len({curve.seed for curve in curves})
     lines = -(-len(panels) // columns)
     with drawing(2.6 * columns + 0.5, 2.3 * lines + 1.2 + 0.06 * len(labels), paths) as figure:
@@ -186,9 +181,9 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
             panel.set_axis_off()
         for place, (panel, (family, here, drawn)) in enumerate(zip(axes, panels, strict=False)):
             _draw(panel, here, styles, drawn)
-            unit = "nats per pair" if family in ("contrastive", "superclass") else "nats per token"
             run = here[0].run
-            panel.set_title(f"{_FAMILIES[family]}\n{_corpus(run)}, {run.backbone.label}")
+            unit = f"nats per {run.more['per']}"
+            panel.set_title(f"{family}\n{_corpus(run)}, {run.backbone.label}")
             panel.set_ylabel("gradient norm before clipping" if drawn == "norm" else unit)
             panel.set_xlabel("step" if place + columns >= len(panels) else "")
             if drawn == "train":
@@ -196,7 +191,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
             else:
                 panel.set_yscale("log")
                 plain_logarithm(panel.yaxis)
-        apart = len({curve.method for curve in curves if curve.family not in ("contrastive", "superclass")}) > 1
+        apart = len({curve.method for curve in curves if curve.run.more["per"] == "token"}) > 1
         note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
         headline(figure, title, note)
         means = (
@@ -210,12 +205,12 @@ def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str) -> None:
 
 def _drawn(curves: Sequence[Curve]) -> list[Literal["train", "norm"]]:
     """What panels of the same curves show: their losses, and of other weights and ranges of t also the gradient norms."""
-    return ["train", "norm"] if curves[0].family == "schedules" and any(c.norm for c in curves) else ["train"]
+    return ["train", "norm"] if curves[0].group == _SCHEDULES and any(c.norm for c in curves) else ["train"]
 
 
 def _arithmetic(curves: Sequence[Curve]) -> str:
     """How much the losses of ranges of t vary by arithmetic; "" where none is drawn beside MDC."""
-    shown = [curve for here in _panels(curves, "schedules")[:1] for curve in here if curve.expected is not None]
+    shown = [curve for here in _panels(curves, _SCHEDULES)[:1] for curve in here if curve.expected is not None]
     each = {curve.run.method.label: f"{curve.run.method.label} {100 * (curve.expected or 0):.1f} %" for curve in shown}
     return f" By weights and masks alone a loss varies by: {', '.join(each.values())}." if each else ""
 
@@ -259,8 +254,8 @@ def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
     for here in places.values():
         if here[0].run.corpus in [panel[0].run.corpus for panel in panels]:
             continue
-        own = [curve for curve in here if curve.family == family]
-        if {curve.method for curve in own} == {_COMMON} and any(curve.family in _VARIANTS for curve in here):
+        own = [curve for curve in here if curve.group == family]
+        if {curve.method for curve in own} == {_COMMON} and any(curve.group in _VARIANTS for curve in here):
             continue  # it is drawn beside its variants
         common = [curve for curve in here if curve.method == _COMMON and family in _VARIANTS]
         if own:

@@ -224,7 +224,7 @@ def _draw(positions: Positions, paths: Sequence[Path]) -> None:
     from mdc.report.frame import dataset
 
     corpora = list(dict.fromkeys(dataset(system) for system in positions.job.systems))
-    styles = method_styles(system.method.key for system in positions.job.systems)
+    styles = method_styles((system.method.key for system in positions.job.systems), positions.job.styles)
     labels = {
         system.method.key: f"{system.method.label} (control: suffix shown)"
         if system.more["reverse"]

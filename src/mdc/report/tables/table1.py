@@ -44,6 +44,7 @@ def make(job: ArtefactJob, manifests: Manifests, out: Path) -> None:
         title=f"Linear probing, scale {job.scale_label}, {seeds}: accuracies, those of the controls hollow",
         label=f"per cent, {words.percent(job.statistics.level)} interval",
         named=words.method,
+        declared=job.styles,
     )
     write_json(out / "table1_metrics.json", headline(probing.numbers, probing.name(probing.overall)))
 

@@ -233,7 +233,7 @@ def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
     kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in curves}
     measures = [key for key in dict.fromkeys((job.primary_metric, _PRECISION)) if key in results.columns]
     measures = measures or list(results.columns)[:1]  # where neither is available
-    styles = method_styles(dict.fromkeys(curve.method for curve in curves))
+    styles = method_styles((curve.method for curve in curves), job.styles)
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in curves), cycle(("-", "--", ":"))))
     names = list(dict.fromkeys(curve.key for curve in curves))
     # of several curves of one method on one backbone the first has filled markers

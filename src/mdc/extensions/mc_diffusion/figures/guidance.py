@@ -182,7 +182,7 @@ def _draw(job: ArtefactJob, results: Captioned, paths: Sequence[Path]) -> None:
     across = [key for key in results.parts_of["paper"] if key in results.columns]
     of_methods = len({curve.method for curve in curves}) == len(curves)
     named = {curve.key: curve.method if of_methods else curve.key for curve in curves}
-    styles = method_styles(named.values())
+    styles = method_styles(named.values(), job.styles)
     lines = -(-len(across) // 2)
     with drawing(10.0, 3.9 * lines + 1.2, paths) as figure:
         panels = figure.subplots(lines, 2, squeeze=False, sharey=True).ravel()

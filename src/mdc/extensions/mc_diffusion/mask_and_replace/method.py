@@ -39,6 +39,7 @@ class MaskAndReplace(Method):
     replaced: Annotated[float, Field(ge=0, lt=1)]
     guidance: Guidance | None = None
 
+    family = "mask-and-replace"
     abilities: ClassVar = {
         "train": "mdc.extensions.mc_diffusion.mask_and_replace.loss",
         "generate": "mdc.extensions.mc_diffusion.mask_and_replace.generate",

@@ -8,6 +8,7 @@ from mdc.plan.config.method import Method
 class Complementary(Method):
     objective: Literal["complementary"]
 
+    gone = ("method.t_range", "method.weight", "method.normaliser")
     abilities: ClassVar = {
         "train": "mdc.extensions.neighbours.complementary.loss",
         "score": "mdc.methods.masked.score",

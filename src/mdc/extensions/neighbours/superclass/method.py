@@ -8,6 +8,8 @@ from mdc.plan.config.method import Method
 class SuperClass(Method):
     objective: Literal["superclass"]
 
+    family = "sets of tokens"
+    loss_per = "pair"
     abilities: ClassVar = {
         "train": "mdc.extensions.neighbours.superclass.loss",
         "score": "mdc.extensions.neighbours.superclass.score",
