@@ -16,6 +16,7 @@ from mdc.models.build import ModelSetup, build
 from mdc.models.image_text import ImageText
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.visual_context import count_of_tokens
+from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
 from mdc.plan.config.method import Method
 from mdc.plan.config.methods import method as made
@@ -46,6 +47,13 @@ CONVOLUTIONAL = ResNet(
     label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=2, heads=2), block="basic", blocks=[1, 1]
 )
 
+
+def _of_extension(name: str, objective: str, **values: Any) -> dict[str, Method]:
+    """A method, or none if its extension is left out."""
+    there = objective in parts.METHODS
+    return {name: made(label=name, objective=objective, pooling="patch_mean", **values)} if there else {}
+
+
 METHODS = {
     "clip": made(label="CLIP", objective="contrastive", pooling="cls"),
     "arc": made(label="ARC", objective="autoregressive", pooling="patch_mean"),
@@ -57,15 +65,15 @@ METHODS = {
         weight="inverse_t",
         normaliser="valid_tokens",
     ),
-    "lstm": made(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
+    **_of_extension("lstm", "recurrent", doubly_stochastic=0.7),
 }
 
 #: methods of the paper's neighbours
 NEIGHBOURS = {
-    "cappa": made(label="", objective="cappa", pooling="patch_mean"),
-    "bicaptioning": made(label="", objective="bicaptioning", pooling="patch_mean"),
-    "superclass": made(label="", objective="superclass", pooling="patch_mean"),
-    "complementary": made(label="", objective="complementary", pooling="patch_mean"),
+    **_of_extension("cappa", "cappa"),
+    **_of_extension("bicaptioning", "bicaptioning"),
+    **_of_extension("superclass", "superclass"),
+    **_of_extension("complementary", "complementary"),
     "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.5}),
     "timed": METHODS["mdc"].model_copy(update={"timed": True}),
 }
@@ -74,7 +82,7 @@ NEIGHBOURS = {
 ALL_METHODS = {
     **METHODS,
     **NEIGHBOURS,
-    "mcd": made(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
+    **_of_extension("mcd", "mask_and_replace", diffusion_steps=10, replaced=0.1),
 }
 
 PROTOCOL = ProtocolPretrain(

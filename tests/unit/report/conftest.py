@@ -1,17 +1,3 @@
 """What holds of every figure that a test of this folder draws."""
 
-from typing import Any
-
-import pytest
-from matplotlib.figure import Figure
-
-
-@pytest.fixture(autouse=True)
-def _at_most_two_lines_stand_below_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    legend = Figure.legend
-
-    def counted(self: Figure, *handles: Any, **options: Any) -> Any:
-        assert len(options["title"].splitlines()) <= 2, options["title"]
-        return legend(self, *handles, **options)
-
-    monkeypatch.setattr(Figure, "legend", counted)
+from drawn_figures import at_most_two_lines_stand_below_a_figure as at_most_two_lines_stand_below_a_figure
