@@ -104,7 +104,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables["table5"]["corpora"]["alt"].insert(0, "mdc_20_70")
     tables |= entry("tables:\n  table_runs")["tables"] | entry("tables:\n  table_mine")["tables"]
     values["artefacts"] += ["table_runs", "table_mine"]
-    tables["table3"]["systems"] |= entry("systems:\n  mdc_left")["systems"]
+    values["captions"]["systems"] |= entry("systems:\n  mdc_left")["systems"]
+    tables["table3"]["systems"].append("mdc_left")
     small_project.write_params(folder, values)
     pictures = folder / "data/mine"
     pictures.mkdir(parents=True)
