@@ -29,7 +29,11 @@ def world(
     ranges = {method: (ratio, ratio) for method, ratio in RATIOS.items()} | {"mdc": (0.5, 1.0)}
     contrasts = [("mdc", method) for method in RATIOS]
     return ProbingWorld(
-        corpora, skill, ranges=ranges, contrasts=contrasts, **{"artefact": "figure4", "styles": STYLES, **given}
+        corpora,
+        skill,
+        ranges=ranges,
+        contrasts=contrasts,
+        **{"artefact": "figure4", "styles": [(key, *style) for key, style in STYLES.items()], **given},
     )
 
 

@@ -86,7 +86,7 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
         checked.append(path)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
-    losses.draw(curves({f"c{i}": methods for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t", {})
+    losses.draw(curves({f"c{i}": methods for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t", [])
     assert len(checked) == 1
 
 
@@ -98,7 +98,7 @@ def test_below_minis_losses_stand_two_lines_at_most(tmp_path: Path) -> None:
         for run in planned("mini")["figure_loss"].systems
         for seed in run.more["seeds"]
     ]
-    losses.draw(made, [tmp_path / "loss.png"], "t", {})
+    losses.draw(made, [tmp_path / "loss.png"], "t", [])
     assert (tmp_path / "loss.png").is_file()
 
 
@@ -116,7 +116,7 @@ def test_no_validation_loss_is_cut_off(
     run = row(shown_run("a", "mdc", 0))
     train = {step: 3.0 - step / 2000 for step in range(1, 3000)} | {1: 60.0}
     losses.draw(
-        [Curve(run, 0, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t", {}
+        [Curve(run, 0, train, {**dict.fromkeys(range(20, 200, 3), 2.5), **held_out})], [tmp_path / "loss.png"], "t", []
     )
     ((low, high),) = limits
     assert low < min(held_out.values()) and max(held_out.values()) < high < 12

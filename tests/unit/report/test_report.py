@@ -651,19 +651,20 @@ def test_smooth_equals_brute_force() -> None:
 
 
 def test_a_method_keeps_its_style() -> None:
-    declared = {key: method.style for key, method in plan_of("mini").params.methods.items() if method.style}
-    assert len(set(declared.values())) == len(declared) > 20, "each method of the project has its own"
+    styles = {key: method.style for key, method in plan_of("mini").params.methods.items() if method.style}
+    assert len(set(styles.values())) == len(styles) > 20, "each method of the project has its own"
+    declared = [(key, *style) for key, style in styles.items()]
     methods = ["mdc", "bert_15", "arc", "new", "bert_90"]
     found = method_styles(methods, declared)
     assert list(found) == ["arc", "mdc", "bert_15", "bert_90", "new"], "as in the legend, whatever order they come in"
-    assert found == method_styles(methods[::-1], declared) and found["mdc"] == declared["mdc"]
+    assert found == method_styles(methods[::-1], declared) and found["mdc"] == styles["mdc"]
     for size in range(1, 6):
         for some in itertools.combinations(methods, size):
             assert method_styles(some, declared) == {key: found[key] for key in found if key in some}
     two = method_styles(["z", "y"], declared)
-    assert two["y"] != two["z"] and not set(two.values()) & set(declared.values())
-    copied = method_styles(["mdc", "own"], {**declared, "own": declared["mdc"]})
-    assert copied["own"] != copied["mdc"] == declared["mdc"], "an entry that was copied has no style of its own"
+    assert two["y"] != two["z"] and not set(two.values()) & set(styles.values())
+    copied = method_styles(["mdc", "own"], [*declared, ("own", *styles["mdc"])])
+    assert copied["own"] != copied["mdc"] == styles["mdc"], "an entry that was copied has no style of its own"
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -712,5 +713,5 @@ def test_table_1s_figure_shows_accuracies_beside_both_controls(tmp_path: Path, m
 
 def test_a_figure_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no trained encoder"):
-        figures.table1_dots([], [tmp_path / "t.png"], "t", "points", str, {})
+        figures.table1_dots([], [tmp_path / "t.png"], "t", "points", str, [])
     assert not list(tmp_path.iterdir())

@@ -21,7 +21,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
         shown = {system.method.key for system in values.get("systems", ())}
         shown |= {curve["method"] for curve in values.get("curves", ())}
         methods = plan.params.methods.items()
-        values["styles"] = {key: method.style for key, method in methods if key in shown and method.style}
+        values["styles"] = [(key, *method.style) for key, method in methods if key in shown and method.style]
     # the configurations of sets are not pinned: an equal set that other code wrote gives the same table
     expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
     if name not in ARTEFACTS:

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from mdc.plan.config.method import Style
 from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.config.types import Order, Strict
 from mdc.plan.jobs.job import Job
@@ -93,7 +92,7 @@ class ArtefactJob(Job):
     of one that the scale has under its own name. ``unknown``: the labels of external models, of which it is not known whether
     they were trained on test images (``seen``).
 
-    ``styles``: the colours and markers of methods, by their keys, of one with figures.
+    ``styles``: of one with figures, (key, colour, marker) of the methods in the order of legends.
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: those that are
     claimed, with a verdict on the column ``primary_metric`` ("average" or a column's key). ``reported_separately``: the keys of
@@ -119,7 +118,7 @@ class ArtefactJob(Job):
     notes: list[str] = Field(default_factory=list)
     seeds: list[int] = Field(default_factory=list)
     beside: Beside | None = None
-    styles: dict[str, Style] = Field(default_factory=dict)
+    styles: list[Annotated[tuple[str, str, str], Field(strict=False)]] = Field(default_factory=list)
     statistics: MaybeStatistics = None  # type: ignore[assignment]
     more: dict[str, Any] = Field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ def table1_dots(
     title: str,
     label: str,
     named: Callable[[System], str],
-    declared: Mapping[str, tuple[str, str]],
+    declared: Sequence[tuple[str, str, str]],
 ) -> None:
     """Accuracies with their intervals: a dot for each method and benchmark and a hollow one for each control, in a panel for each
     corpus and backbone.

@@ -3,7 +3,7 @@
 A method declares its own (``style`` in params.yaml), which is in the jobs of the figures that show it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 #: matplotlib's settings, over its own defaults
@@ -31,14 +31,15 @@ STYLE: dict[str, Any] = {
 PALETTE = (("#DE77AE", "D"), ("#01665E", "P"), ("#3B3B98", "*"), ("#B8860B", "<"), ("#8B4513", "X"), ("#2F4F4F", ">"))
 
 
-def method_styles(methods: Iterable[str], declared: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each method key, in the order of those that are ``declared``; other keys follow in alphabetical order.
+def method_styles(methods: Iterable[str], declared: Iterable[tuple[str, str, str]]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each method key, in the order of those that are ``declared`` (key, colour, marker); other keys
+    follow in alphabetical order.
 
     The styles of other keys depend on the set of keys, so pass all methods of a figure, not those of one panel.
     """
     keys, own = set(methods), dict[str, tuple[str, str]]()
-    for key, style in declared.items():
-        if key in keys and style not in own.values():  # one that was copied from another method's entry is none
-            own[key] = style
+    for key, *style in declared:
+        if key in keys and (*style,) not in own.values():  # one that was copied from another method's entry is none
+            own[key] = style[0], style[1]
     others = {key: PALETTE[place % len(PALETTE)] for place, key in enumerate(sorted(keys - own.keys()))}
     return own | others
