@@ -155,7 +155,7 @@ def _corpus(run: System) -> str:
     return run.corpus.label if run.corpus else "none"
 
 
-def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str, declared: Mapping[str, tuple[str, str]]) -> None:
+def draw(curves: Sequence[Curve], paths: Sequence[Path], title: str, declared: Sequence[tuple[str, str, str]]) -> None:
     """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
     With one seed the raw loss is drawn faintly; with several, the line is the mean and the band reaches from the least to the
