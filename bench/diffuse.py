@@ -24,11 +24,11 @@ from turns import in_turns
 from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import ReplaceSchedule, bound_weights, corrupt, draw
 from mdc.extensions.mc_diffusion.mask_and_replace.generate import Writer
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import MaskAndReplaceObjective, Noised
+from mdc.extensions.mc_diffusion.mask_and_replace.method import Diffusing
 from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
 from mdc.models.build import ModelSetup, build
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import FrozenEncoderBackbone
-from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.methods import method
 from mdc.plan.config.read import load
 from mdc.training.objectives.objective import Setup

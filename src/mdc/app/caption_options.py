@@ -5,12 +5,12 @@ from typing import Any, TypedDict
 from pydantic import ValidationError
 
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.caption import DECODINGS, Beam, Diffusing, Unmasking
+from mdc.plan.config.caption import Decoding
+from mdc.plan.config.methods import DECODINGS
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.records import UserError, did_you_mean
 
-_DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
 #: a missing token in a template
 GAP = "?"
 
@@ -31,15 +31,7 @@ class Options(TypedDict, total=False):
     seed: int
 
 
-#: kind of decoding → allowed values of ``policy``, and its options
-_OPTIONS_OF: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "unmask": (("unmask",), ("length", "tokens_per_step", "threshold", "temperature")),
-    "beam": (("beam",), ("length", "beam")),
-    "diffuse": (("posterior", "best_first"), ("steps", "guidance")),
-}
-
-
-def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmasking | Beam | Diffusing:
+def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Decoding:
     """The decoding policy of ``job``; by default the paper's: MDC the likeliest of three lengths, ARC a beam of 6,
     MC-Diffusion 25 strides without guidance. ``filling``: a template is filled in.
 
@@ -52,36 +44,28 @@ def way_of(job: PretrainJob, options: Options, filling: bool = False) -> Unmaski
         raise UserError(f"{'beam' if key == 'num_beams' else key} {problem}") from None
 
 
-def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Unmasking | Beam | Diffusing:
+def _way_of(job: PretrainJob, options: dict[str, Any], filling: bool) -> Decoding:
     writes, seed = job.method.decoding, options.pop("seed", 0)
     if writes is None:
         raise UserError(f"{job.job}: a method with the objective {job.method.objective} writes no captions")
+    way = DECODINGS[writes][0]
     if filling and writes != "unmask":
-        raise UserError(f"{job.method_name} writes by {DECODINGS[writes]} and cannot fill words in; masked methods can")
-    policies, allowed = _OPTIONS_OF[writes]
-    policy = options.pop("policy", policies[0])
-    if policy not in policies:
-        raise UserError(f"policy {policy}: {job.method_name} writes by {' or '.join(policies)}")
-    if unknown := next((option for option in options if option not in allowed), None):
-        hint = did_you_mean(unknown, allowed)
-        raise UserError(f"{unknown}: {job.method_name} writes by {DECODINGS[writes]}, which does not have it{hint}")
-    length = options.pop("length", None)
+        raise UserError(f"{job.method_name} writes by {way.in_words} and cannot fill words in; masked methods can")
+    policy = options.pop("policy", way.cli_policies[0])
+    if policy not in way.cli_policies:
+        raise UserError(f"policy {policy}: {job.method_name} writes by {' or '.join(way.cli_policies)}")
+    if unknown := next((option for option in options if option not in way.cli_options), None):
+        hint = did_you_mean(unknown, way.cli_options)
+        raise UserError(f"{unknown}: {job.method_name} writes by {way.in_words}, which does not have it{hint}")
+    length = options.get("length")
     if filling and length is not None:
         raise UserError("length: a caption that is filled in has the length of its text; leave it out")
     room = job.protocol.data.context_length - 2
     if length is not None and not 1 <= length <= room:
         raise UserError(f"length {length}: must be 1 to {room} BPE tokens, which fit the context")
-    if writes == "diffuse":
-        steps = min(25, getattr(job.method, "diffusion_steps", 1))
-        return Diffusing(kind="diffuse", **{"steps": steps, "guidance": 1.0, "policy": policy, "seed": seed, **options})
-    if writes == "beam":
-        return Beam(kind="beam", num_beams=options.get("beam", 6), min_tokens=length or 1, max_tokens=length or room)
-    values = {"tokens_per_step": 1, "threshold": None, "temperature": None, "seed": seed, **options}
     canvas = job.start.canvas if job.start is not None else None
-    if canvas is not None and length is None:
-        return Unmasking(kind="unmask", lengths=[min(canvas, room + 1)], ends=True, **values)
-    lengths = [length] if length is not None else [default for default in _DEFAULT_LENGTHS if default <= room] or [room]
-    return Unmasking(kind="unmask", lengths=lengths, **values)
+    more = {"policy": policy} if len(way.cli_policies) > 1 else {}
+    return way.usual(job.method, room, canvas, {"seed": seed, **more, **options})
 
 
 def template(text: str, vocabulary: Vocabulary) -> list[int]:

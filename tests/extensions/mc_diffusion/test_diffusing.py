@@ -13,9 +13,9 @@ from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.extensions.mc_diffusion.mask_and_replace import generate
 from mdc.extensions.mc_diffusion.mask_and_replace.generate import Conditions, Writer, _Noise, _Predict
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
+from mdc.extensions.mc_diffusion.mask_and_replace.method import Diffusing
 from mdc.models.text import Vocabulary
 from mdc.plan.config.backbones import Decoder
-from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.method import Method
 from mdc.training.objectives.objective import Setup
 

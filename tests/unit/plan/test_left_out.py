@@ -30,6 +30,7 @@ from mdc.methods.masked.method import Masked
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.distortion import LEVELS
+from mdc.plan.config.caption import Decoding
 from mdc.plan.config.method import Method
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
@@ -138,7 +139,7 @@ def test_no_code_reads_what_is_declared(trees: dict[str, ast.Module]) -> None:
 
 #: a job's own: the whole configuration, its hash, and a copy with other fields; the module of a method's ability, which the job's
 #: fingerprint covers; and what only refuses
-OF_JOBS = {"config", "sha256", "complete", "but", "load", "estimators", "decoding", "refusal"}
+OF_JOBS = {"config", "sha256", "complete", "but", "load", "estimators", "decoding", "refusal", "in_words"}
 
 
 #: what plans a table or figure within its module: the class of its parameters, and the function of its rows
@@ -156,7 +157,7 @@ def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]
     """By the names of attributes, whatever they are read of."""
     nodes = (node for tree in trees.values() for node in _computing(tree))
     asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    assert computed(Job) | computed(Method) >= OF_JOBS and "config" in asked and len(classes()) > 50
+    assert computed(Job) | computed(Method) | computed(Decoding) >= OF_JOBS and "config" in asked and len(classes()) > 50
     assert {f"{cls.__name__}.{name}" for cls in classes() for name in computed(cls) & asked - OF_JOBS} == set()
 
 

@@ -84,7 +84,7 @@ def test_two_systems_of_one_name_are_refused(entries: dict[str, Any], said: str)
 
 @pytest.mark.parametrize(("decode", "length"), read_table(__file__, "lengths"), ids=str)
 def test_the_column_of_lengths_follows_from_how_a_system_decodes(decode: dict[str, Any], length: str) -> None:
-    assert _written_out(x={"decode": decode}).all["x"].length == length
+    assert _written_out(x={"decode": decode}).all["x"].decode.shown_length == length
 
 
 def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:

@@ -10,8 +10,9 @@ from torch import Tensor
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.writing import DecodedCaption, Guiding
 from mdc.models.runs import RunModel
-from mdc.plan.config.caption import DECODINGS, Decoding, Unmasking
+from mdc.plan.config.caption import Decoding, Unmasking
 from mdc.plan.config.method import Method
+from mdc.plan.config.methods import DECODINGS
 from mdc.plan.records import UserError
 
 
@@ -76,7 +77,7 @@ class RunWriter:
     ) -> list[DecodedCaption]:
         """The template of each image with its masks filled in; only masked models can."""
         if self.method.decoding != "unmask":
-            writes = DECODINGS[str(self.method.decoding)]
+            writes = DECODINGS[str(self.method.decoding)][0].in_words
             raise UserError(f"{self.name} writes by {writes} and cannot fill words in; masked methods can")
         for template in templates:
             if len(template) > self.context_length - 2:

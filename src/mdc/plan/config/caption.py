@@ -1,15 +1,13 @@
 """Captioning: finetuning, decoding, and caption lengths."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import CorpusName
-from mdc.plan.config.types import NonNegative, Positive, Strict, Threads, increasing
-
-#: kind of decoding → its name in messages
-DECODINGS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
+from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict, Threads, increasing
 
 
 class Finetune(Strict):
@@ -37,15 +35,60 @@ class Captioning(Strict):
     device: Literal["auto", "cpu", "cuda"]
 
 
+#: BPE tokens of captions of a masked method for a person, who gets the likeliest (paper, table 3)
+_USUAL_LENGTHS = (10, 15, 20)
+
+
+_Weight = Annotated[float, Field(gt=0, le=1000)]
+
+
 class Guide(Strict):
     """CLIP-guided unmasking (:mod:`mdc.diffusion.guided`): of the ``candidates`` likeliest pairs of a position and a token, the
     one with the highest log p + ``weight`` · cosine of the image and the caption so far, by a CLIP run of the scale."""
 
-    weight: Annotated[float, Field(gt=0, le=1000)]
+    weight: _Weight
     candidates: Annotated[int, Field(ge=2, le=64)] = 8
 
 
-class Unmasking(Strict):
+class Decoding(Strict):
+    """A policy of decoding: what every kind of them has. A method names its own kind."""
+
+    kind: str
+
+    #: its name in messages
+    in_words: ClassVar[str] = ""
+    #: the options of `mdc caption` that it has, and the values of ``policy``, the default first
+    cli_options: ClassVar[tuple[str, ...]] = ()
+    cli_policies: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def shown_length(self) -> str:
+        """Its cell in the column of this name; – if it has no fixed length."""
+        return "–"
+
+    @property
+    def shown_as(self) -> str:
+        """Its cell in the column Decoding; comparisons are fair between equal ones."""
+        return self.in_words
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether a CLIP guides it."""
+        return False
+
+    @property
+    def longest(self) -> int | None:
+        """The maximal number of BPE tokens of a caption; None if the context is its only limit."""
+        return None
+
+    @classmethod
+    def usual(cls, method: Any, room: int, canvas: int | None, options: Mapping[str, Any]) -> Self:
+        """The policy that a person gets who names these ``options`` alone: ``room`` tokens fit, and ``canvas`` is that of the
+        run's finetuning."""
+        raise NotImplementedError
+
+
+class Unmasking(Decoding):
     """Decoding by a masked diffusion model, from a fully masked caption (paper, section 3.2; docs/captioning.md).
 
     ``lengths`` in BPE tokens, the paper's N'. Of several, each image gets the one with the highest Σ log p /
@@ -66,6 +109,49 @@ class Unmasking(Strict):
     length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     seed: NonNegative = 0
     guide: Guide | None = None
+
+    in_words = "unmasking"
+    cli_options = ("length", "tokens_per_step", "threshold", "temperature")
+    cli_policies = ("unmask",)
+
+    @property
+    def shown_length(self) -> str:
+        if self.ends:
+            return "free"
+        return str(self.lengths[0]) if len(self.lengths) == 1 else f"best of {len(self.lengths)}"
+
+    @property
+    def shown_as(self) -> str:
+        words = ["greedy" if self.temperature is None else f"drawn at {self.temperature:g}"]
+        if self.guide is not None:
+            words.append("guided")
+        if self.ancestral is not None:
+            words.append(f"ancestral in {self.ancestral} steps")
+        elif self.threshold is not None:
+            words.append(f"all of p ≥ {self.threshold:g}")
+        elif self.tokens_per_step > 1:
+            at_once = self.tokens_per_step >= self.lengths[-1]
+            words.append("all at once" if at_once else f"{self.tokens_per_step} tokens per step")
+        return ", ".join(words if len(self.lengths) == 1 else [*words, f"best of {len(self.lengths)}"])
+
+    @property
+    def is_guided(self) -> bool:
+        return self.guide is not None
+
+    @property
+    def longest(self) -> int:
+        return self.lengths[-1]
+
+    @classmethod
+    def usual(cls, method: Any, room: int, canvas: int | None, options: Mapping[str, Any]) -> Self:
+        length, values = (
+            options.get("length"),
+            {key: value for key, value in options.items() if key not in ("length", "policy")},
+        )
+        if canvas is not None and length is None:
+            return cls(kind="unmask", lengths=[min(canvas, room + 1)], ends=True, **values)
+        lengths = [length] if length is not None else [usual for usual in _USUAL_LENGTHS if usual <= room] or [room]
+        return cls(kind="unmask", lengths=lengths, **values)
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -90,7 +176,17 @@ class Unmasking(Strict):
         return self
 
 
-class Beam(Strict):
+class SweptGuide(Guide):
+    """A guide with one ``weight`` or several, one system for each."""
+
+    weight: _Weight | SomeUnique[_Weight]  # type: ignore[assignment]
+
+
+class SweptUnmasking(Unmasking):
+    guide: SweptGuide | None = None
+
+
+class Beam(Decoding):
     """Beam search by an autoregressive model with ``num_beams`` beams (1: greedy), for captions of ``min_tokens`` to
     ``max_tokens`` BPE tokens. A caption's score is Σ log p / (number of tokens)^``length_penalty``, EOT counted."""
 
@@ -101,34 +197,29 @@ class Beam(Strict):
     max_tokens: Positive
     length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
 
+    in_words = "beam search"
+    cli_options = ("length", "beam")
+    cli_policies = ("beam",)
+
+    @property
+    def shown_length(self) -> str:
+        return str(self.max_tokens) if self.min_tokens == self.max_tokens else "–"
+
+    @property
+    def shown_as(self) -> str:
+        return "greedy" if self.num_beams == 1 else f"beam {self.num_beams}"
+
+    @property
+    def longest(self) -> int:
+        return self.max_tokens
+
+    @classmethod
+    def usual(cls, method: Any, room: int, canvas: int | None, options: Mapping[str, Any]) -> Self:
+        length = options.get("length")
+        return cls(kind="beam", num_beams=options.get("beam", 6), min_tokens=length or 1, max_tokens=length or room)
+
     @model_validator(mode="after")
     def _range(self) -> Self:
         if self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens {self.min_tokens} is above max_tokens {self.max_tokens}")
         return self
-
-
-class Diffusing(Strict):
-    """Sampling from a model of mask-and-replace diffusion in ``steps`` steps; None: one for each of its diffusion steps, as in
-    the paper (docs/mc-diffusion.md).
-
-    ``policy``: posterior samples from p(x_s | x_t); best_first fixes the most confident positions at each step. ``guidance``: the
-    scale s; 1 is none. ``orientation``: s multiplies the full condition (cfg) or the degraded one (as_printed).
-    ``condition_mask``: the degradation is drawn per_step, or once per_image. ``seed``: of all draws.
-    """
-
-    kind: Literal["diffuse"]
-    steps: Positive | None = None
-    policy: Literal["posterior", "best_first"] = "posterior"
-    guidance: Annotated[float, Field(ge=0, le=100)] = 1.0
-    orientation: Literal["cfg", "as_printed"] = "cfg"
-    condition_mask: Literal["per_step", "per_image"] = "per_step"
-    seed: NonNegative = 0
-
-
-Decoding = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
-
-
-def longest(policy: Unmasking | Beam) -> int:
-    """The maximal number of BPE tokens of a caption by this policy."""
-    return policy.lengths[-1] if isinstance(policy, Unmasking) else policy.max_tokens

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.caption import Captioning, Diffusing, Finetune, Unmasking
+from mdc.plan.config.caption import Captioning, Finetune, Unmasking
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
 from mdc.plan.config.references import BackboneName, CorpusName, FinetuneName, MethodName, Ref, SystemNames, TrainedOn
 from mdc.plan.config.score import OpenClipModel
@@ -168,7 +168,7 @@ class Captions(Captioning):
             check_unique_labels("judge.contests", labels)
             if isinstance(self.judge.by, ByClipScore) and self.clip_score is None:
                 raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
-        guided = [key for key, system in self.systems.items() if system.guided]
+        guided = [key for key, system in self.systems.items() if system.decode.is_guided]
         if guided and self.guide is None:
             raise ValueError(f"systems.{guided[0]}.decode.guide: names no model; name a CLIP run under guide")
         return self
@@ -229,7 +229,7 @@ class Captions(Captioning):
         canvas = self.finetunings[tuned].canvas if tuned is not None else None
         if problem := method.refusal(system.method, decode, params.protocol.data.context_length):
             yield f"{where}.decode: {problem}"
-        elif system.tuned is not None and isinstance(decode, Diffusing):
+        elif system.tuned is not None and not method.finetunes:
             yield f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out"
         elif canvas is not None and not isinstance(decode, Unmasking):
             yield f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn"
@@ -273,7 +273,9 @@ class OfCaptions(WithClaims):
         here = {name: {**self.rows_on(captions, name), **self.external_on(captions, name)} for name in known}
         yield from equal_labels(listed, {name: captions.datasets[name].label for name in known})
         for name in known:
-            labels = {key: f"{one.label} · {one.length}" for key, one in self.rows_on(captions, name).items()}
+            labels = {
+                key: f"{one.label} · {one.decode.shown_length}" for key, one in self.rows_on(captions, name).items()
+            }
             yield from equal_labels(f"{where}.systems", labels)
         for key in (key for key in names if key in systems):
             if known and not any(key in on for on in here.values()):

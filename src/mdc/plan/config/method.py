@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
-from mdc.plan.config.caption import DECODINGS, Decoding, Unmasking, longest
+from mdc.plan.config.caption import Beam, Decoding, Unmasking
 from mdc.plan.config.types import Positive, Strict
 
 #: a colour, and matplotlib's letter of a marker
@@ -41,6 +41,10 @@ class Method(Strict):
     abilities: ClassVar[Mapping[str, str]] = {}
     #: the kind of the decoding policies by which its models generate captions
     decoding: ClassVar[str | None] = None
+    #: kinds that it brings: kind → (its class, that with a sweep in a scale); the core has unmask and beam
+    decodings: ClassVar[Mapping[str, tuple[type[Decoding], type[Decoding]]]] = {}
+    #: whether its models can be finetuned
+    finetunes: ClassVar[bool] = True
     #: the feature that probes see unless ``pooling`` says otherwise: a run's own configuration has no pooling
     usual_pooling: ClassVar[Literal["patch_mean", "cls"]] = "patch_mean"
     #: what shares a panel of losses with it, and what its loss is per
@@ -92,10 +96,10 @@ class Method(Strict):
         if self.decoding is None:
             return f"the objective {self.objective} writes no captions"
         if policy.kind != self.decoding:
-            return f"{name} writes by {DECODINGS[self.decoding]}, not by {DECODINGS[policy.kind]}"
-        if policy.kind == "diffuse":
-            return None
+            own: dict[str, type[Decoding]] = {"unmask": Unmasking, "beam": Beam}
+            own |= {kind: one for kind, (one, _) in self.decodings.items()}
+            return f"{name} writes by {own[self.decoding].in_words}, not by {policy.in_words}"
         room = context_length - (1 if isinstance(policy, Unmasking) and policy.ends else 2)
-        if longest(policy) > room:
-            return f"captions of {longest(policy)} BPE tokens are too long; at most {room} fit the context"
+        if policy.longest is not None and policy.longest > room:
+            return f"captions of {policy.longest} BPE tokens are too long; at most {room} fit the context"
         return None

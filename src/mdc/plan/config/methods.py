@@ -1,4 +1,4 @@
-"""Any method: the union of the classes in the folders of objectives, chosen by ``objective``."""
+"""Any method, and any policy of decoding: the unions of the classes that the folders of objectives bring."""
 
 from functools import reduce
 from importlib import import_module
@@ -7,16 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from mdc.plan.config.caption import Beam, Decoding, SweptUnmasking, Unmasking
 from mdc.plan.config.method import Method
 from mdc.plan.parts import METHODS
 
+_CLASSES: list[type[Method]] = [import_module(f"{folder}.method").METHOD for folder in METHODS.values()]
+#: kind of decoding → its class, and that with a sweep in a scale
+DECODINGS: dict[str, tuple[type[Decoding], type[Decoding]]] = {
+    "unmask": (Unmasking, SweptUnmasking),
+    "beam": (Beam, Beam),
+    **{kind: classes for method in _CLASSES for kind, classes in method.decodings.items()},
+}
+
 if TYPE_CHECKING:
     AnyMethod = Method
+    AnyDecoding = Decoding
+    SweptDecoding = Decoding
 else:
-    AnyMethod = Annotated[
-        reduce(or_, (import_module(f"{folder}.method").METHOD for folder in METHODS.values())),
-        Field(discriminator="objective"),
-    ]
+    AnyMethod = Annotated[reduce(or_, _CLASSES), Field(discriminator="objective")]
+    AnyDecoding, SweptDecoding = (
+        Annotated[reduce(or_, classes), Field(discriminator="kind")]
+        for classes in zip(*DECODINGS.values(), strict=True)
+    )
 
 
 def method(**values: Any) -> Method:

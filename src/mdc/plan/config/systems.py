@@ -1,14 +1,14 @@
 """Captioning systems of a scale, and their expansion: sweeps, distorted images, mismatched-image controls."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from mdc.plan.config.caption import Beam, Decoding, Diffusing, Guide, Unmasking
 from mdc.plan.config.distortion import LABELS, STRENGTHS, Distortion, Kind
+from mdc.plan.config.methods import AnyDecoding, SweptDecoding
 from mdc.plan.config.references import MethodName
-from mdc.plan.config.types import Name, SomeUnique, Strict, Unique
+from mdc.plan.config.types import Name, Strict, Unique
 
 
 class _System(Strict):
@@ -30,51 +30,9 @@ class CaptionSystem(_System):
     applied to its input images.
     """
 
-    decode: Decoding
+    decode: AnyDecoding
     images: Literal["own", "other"] = "own"
     distortion: Distortion | None = None
-
-    @property
-    def length(self) -> str:
-        """Its cell in the column of this name; – if its decoding has no fixed length."""
-        if isinstance(self.decode, Unmasking):
-            if self.decode.ends:
-                return "free"
-            lengths = self.decode.lengths
-            return str(lengths[0]) if len(lengths) == 1 else f"best of {len(lengths)}"
-        return (
-            str(self.decode.max_tokens)
-            if isinstance(self.decode, Beam) and self.decode.min_tokens == self.decode.max_tokens
-            else "–"
-        )
-
-    @property
-    def decoding(self) -> str:
-        """Its cell in the column of this name; comparisons are fair between equal ones."""
-        decode = self.decode
-        if isinstance(decode, Beam):
-            return "greedy" if decode.num_beams == 1 else f"beam {decode.num_beams}"
-        if isinstance(decode, Diffusing):
-            return "drawn" if decode.policy == "posterior" else "best first"
-        words = ["greedy" if decode.temperature is None else f"drawn at {decode.temperature:g}"]
-        if decode.guide is not None:
-            words.append("guided")
-        if decode.ancestral is not None:
-            words.append(f"ancestral in {decode.ancestral} steps")
-        elif decode.threshold is not None:
-            words.append(f"all of p ≥ {decode.threshold:g}")
-        elif decode.tokens_per_step > 1:
-            words.append(
-                "all at once"
-                if decode.tokens_per_step >= decode.lengths[-1]
-                else f"{decode.tokens_per_step} tokens per step"
-            )
-        return ", ".join(words if len(decode.lengths) == 1 else [*words, f"best of {len(decode.lengths)}"])
-
-    @property
-    def guided(self) -> bool:
-        """Whether a CLIP guides its decoding."""
-        return isinstance(self.decode, Unmasking) and self.decode.guide is not None
 
     def policy(self) -> dict[str, Any]:
         """Its policy in a job of captions (:class:`mdc.plan.jobs.model.Policy`)."""
@@ -82,26 +40,6 @@ class CaptionSystem(_System):
         if self.distortion is not None:
             policy["distortion"] = self.distortion.at_level().model_dump(mode="json")
         return policy
-
-
-_Weight = Annotated[float, Field(gt=0, le=1000)]
-_Scale = Annotated[float, Field(ge=0, le=100)]
-
-
-class SweptGuide(Guide):
-    """A guide with one ``weight`` or several, one system for each."""
-
-    weight: _Weight | SomeUnique[_Weight]  # type: ignore[assignment]
-
-
-class SweptUnmasking(Unmasking):
-    guide: SweptGuide | None = None
-
-
-class SweptDiffusing(Diffusing):
-    """Diffusion with one ``guidance`` scale or several, one system for each."""
-
-    guidance: _Scale | SomeUnique[_Scale] = 1.0  # type: ignore[assignment]
 
 
 class SystemEntry(_System):
@@ -113,7 +51,7 @@ class SystemEntry(_System):
     - ``mismatched``: the mismatched-image control NAME_other; for a sweep, of all values or of those listed.
     """
 
-    decode: Annotated[SweptUnmasking | Beam | SweptDiffusing, Field(discriminator="kind")]
+    decode: SweptDecoding
     distorted: Unique[Kind] = Field(default_factory=list)
     mismatched: bool | list[float] = False
 

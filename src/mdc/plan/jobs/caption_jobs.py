@@ -55,7 +55,7 @@ def runs(plan: Context) -> list[Run]:
             if request.run is not None:
                 runs_needed |= {request.run.pretrained: None, request.run: None}
     for dataset, systems in plan.scale.captioned.items():
-        guided = any(system.guided for system in systems.values())
+        guided = any(system.decode.is_guided for system in systems.values())
         clips = (captions.clip_score, captions.guide if guided else None)
         runs_needed |= dict.fromkeys(_clip_run(plan, c, dataset) for c in clips if isinstance(c, RunClip))
     return list(runs_needed)
@@ -91,7 +91,7 @@ def captions(plan: Context, request: Request) -> CaptionsJob:
         modules = encoder_jobs.modules(plan, trained, "generate")
         systems = {key: section.systems[key] for key in request.systems}
         policies = {key: system.policy() for key, system in systems.items()}
-        if section.guide is not None and any(system.guided for system in systems.values()):
+        if section.guide is not None and any(system.decode.is_guided for system in systems.values()):
             more["guide"], read, loaded = _clip(plan, section.guide, request.dataset)
             inputs, modules = inputs + read, modules + loaded
     elif request.coca:

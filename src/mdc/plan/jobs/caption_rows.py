@@ -133,12 +133,13 @@ def table_values(
 def lengths_of(plan: Context, block: OfCaptions, datasets: Iterable[str]) -> set[str]:
     """The lengths of all systems that are shown; labels name the length only if there are several."""
     section = captions_of(plan)
-    return {system.length for name in datasets for system in block.rows_on(section, name).values()}
+    return {system.decode.shown_length for name in datasets for system in block.rows_on(section, name).values()}
 
 
 def label_of(system: CaptionSystem, lengths: set[str]) -> str:
     """A system's label, with its length unless all ``lengths`` are the same."""
-    return system.label if lengths == {system.length} or system.length == "–" else f"{system.label} · {system.length}"
+    length = system.decode.shown_length
+    return system.label if lengths == {length} or length == "–" else f"{system.label} · {length}"
 
 
 def row_of(plan: Context, dataset: str, key: str, lengths: set[str], runs: list[str], records: list[str]) -> System:
@@ -152,15 +153,15 @@ def row_of(plan: Context, dataset: str, key: str, lengths: set[str], runs: list[
         role="control" if system.images == "other" else "ranked" if system.ranked else "grey",
         weights=system.weights,
         more={
-            "length": system.length,
-            "decoding": system.decoding,
+            "length": system.decode.shown_length,
+            "decoding": system.decode.shown_as,
             "tuned": section.datasets[dataset].tuned_as(system) or "",
         },
     )
 
 
 def _note(plan: Context, system: CaptionSystem) -> str:
-    if system.guided:
+    if system.decode.is_guided:
         guide = captions_of(plan).guide
         assert guide is not None
         return f"Guided: a CLIP, {own_clip(plan, guide)}, scores the candidates for every token."

@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
-from mdc.plan.config.caption import Captioning, Decoding
+from mdc.plan.config.caption import Captioning
 from mdc.plan.config.captions import OpenClip
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
-from mdc.plan.config.methods import AnyMethod
+from mdc.plan.config.methods import AnyDecoding, AnyMethod
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.scale import Features, Head, Probe
@@ -283,7 +283,7 @@ class PositionsJob(_ScoringJob):
 class Policy(Strict):
     """A system of Table 3: its decoding, whether it sees its own or a mismatched image, and the distortion of that."""
 
-    decode: Decoding
+    decode: AnyDecoding
     images: Literal["own", "other"]
     distortion: AtLevel | None = None
 

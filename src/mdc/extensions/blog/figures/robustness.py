@@ -123,7 +123,7 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     from mdc.plan.jobs.caption_jobs import captions_of
 
     section, place = captions_of(plan), f"{block.dataset}/"
-    lengths = {section.systems[key].length for key in block.systems}
+    lengths = {section.systems[key].decode.shown_length for key in block.systems}
     curves = [
         {
             "key": key,

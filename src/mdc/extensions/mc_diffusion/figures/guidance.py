@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from mdc.plan.config.caption import Diffusing
+from mdc.extensions.mc_diffusion.mask_and_replace.method import Diffusing
 from mdc.plan.config.captions import Captions, OfCaptions
 from mdc.plan.config.references import Ref
 from mdc.plan.config.types import Claims, Name, Names, Side, Strict
@@ -98,7 +98,7 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
             "label": curve.label,
             "method": section.systems[members[key][0]].method,
             "systems": [f"{block.dataset}/{system}" for system in members[key]],
-            "scales": [section.systems[system].decode.guidance for system in members[key]],  # type: ignore[union-attr]
+            "scales": [getattr(section.systems[system].decode, "guidance") for system in members[key]],  # noqa: B009
         }
         for key, curve in block.curves.items()
     ]

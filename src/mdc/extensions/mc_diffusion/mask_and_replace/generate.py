@@ -16,11 +16,11 @@ from mdc.diffusion.sampling import Unmasked, most_confident, unmask
 from mdc.evaluation.predictors.writing import DecodedCaption, Guiding
 from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import ancestral, stationary, times
 from mdc.extensions.mc_diffusion.mask_and_replace.guidance import as_cfg, guided
+from mdc.extensions.mc_diffusion.mask_and_replace.method import Diffusing
 from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
-from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.method import Method
 
 #: log probabilities of all classes in memory at a time: a gigabyte in float32, and twice as much while sampling

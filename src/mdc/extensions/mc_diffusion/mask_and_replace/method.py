@@ -1,14 +1,14 @@
 """The parameters of mask-and-replace diffusion."""
 
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
-from mdc.plan.config.caption import Decoding, Diffusing
+from mdc.plan.config.caption import Decoding
 from mdc.plan.config.method import Method
-from mdc.plan.config.types import Strict
+from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict
 
 
 class Guidance(Strict):
@@ -30,6 +30,45 @@ class Guidance(Strict):
         return self
 
 
+_Scale = Annotated[float, Field(ge=0, le=100)]
+
+
+class Diffusing(Decoding):
+    """Sampling from a model of mask-and-replace diffusion in ``steps`` steps; None: one for each of its diffusion steps, as in
+    the paper (docs/mc-diffusion.md).
+
+    ``policy``: posterior samples from p(x_s | x_t); best_first fixes the most confident positions at each step. ``guidance``: the
+    scale s; 1 is none. ``orientation``: s multiplies the full condition (cfg) or the degraded one (as_printed).
+    ``condition_mask``: the degradation is drawn per_step, or once per_image. ``seed``: of all draws.
+    """
+
+    kind: Literal["diffuse"]
+    steps: Positive | None = None
+    policy: Literal["posterior", "best_first"] = "posterior"
+    guidance: _Scale = 1.0
+    orientation: Literal["cfg", "as_printed"] = "cfg"
+    condition_mask: Literal["per_step", "per_image"] = "per_step"
+    seed: NonNegative = 0
+
+    in_words = "diffusion"
+    cli_options = ("steps", "guidance")
+    cli_policies = ("posterior", "best_first")
+
+    @property
+    def shown_as(self) -> str:
+        return "drawn" if self.policy == "posterior" else "best first"
+
+    @classmethod
+    def usual(cls, method: Any, room: int, canvas: int | None, options: Mapping[str, Any]) -> Self:
+        return cls(kind="diffuse", **{"steps": min(25, method.diffusion_steps), **options})
+
+
+class SweptDiffusing(Diffusing):
+    """Diffusion with one ``guidance`` scale or several, one system for each."""
+
+    guidance: _Scale | SomeUnique[_Scale] = 1.0  # type: ignore[assignment]
+
+
 class MaskAndReplace(Method):
     """``diffusion_steps`` T; the share ``replaced`` of tokens that are replaced by another class at T (the others are [MASK]);
     ``guidance``: how it is trained for guidance, if it is."""
@@ -45,6 +84,8 @@ class MaskAndReplace(Method):
         "generate": "mdc.extensions.mc_diffusion.mask_and_replace.generate",
     }
     decoding = "diffuse"
+    decodings: ClassVar = {"diffuse": (Diffusing, SweptDiffusing)}
+    finetunes = False
     takes_words = True
 
     def misfits(self, name: str, backbone: AnyBackbone, place: str) -> Iterator[str]:

@@ -87,7 +87,7 @@ def rows(plan: Context, name: str, block: Block) -> dict[str, Any]:
     seeds = plan.scale.training.seeds
     for dataset in block.datasets:
         captioned = plan.scale.captioned[dataset]
-        lengths = {system.length for system in captioned.values()}
+        lengths = {system.decode.shown_length for system in captioned.values()}
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in captioned.items():
             wanted = [requests[key] for requests in by_seed if key in requests]
