@@ -54,17 +54,11 @@ def _of_extension(name: str, objective: str, **values: Any) -> dict[str, Method]
     return {name: made(label=name, objective=objective, pooling="patch_mean", **values)} if there else {}
 
 
+MASKED: dict[str, Any] = {"t_range": (0.5, 1.0), "weight": "inverse_t", "normaliser": "valid_tokens"}
 METHODS = {
     "clip": made(label="CLIP", objective="contrastive", pooling="cls"),
     "arc": made(label="ARC", objective="autoregressive", pooling="patch_mean"),
-    "mdc": made(
-        label="MDC",
-        objective="masked",
-        pooling="patch_mean",
-        t_range=(0.5, 1.0),
-        weight="inverse_t",
-        normaliser="valid_tokens",
-    ),
+    "mdc": made(label="MDC", objective="masked", pooling="patch_mean", **MASKED),
     **_of_extension("lstm", "recurrent", doubly_stochastic=0.7),
 }
 
@@ -74,8 +68,8 @@ NEIGHBOURS = {
     **_of_extension("bicaptioning", "bicaptioning"),
     **_of_extension("superclass", "superclass"),
     **_of_extension("complementary", "complementary"),
-    "dropped": METHODS["mdc"].model_copy(update={"patches_kept": 0.5}),
-    "timed": METHODS["mdc"].model_copy(update={"timed": True}),
+    **_of_extension("dropped", "dropped", patches_kept=0.5, **MASKED),
+    **_of_extension("timed", "timed", **MASKED),
 }
 
 #: a caption of a toy batch has 15 places after SOT, which this one fills up

@@ -17,8 +17,8 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.extensions.neighbours.cappa import loss as cappa
 from mdc.extensions.neighbours.complementary.loss import supervise as twice
+from mdc.extensions.neighbours.dropped import loss as dropped
 from mdc.extensions.neighbours.superclass.loss import read_idf, targets
-from mdc.methods.masked import loss as masked
 from mdc.models.decoder import Time
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
@@ -30,7 +30,7 @@ from mdc.training.trainer import build_optimizer
 CONTEXT = 77
 IDF = torch.linspace(0.0, 2.0, toy.V - 2)
 SHARE = 0.6  # of four patches two
-METHODS = {**toy.NEIGHBOURS, "dropped": toy.METHODS["mdc"].model_copy(update={"patches_kept": SHARE})}
+METHODS = {**toy.NEIGHBOURS, "dropped": toy.NEIGHBOURS["dropped"].but(patches_kept=SHARE)}
 METHODS["half"] = toy.METHODS["arc"].model_copy(update={"layers": "half"})
 
 
@@ -258,13 +258,13 @@ def test_complementary_masks_cover_each_token_exactly_once(jitter: float) -> Non
 
 @pytest.mark.parametrize(("share", "kept"), [(0.35, 1), (0.6, 2), (0.01, 1), (0.9, 4)])
 def test_so_many_patches_are_kept_in_training_and_all_of_them_on_held_out_pairs(share: float, kept: int) -> None:
-    method = toy.METHODS["mdc"].model_copy(update={"patches_kept": share})
+    method = toy.NEIGHBOURS["dropped"].but(patches_kept=share)
     batch = toy.batch(64, draws=True)
-    told = masked.supervise(method, toy.PROTOCOL, toy.MASK, batch, 64).extra_inputs["kept"]
+    told = dropped.supervise(method, toy.PROTOCOL, toy.MASK, batch, 64).extra_inputs["kept"]
     assert told.shape == (64, kept) and int(told.min()) == 0 and int(told.max()) == 3
     assert all(len(set(row)) == kept for row in told.tolist())
     held_out = replace(batch, condition=None)
-    assert not masked.supervise(method, toy.PROTOCOL, toy.MASK, held_out, 64).extra_inputs
+    assert not dropped.supervise(method, toy.PROTOCOL, toy.MASK, held_out, 64).extra_inputs
 
 
 def test_an_untrained_decoder_that_is_told_the_time_is_one_that_is_not() -> None:

@@ -26,11 +26,11 @@ from scale_plans import plan_of
 
 import mdc.plan.fingerprint as fp
 from mdc.methods.contrastive.method import Contrastive
-from mdc.methods.masked.method import Masked
+from mdc.methods.masked.method import Masked, MaskedMethod
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.distortion import LEVELS
 from mdc.plan.config.caption import Decoding
+from mdc.plan.config.distortion import LEVELS
 from mdc.plan.config.method import Method
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
@@ -157,7 +157,9 @@ def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]
     """By the names of attributes, whatever they are read of."""
     nodes = (node for tree in trees.values() for node in _computing(tree))
     asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    assert computed(Job) | computed(Method) | computed(Decoding) >= OF_JOBS and "config" in asked and len(classes()) > 50
+    assert (
+        computed(Job) | computed(Method) | computed(Decoding) >= OF_JOBS and "config" in asked and len(classes()) > 50
+    )
     assert {f"{cls.__name__}.{name}" for cls in classes() for name in computed(cls) & asked - OF_JOBS} == set()
 
 
@@ -212,8 +214,8 @@ def test_an_edit_reruns_what_it_decides(monkeypatch: pytest.MonkeyPatch) -> None
         patch.setitem(before.scale.tables.artefacts, "table4", other)
         assert changed(before) == {"table4"}
     with monkeypatch.context() as patch:
-        given = vars(Masked)["estimators"].fget
-        patch.setattr(Masked, "estimators", property(lambda method: given(method)[::-1]))
+        given = vars(MaskedMethod)["estimators"].fget
+        patch.setattr(MaskedMethod, "estimators", property(lambda method: given(method)[::-1]))
         assert {name.partition("/")[0] for name in changed(plan_of("mini"))} >= {"scores", "retrieval", "table2"}
     files = (dataclasses.replace(entry.files[0], sha256="0" * 64), *entry.files[1:])
     monkeypatch.setitem(REGISTRY, "sugarcrepe", dataclasses.replace(entry, files=files))

@@ -1,18 +1,12 @@
 """The objective ``autoregressive``: ARC predicts each token from the image and the tokens before it (CapPa)."""
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.methods.autoregressive.method import Autoregressive
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
 from mdc.plan.config.backbones import Backbone, FrozenEncoderBackbone
-from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision
 from mdc.training.objectives.left_to_right import supervise
-from mdc.training.objectives.objective import Needs, Setup
-
-
-def needs(method: Autoregressive) -> Needs:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return Needs(patches=method.patches_kept is not None)
+from mdc.training.objectives.objective import Setup
 
 
 def build_model(setup: ModelSetup) -> Captioner:
@@ -27,9 +21,9 @@ def halved(backbone: Backbone | FrozenEncoderBackbone) -> Backbone | FrozenEncod
 
 
 def build_objective(model: Captioner, setup: Setup) -> CaptioningObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
 
     def supervised(batch: CaptionBatch, _: int) -> Supervision:
-        supervision = supervise(batch, reverse=setup.method.direction is not None)
-        return supervision._replace(extra_inputs=kept_patches(batch.condition, setup.method.patches_kept))
+        return supervise(batch, reverse=setup.method.direction is not None)
 
     return CaptioningObjective(model, supervised, setup)

@@ -1,9 +1,7 @@
 """The parameters of autoregressive methods: ARC, in either direction, and with half of its decoder's layers."""
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.method import Method
@@ -26,22 +24,17 @@ class LeftToRight(Method):
 
 class Autoregressive(LeftToRight):
     """``direction: right_to_left``: the tokens of a caption are predicted from the last to the first. ``layers``: ``half`` is a
-    decoder of half the layers. ``patches_kept``: the share of patch tokens that the decoder reads in training."""
+    decoder of half the layers."""
 
     objective: Literal["autoregressive"]
     direction: Literal["right_to_left"] | None = None
     layers: Literal["half"] | None = None
-    patches_kept: Annotated[float, Field(gt=0, lt=1)] | None = None
 
     abilities: ClassVar = {**LeftToRight.abilities, "train": "mdc.methods.autoregressive.loss"}
 
     @property
     def reverse(self) -> bool:
         return self.direction is not None
-
-    @property
-    def reads_patches(self) -> bool:
-        return self.patches_kept is not None
 
     def misfits(self, name: str, backbone: AnyBackbone, place: str) -> Iterator[str]:
         yield from super().misfits(name, backbone, place)

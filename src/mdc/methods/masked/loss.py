@@ -13,13 +13,13 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.methods.masked.method import Masked
+from mdc.methods.masked.method import MaskedMethod
 from mdc.models.build import ModelSetup
 from mdc.models.captioner import Captioner
 from mdc.plan.config.params import ProtocolPretrain
 from mdc.plan.jobs.model import PretrainJob
-from mdc.training.objectives.captioning import CaptioningObjective, Supervision, kept_patches
-from mdc.training.objectives.objective import Needs, Setup
+from mdc.training.objectives.captioning import CaptioningObjective, Supervision
+from mdc.training.objectives.objective import Setup
 
 if TYPE_CHECKING:
     from mdc.training.corpus import Corpus
@@ -61,7 +61,7 @@ def canvas_transform(canvas: int | None) -> Callable[[CaptionBatch], CaptionBatc
     return None if canvas is None else partial(on_canvas, canvas=canvas)
 
 
-def schedule_of(method: Masked, protocol: ProtocolPretrain) -> MaskSchedule:
+def schedule_of(method: MaskedMethod, protocol: ProtocolPretrain) -> MaskSchedule:
     """The noise schedule of a masked method's entry."""
     return MaskSchedule(
         low=method.t_range[0],
@@ -73,24 +73,16 @@ def schedule_of(method: Masked, protocol: ProtocolPretrain) -> MaskSchedule:
 
 
 def supervise(
-    method: Masked, protocol: ProtocolPretrain, mask_id: int, batch: CaptionBatch, global_batch: int
+    method: MaskedMethod, protocol: ProtocolPretrain, mask_id: int, batch: CaptionBatch, global_batch: int
 ) -> Supervision:
     """The supervision of a batch under a masked method's entry; all randomness comes with the batch."""
     schedule = schedule_of(method, protocol)
     t = schedule.draw(batch.jitter, batch.place, global_batch)
-    supervision = masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
-    times = {"times": t} if method.timed else {}
-    return supervision._replace(extra_inputs={**times, **kept_patches(batch.condition, method.patches_kept)})
-
-
-def needs(method: Masked) -> Needs:
-    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
-    return Needs(patches=method.patches_kept is not None)
+    return masked(batch.tokens, batch.lengths, batch.uniforms, t, schedule, mask_id, method.normaliser)
 
 
 def build_model(setup: ModelSetup) -> Captioner:
-    places, timed = setup.context_length, setup.method.timed
-    return Captioner(setup.backbone, setup.vocabulary_size, places, causal=False, seed=setup.seed, timed=timed)
+    return Captioner(setup.backbone, setup.vocabulary_size, setup.context_length, causal=False, seed=setup.seed)
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:

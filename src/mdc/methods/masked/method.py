@@ -1,29 +1,25 @@
 """The parameters of masked methods: MDC, its ablations, BERT-r and parallel decoding differ in these values alone."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from mdc.plan.config.method import Method
 from mdc.plan.config.types import Range, Share
 
 
-class Masked(Method):
-    """``t_range``: t, the share of tokens that is masked, is drawn from [low, high]; [r, r] is a fixed ratio. ``weight``: the
-    paper's 1/t, or none. ``normaliser``: the loss is divided by the valid or the masked tokens of the global batch.
+class MaskedMethod(Method):
+    """A method that predicts masked tokens; its captions are scored and generated as MDC's.
 
-    ``timed``: the decoder is conditioned on t. ``patches_kept``: the share of patch tokens that it reads in training.
+    ``t_range``: t, the share of tokens that is masked, is drawn from [low, high]; [r, r] is a fixed ratio. ``weight``: the
+    paper's 1/t, or none. ``normaliser``: the loss is divided by the valid or the masked tokens of the global batch.
     """
 
-    objective: Literal["masked"]
     t_range: Range[Share]
     weight: Literal["inverse_t", "none"]
     normaliser: Literal["valid_tokens", "masked_tokens"]
-    timed: bool = False
-    patches_kept: Annotated[float, Field(gt=0, lt=1)] | None = None
 
     abilities: ClassVar = {
-        "train": "mdc.methods.masked.loss",
         "score": "mdc.methods.masked.score",
         "generate": "mdc.methods.masked.generate",
         "positions": "mdc.methods.masked.positions",
@@ -44,10 +40,6 @@ class Masked(Method):
         return self.t_range
 
     @property
-    def reads_patches(self) -> bool:
-        return self.patches_kept is not None
-
-    @property
     def estimators(self) -> tuple[str, ...]:
         """The paper's own first; a model of one mask ratio has no bound."""
         low, high = self.t_range
@@ -57,6 +49,14 @@ class Masked(Method):
             return ("fixed_ratio", "pseudo_likelihood")
         within = () if (low, high) == (0, 1) else ("monte_carlo_range",)
         return ("monte_carlo", "heuristic", *within, "parallel")
+
+
+class Masked(MaskedMethod):
+    """MDC, its ablations, BERT-r and parallel decoding."""
+
+    objective: Literal["masked"]
+
+    abilities: ClassVar = {**MaskedMethod.abilities, "train": "mdc.methods.masked.loss"}
 
 
 METHOD = Masked

@@ -10,7 +10,7 @@ from mdc.diffusion.likelihood import single_masks, suffix_masks
 from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.folded import in_order
 from mdc.evaluation.visual_tokens import norms
-from mdc.methods.masked.method import Masked
+from mdc.methods.masked.method import MaskedMethod
 from mdc.methods.masked.score import Scorer
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
@@ -24,7 +24,7 @@ def token_scores(
 
     A model of one mask ratio neither learns nor scores with other numbers of masks.
     """
-    t_range = method.t_range if isinstance(method, Masked) and method.t_range[0] == method.t_range[1] else None
+    t_range = method.t_range if isinstance(method, MaskedMethod) and method.t_range[0] == method.t_range[1] else None
     own = [score.tokens for score in scorer.monte_carlo(memory, pairs, draws, samples, t_range)]
     return own, prefix_scores(scorer, memory, pairs)
 

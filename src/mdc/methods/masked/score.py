@@ -15,7 +15,7 @@ from mdc.diffusion.likelihood import (
 )
 from mdc.evaluation.predictors.caption_scores import GROUPS, CaptionScorer, Draws, Pair, Scored
 from mdc.evaluation.predictors.folded import confidences, in_order
-from mdc.methods.masked.method import Masked
+from mdc.methods.masked.method import MaskedMethod
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 from mdc.plan.config.method import Method
@@ -182,5 +182,5 @@ def score(
     """See :class:`mdc.evaluation.predictors.score.ScoreModule`."""
     if estimator in ("parallel", "heuristic", "pseudo_likelihood"):
         return list(getattr(scorer, estimator)(visual, pairs))
-    t_range = method.t_range if isinstance(method, Masked) and estimator != "monte_carlo" else None
+    t_range = method.t_range if isinstance(method, MaskedMethod) and estimator != "monte_carlo" else None
     return scorer.monte_carlo(visual, pairs, draws, samples, t_range)

@@ -1,16 +1,19 @@
 """All parameters of one scale: the protocol, methods, and the scale with its tables."""
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
+from mdc.plan.config.backbones import FrozenBackbone
+from mdc.plan.config.encoders import RunTower
 from mdc.plan.config.methods import AnyMethod
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import is_free_name, with_usual
-from mdc.plan.config.types import Name, Range, Share, Strict, Unique, check_reference
+from mdc.plan.config.types import Name, Range, Share, Strict, Unique, check_reference, equal_labels
 
 
 class ProtocolData(Strict):
@@ -115,3 +118,25 @@ class Params(Scale):
             if not is_free_name(name):
                 check_reference("artefacts", name, self.declared, "table or figure")
         return self
+
+    def misfits(self) -> Iterator[str]:
+        """What sections that are valid alone ask of each other and do not get: a line each, which begins with the key."""
+        yield from self._of_encoders()
+        for name, block in self.tables.items():
+            yield from block.misfits(self, f"tables.{name}")
+        if self.captions is not None and self.tables.needing("captions"):
+            yield from self.captions.misfits(self)
+
+    def _of_encoders(self) -> Iterator[str]:
+        yield from equal_labels("encoders", {key: entry.label for key, entry in self.encoders.items()})
+        backbones = self.pretrain.backbones if self.pretrain else {}
+        for name, entry in self.encoders.items():
+            if isinstance(entry, RunTower) and isinstance(backbones[entry.backbone], FrozenBackbone):
+                yield f"encoders.{name}.backbone = {entry.backbone}: has no encoder of its own; name one that is trained"
+        for name, backbone in backbones.items():
+            if not isinstance(backbone, FrozenBackbone):
+                continue
+            if self.encode is None:
+                yield "encode: this key is missing; needed by backbones on a frozen encoder"
+            if backbone.words and (width := self.words[backbone.words].width) != (own := backbone.decoder.width):
+                yield f"pretrain.backbones.{name}.words = {backbone.words}: of width {width}, and the decoder's is {own}"

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.fits import misfits
 from mdc.plan.config.layers import extension_files, overlaid, place_of, places_of, scale_file, scales_of, spread
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import problems, short
@@ -27,7 +26,7 @@ def validate(values: dict[str, Any]) -> Params:
     problem."""
     try:
         params = Params.model_validate(values)
-        wrong = unresolved(params) or list(dict.fromkeys(misfits(params)))
+        wrong = unresolved(params) or list(dict.fromkeys(params.misfits()))
     except ValidationError as error:  # a key that is not known may be why another is missing
         wrong = sorted(problems(error, values), key=lambda message: "no such key" not in message)
     if wrong:

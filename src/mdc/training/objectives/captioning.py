@@ -132,12 +132,3 @@ def _part(batch: CaptionBatch, target: Supervision, rows: slice) -> Part:
     chosen = weights.nonzero().squeeze(1)
     targets, extra = real(target.targets)[chosen], {name: value[rows] for name, value in target.extra_inputs.items()}
     return Part(batch.images[rows], real(target.inputs), where, chosen, targets, weights[chosen], extra)
-
-
-def kept_patches(draws: Tensor | None, share: float | None) -> dict[str, Tensor]:
-    """Which patch tokens a decoder reads that sees only a ``share`` of N: ``kept`` (B, k) int64, rising, at least one per image.
-    Empty without a share, or without ``draws`` (B, 1 + N), which held-out batches lack."""
-    if draws is None or share is None:
-        return {}
-    count = max(round(share * (draws.shape[1] - 1)), 1)
-    return {"kept": draws[:, 1:].argsort(dim=1)[:, :count].sort(dim=1).values}

@@ -1,0 +1,1 @@
+"""MDC whose decoder is conditioned on t."""
