@@ -83,7 +83,8 @@ def classes() -> set[type[BaseModel]]:
 
     for job in _subclasses(Job):
         walk(job)
-    return found
+    # a class that several methods are below
+    return found | {one for kind in found for one in kind.__mro__ if issubclass(one, Method) and one is not Method}
 
 
 def _subclasses(cls: type) -> Iterator[type]:
