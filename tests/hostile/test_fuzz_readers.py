@@ -267,7 +267,7 @@ def test_records(run: Path, tmp_path: Path) -> None:
     head = {"job": "figure_loss", "verb": "make", "scale": "mini", "fingerprint": "f", "inputs": ["runs/alt/b/m/s0"]}
     head |= {"artefact": "figure_loss", "scale_label": "mini", "expected": {"runs/alt/b/m/s0": "c"}}
     shown = {name: {"key": name, "label": name} for name in ("corpus", "backbone", "method")}
-    more = {"objective": "masked", "seeds": [0], "t_range": None}
+    more = {"family": "captioning", "per": "token", "seeds": [0], "t_range": None}
     system = {**shown, "key": "alt/b/m", "runs": ["alt/b/m/s0"], "records": ["runs/alt/b/m/s0"], "more": more}
     job = as_job({**head, "systems": [system]}, "make", "a test")
     given = {"runs/alt/b/m/s0": run / "run.json"}

@@ -169,7 +169,7 @@ def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeyp
     text = (r / "table3/table3.md").read_text()
     assert "CHAIR" not in text
     values = small_project.values((0, 1))
-    values["tables"]["table3"]["datasets"]["described"]["instances"] = "instances.json"
+    values["captions"]["datasets"]["described"]["instances"] = "instances.json"
     plan = Plan(validate(values))
     jobs = [name for name in plan.jobs if name.startswith("metrics/") and name.endswith("/described")]
     jobs += ["judged/described/s0", "judged/described/s1", "table3"]

@@ -32,14 +32,14 @@ EDITS: dict[str, tuple[tuple[str, ...], Any, str, Any, str | None]] = {
     "tokenizer": (("tokenizers", "vq", "commitment"), 0.5, "entry.commitment", 0.25, "mcd_table1"),
     "encoder": (("encode", "batch"), 8, "encode.batch", 16, None),
     "pretrain": (("pretrain", "recipe", "lr"), 0.002, "lr", 0.001, "table1"),
-    "finetune": (("finetune", "tuned", "patience"), 3, "start.patience", 2, "table3"),
+    "finetune": (("captions", "finetunings", "tuned", "patience"), 3, "start.patience", 2, "table3"),
     "probe": (("probe", "lr"), 0.2, "recipe.lr", 0.1, "table1"),
     "score": (("score", "samples"), 32, "scoring.samples", 16, "table2"),
-    "caption": (("caption", "batch_tokens"), 8192, "captioning.batch_tokens", 4096, "table3"),
+    "caption": (("captions", "batch_tokens"), 8192, "captioning.batch_tokens", 4096, "table3"),
     "a way of writing": (
-        ("tables", "table3", "systems", "arc", "decode", "num_beams"), 3, "policies.arc.decode.num_beams", 2, "figure6"
+        ("captions", "systems", "arc", "decode", "num_beams"), 3, "policies.arc.decode.num_beams", 2, "figure6"
     ),
-    "statistics of a row": (("tables", "table3", "systems", "arc", "label"), "Ours", "label", "ARC", "table3"),
+    "statistics of a row": (("captions", "systems", "arc", "label"), "Ours", "label", "ARC", "table3"),
 }  # fmt: skip
 
 

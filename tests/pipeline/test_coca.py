@@ -22,9 +22,11 @@ JOBS += ["judged/described/s1", "judged/on_clip/s0", "judged/on_clip/s1", "table
 
 def _plan(model: Path, **changes: Any) -> Plan:
     values: dict[str, Any] = small_project.values((0, 1))
-    table, entry = values["tables"]["table3"], {"model": f"local-dir:{model}", "max_tokens": 12, **changes}
-    table["coca"] = {"coca": {"label": "CoCa", "datasets": ["described"], **entry}}
-    table["judge"]["contests"]["with"] = {"label": "chosen with CoCa", "systems": ["arc", "mdc_6", "coca"]}
+    captions, entry = values["captions"], {"model": f"local-dir:{model}", "max_tokens": 12, **changes}
+    captions["coca"] = {"coca": {"label": "CoCa", "datasets": ["described"], **entry}}
+    captions["judge"]["contests"]["with"] = {"label": "chosen with CoCa", "systems": ["arc", "mdc_6", "coca"]}
+    for name in ("table3", "figure6"):
+        values["tables"][name]["systems"] = [*values["tables"][name]["systems"], "coca"]
     return Plan(validate(values))
 
 

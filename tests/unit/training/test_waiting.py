@@ -4,11 +4,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import test_mask_and_replace_objective as diffusion
 import torch
 import toy
-from test_mask_and_replace_objective import CFG, MCS
+import toy_diffusion as diffusion
 from torch.utils._python_dispatch import TorchDispatchMode
+from toy_diffusion import CFG, MCS
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.plan.config.pretrain import Average
