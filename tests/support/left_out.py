@@ -26,7 +26,7 @@ def names_of(extension: str) -> set[str]:
 
 
 def without(values: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """A scale's values without what ``names`` stand for, and the captioners by methods of these names."""
+    """A scale's values without what ``names`` name, and the captioners by methods of these names."""
     systems = values.get("captions", {}).get("systems", {})
     names = names | {key for key, system in systems.items() if system.get("method") in names}
     found = _kept(values, names)
@@ -49,7 +49,7 @@ def copy_without(folder: Path, extensions: Iterable[str], scale: str, values: di
 
 
 def _kept(value: Any, names: set[str], inner: bool = False) -> Any:
-    """``value`` without what the ``names`` stand for. A list within a list is a comparison, which has both sides or none."""
+    """``value`` without what ``names`` name. A list within a list is a comparison, which has both sides or none."""
     if isinstance(value, str):
         return _GONE if any(_is_named(part, names) for part in value.split("/")) else value
     if isinstance(value, list):
