@@ -7,7 +7,7 @@ import pytest
 import torch
 import toy
 from scipy.stats import chi2
-from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
+from toy_diffusion import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
 
 from mdc.evaluation.predictors.writing import DecodedCaption
 from mdc.extensions.mc_diffusion.mask_and_replace import generate

@@ -12,7 +12,7 @@ from mdc.plan.config.params import ProtocolPretrain
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
 from mdc.training.objectives.objective import Needs, Setup
 
-build_model, of_run = masked.build_model, masked.of_run
+build_model, of_run, schedule_of = masked.build_model, masked.of_run, masked.schedule_of
 
 
 def needs(method: Dropped) -> Needs:

@@ -8,7 +8,7 @@ from mdc.models.captioner import Captioner
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision
 from mdc.training.objectives.objective import Setup
 
-of_run = masked.of_run
+of_run, schedule_of = masked.of_run, masked.schedule_of
 
 
 def build_model(setup: ModelSetup) -> Captioner:
@@ -19,7 +19,7 @@ def build_model(setup: ModelSetup) -> Captioner:
 
 def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule` and :func:`mdc.methods.masked.loss.build_objective`."""
-    schedule = masked.schedule_of(setup.method, setup.protocol)
+    schedule = schedule_of(setup.method, setup.protocol)
 
     def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
         found = masked.supervise(setup.method, setup.protocol, setup.mask_id, batch, global_batch)
