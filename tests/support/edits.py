@@ -86,6 +86,9 @@ class Sandbox:
 
     def set(self, key: str, value: Any) -> None:
         file = "params.yaml" if key.partition(".")[0] in SHARED else f"scales/{SCALE}.yaml"
+        if key.startswith("methods."):
+            files = [file, *(str(path.relative_to(ROOT)) for path in ROOT.glob("src/mdc/extensions/*/params.yaml"))]
+            (file,) = (one for one in files if key.split(".")[1] in read_yaml(self.folder / one)["methods"])
         self.write(file, dump_yaml(put(read_yaml(self.folder / file), key, value)))
 
     def part(self, dictionary: str, module: str) -> None:
