@@ -1,5 +1,6 @@
 """Captioning: finetuning, decoding, and caption lengths."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -82,10 +83,10 @@ class Decoding(Strict):
         return None
 
     @classmethod
+    @abstractmethod
     def usual(cls, method: Any, room: int, canvas: int | None, options: Mapping[str, Any]) -> Self:
         """The policy that a person gets who names these ``options`` alone: ``room`` tokens fit, and ``canvas`` is that of the
         run's finetuning."""
-        raise NotImplementedError
 
 
 class Unmasking(Decoding):

@@ -1,5 +1,6 @@
 """The section ``captions`` of a scale: captioned images, the systems that caption them, and what their captions are scored by."""
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -247,9 +248,9 @@ class OfCaptions(WithClaims):
         """Whether it shows the first seed alone, so that a system of this seed alone may be in it."""
         return False
 
+    @abstractmethod
     def shown(self, captions: Captions) -> Iterator[tuple[str, str]]:
         """(dataset, system or external model) of every row, sweeps expanded; a name that does not exist comes as it is."""
-        raise NotImplementedError
 
     def rows_on(self, captions: Captions, dataset: str) -> dict[str, CaptionSystem]:
         """Its systems on a dataset, in the section's order."""
