@@ -20,7 +20,7 @@ from mdc.methods.masked.generate import Writer
 from mdc.models.build import ModelSetup, build
 from mdc.models.captioner import Captioner
 from mdc.models.text import Vocabulary
-from mdc.plan.config.caption import Guide, Unmasking
+from mdc.plan.config.decoding import Guide, Unmasking
 from mdc.plan.config.read import load
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -74,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    return Unmasked(tokens, steps, confidences)\n",
         f"\n\n{block('def leftmost')}",
     )
-    put(package / "plan/config/caption.py", "    tokens_per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
+    put(package / "plan/config/decoding.py", "    tokens_per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
     put(
         package / "methods/masked/generate.py",
         "def _policy(policy: Unmasking) -> Policy:\n",

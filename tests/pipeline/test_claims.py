@@ -14,7 +14,7 @@ from mdc.data.formats.images import decode
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.distortions import distort
 from mdc.models.runs import open_run
-from mdc.plan.config.caption import Unmasking
+from mdc.plan.config.decoding import Unmasking
 from mdc.plan.config.distortion import Distortion
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.parts import ABILITIES, load

@@ -14,7 +14,7 @@ import yaml
 from changed import put
 from scale_files import ROOT, read_params, scale_values, write_params
 
-from mdc.plan.config.caption import Captioning
+from mdc.plan.config.decoding import Captioning
 from mdc.plan.config.yaml_core import read_yaml
 
 BIN = Path(sys.executable).parent

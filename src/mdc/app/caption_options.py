@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 from pydantic import ValidationError
 
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config.caption import Decoding
+from mdc.plan.config.decoding import Decoding
 from mdc.plan.config.methods import DECODINGS
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob

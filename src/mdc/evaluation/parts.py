@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from mdc.plan.config.caption import Captioning
+from mdc.plan.config.decoding import Captioning
 from mdc.plan.config.score import Scoring
 from mdc.plan.jobs.call import Call
 from mdc.plan.processes.group import Group, local_rank

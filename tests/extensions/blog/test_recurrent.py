@@ -14,7 +14,7 @@ from mdc.extensions.blog.recurrent.generate import Writer
 from mdc.extensions.blog.recurrent.model import RecurrentCaptioner
 from mdc.methods.autoregressive.score import Scorer
 from mdc.models.text import Vocabulary
-from mdc.plan.config.caption import Beam
+from mdc.plan.config.decoding import Beam
 
 LSTM = toy.METHODS["lstm"]
 #: as many ids as the toy models have

@@ -22,7 +22,7 @@ from mdc.evaluation.metrics import metrics
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import METRICS, Measured, measure_all, tokens
 from mdc.evaluation.metrics.words import FUNCTION_WORDS, content_recall
-from mdc.plan.config.caption import Captioning
+from mdc.plan.config.decoding import Captioning
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import CaptionMetricsJob

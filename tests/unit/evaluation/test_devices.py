@@ -14,7 +14,7 @@ from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.models.text import Vocabulary
-from mdc.plan.config.caption import Beam, Unmasking
+from mdc.plan.config.decoding import Beam, Unmasking
 
 pytestmark = [
     pytest.mark.gpu,

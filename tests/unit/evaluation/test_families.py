@@ -13,7 +13,7 @@ from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.score import RunScorer
 from mdc.models.text import Vocabulary
-from mdc.plan.config.caption import Beam, Unmasking
+from mdc.plan.config.decoding import Beam, Unmasking
 from mdc.plan.config.read import load
 from mdc.plan.records import UserError
 

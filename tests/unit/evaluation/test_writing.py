@@ -18,7 +18,7 @@ from torch import Tensor
 from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.writing import Guiding
 from mdc.models.text import Vocabulary
-from mdc.plan.config.caption import Beam, Unmasking
+from mdc.plan.config.decoding import Beam, Unmasking
 from mdc.plan.records import UserError
 
 #: as many ids as the toy models have

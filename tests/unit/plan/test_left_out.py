@@ -29,7 +29,7 @@ from mdc.methods.contrastive.method import Contrastive
 from mdc.methods.masked.method import Masked, MaskedMethod
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.caption import Decoding
+from mdc.plan.config.decoding import Decoding
 from mdc.plan.config.distortion import LEVELS
 from mdc.plan.config.method import Method
 from mdc.plan.jobs.job import Job

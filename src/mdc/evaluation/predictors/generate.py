@@ -10,7 +10,7 @@ from torch import Tensor
 from mdc.data.formats.images import center_resize
 from mdc.evaluation.predictors.writing import DecodedCaption, Guiding
 from mdc.models.runs import RunModel
-from mdc.plan.config.caption import Decoding, Unmasking
+from mdc.plan.config.decoding import Decoding, Unmasking
 from mdc.plan.config.method import Method
 from mdc.plan.config.methods import DECODINGS
 from mdc.plan.records import UserError

@@ -12,7 +12,7 @@ from mdc.evaluation.predictors.stepwise import Stepwise
 from mdc.evaluation.predictors.writing import DecodedCaption, Guiding
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
-from mdc.plan.config.caption import Beam
+from mdc.plan.config.decoding import Beam
 from mdc.plan.config.method import Method
 
 

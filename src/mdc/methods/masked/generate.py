@@ -29,7 +29,7 @@ from mdc.evaluation.predictors.folded import by_length, in_order, logit_blocks
 from mdc.evaluation.predictors.writing import DecodedCaption, Guiding
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
-from mdc.plan.config.caption import Guide, Unmasking
+from mdc.plan.config.decoding import Guide, Unmasking
 from mdc.plan.config.method import Method
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.caption import Captioning, Finetune, Unmasking
+from mdc.plan.config.decoding import Captioning, Finetune, Unmasking
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
 from mdc.plan.config.references import BackboneName, CorpusName, FinetuneName, MethodName, Ref, SystemNames, TrainedOn
 from mdc.plan.config.score import OpenClipModel
@@ -93,7 +93,7 @@ class OpenClip(OpenClipModel):
 
 class Captions(Captioning):
     """Captioned ``datasets`` and the ``systems`` that caption them, of which each table and figure of captions shows a part; how
-    captions are computed (:class:`mdc.plan.config.caption.Captioning`).
+    captions are computed (:class:`mdc.plan.config.decoding.Captioning`).
 
     ``finetunings``: of the runs that caption. ``backbone``: of the runs, if no dataset or system names another; by default the
     scale's first. ``coca``: external models. ``steps``: sampling steps of the diffusion systems that name none. ``clip_score``:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
-from mdc.plan.config.caption import Beam, Decoding, Unmasking
+from mdc.plan.config.decoding import Beam, Decoding, Unmasking
 from mdc.plan.config.types import Positive, Strict
 
 #: a colour, and matplotlib's letter of a marker

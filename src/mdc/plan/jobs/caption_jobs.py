@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.caption import Captioning
 from mdc.plan.config.captions import MOST_FREQUENT, CaptionedImages, Captions, RunClip
+from mdc.plan.config.decoding import Captioning
 from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
 from mdc.plan.jobs.context import Context, once

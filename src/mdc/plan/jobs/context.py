@@ -8,8 +8,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
-from mdc.plan.config.caption import Finetune
 from mdc.plan.config.data import origin_of
+from mdc.plan.config.decoding import Finetune
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.probe_tables import ProbeTable

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
-from mdc.plan.config.caption import Captioning
 from mdc.plan.config.captions import OpenClip
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.data import ClassCaptions, Dataset
+from mdc.plan.config.decoding import Captioning
 from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
@@ -199,7 +199,7 @@ class Protocol(Strict):
 
 class Start(Strict):
     """The start of a finetuned run: the ``weights`` of the job ``run`` with this configuration hash. ``patience`` and ``canvas``
-    as in :class:`mdc.plan.config.caption.Finetune`."""
+    as in :class:`mdc.plan.config.decoding.Finetune`."""
 
     run: str
     config_sha256: str

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
-from mdc.plan.config.caption import Decoding
+from mdc.plan.config.decoding import Decoding
 from mdc.plan.config.method import Method
 from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict
 

@@ -1,4 +1,4 @@
-"""Captioning: finetuning, decoding, and caption lengths."""
+"""Policies of decoding, and how captioners are finetuned and captions computed."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
