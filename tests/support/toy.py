@@ -327,8 +327,8 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draw
         uniforms=torch.rand(size, width, generator=generator),
         place=torch.arange(size),
         caption_hash=torch.arange(size),
-        replacement=torch.rand(size, width, generator=generator) if draws else None,
-        condition=torch.rand(size, 1 + count_of_tokens(BACKBONE), generator=generator) if draws else None,
+        token_draws=torch.rand(size, width, generator=generator) if draws else None,
+        image_draws=torch.rand(size, 1 + count_of_tokens(BACKBONE), generator=generator) if draws else None,
     )
 
 

@@ -64,6 +64,6 @@ def batch(size: int = 6, seed: int = 0) -> CaptionBatch:
         uniforms=drawn(size, 16),
         place=torch.arange(size),
         caption_hash=torch.zeros(size, dtype=torch.int64),
-        replacement=drawn(size, 16),
+        token_draws=drawn(size, 16),
         condition=drawn(size, 1 + VECTORS),
     )

@@ -18,7 +18,7 @@ from mdc.app.commands.parameters import plan_of
 from mdc.app.probed_model import ENCODER_NAME, Probed, probed
 from mdc.data.obtain.show import aligned
 from mdc.evaluation import probe
-from mdc.plan.config.scale import Attentive, Probing
+from mdc.plan.config.scale import Probing
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
@@ -74,7 +74,8 @@ def main(args: argparse.Namespace) -> None:
         models: dict[bool, Probed] = {}
         cells = []
         for head in heads:
-            attentive = isinstance(plan.scale.probe.every[head], Attentive)
+            entry = plan.scale.probe.every[head]
+            attentive = entry is not None and entry.tokens
             if attentive not in models:
                 models[attentive] = probed(args.config, plan.params, args.image_size, attentive, args.params)
             cells += _measured(plan, models[attentive], head, probes, folder, cache)

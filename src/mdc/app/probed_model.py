@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from mdc.app.find_run import run_folder
 from mdc.models.encoders.tower import Tower, shape_of
 from mdc.models.runs import read_run
 from mdc.plan.config.backbones import FrozenEncoderBackbone
-from mdc.plan.config.encoders import CodesTower, EncoderEntry, OpenClipTower, RunTower, TimmTower, shown_label
+from mdc.plan.config.encoders import Encoder, MadeEncoder, OpenClipTower, TimmTower, shown_label
+from mdc.plan.config.kinds import ENCODERS
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs import encoder_jobs
@@ -22,7 +23,6 @@ from mdc.plan.jobs.ids import Frozen
 from mdc.plan.jobs.model import EncoderJob, PretrainJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
-from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError
 
 #: libraries by whose names a model is named, as ``timm:NAME``
@@ -64,13 +64,13 @@ def probed(name: str, params: Params, image_size: int | None, attentive: bool, p
     )
 
 
-def _entry(name: str, encoders: Mapping[str, EncoderEntry], image_size: int | None) -> EncoderEntry | None:
+def _entry(name: str, encoders: Mapping[str, Encoder], image_size: int | None) -> Encoder | None:
     """Its entry of ``encoders``, before its tokens are counted; None of a run."""
     kind, _, model = name.partition(":")
     folder = Path(name)
     if name in encoders:
         entry = encoders[name]
-        if isinstance(entry, RunTower | CodesTower):
+        if isinstance(entry, MadeEncoder):
             raise UserError(f"{name}: an encoder of kind {entry.kind}, which this scale trains; name a run")
         return entry if image_size is None else entry.model_copy(update={"image_size": image_size})
     if kind in LIBRARIES:
@@ -87,7 +87,7 @@ def _entry(name: str, encoders: Mapping[str, EncoderEntry], image_size: int | No
         raise UserError(f"{name}: holds no run.json, open_clip_config.json or config.json of timm")
     values["image_size"] = image_size or _native_size(values)
     try:
-        return TypeAdapter[EncoderEntry](EncoderEntry).validate_python({"label": "", "tokens": 1, "width": 1, **values})
+        return ENCODERS[values["kind"]].model_validate({"label": "", "tokens": 1, "width": 1, **values})
     except ValidationError as error:
         raise UserError(f"{name}: {first_problem(error, values)}") from None
 
@@ -103,18 +103,18 @@ def _of_library(kind: str, model: str) -> dict[str, Any]:
 
 
 def _native_size(values: Mapping[str, Any]) -> int:
-    return 224 if values["kind"] == _LITE0 else int(load(TOWERS, values["kind"]).native_size(values["model"]))
+    return 224 if values["kind"] == _LITE0 else int(ENCODERS[values["kind"]].load().native_size(values["model"]))
 
 
-def _with(params: Params, entry: EncoderEntry) -> Plan:
+def _with(params: Params, entry: Encoder) -> Plan:
     """The plan of the scale with one encoder more."""
     return Plan(params.model_copy(update={"encoders": {**params.encoders, ENCODER_NAME: entry}}))
 
 
-def _measured(name: str, entry: EncoderEntry, params: Params, attentive: bool) -> EncoderEntry:
+def _measured(name: str, entry: Encoder, params: Params, attentive: bool) -> Encoder:
     """``entry`` with the number and width of its tokens."""
     size = entry.image_size
-    tower: Tower = load(TOWERS, entry.kind).tower(encoder_jobs.encoder(_with(params, entry), ENCODER_NAME)).eval()
+    tower: Tower = entry.load().tower(encoder_jobs.encoder(_with(params, entry), ENCODER_NAME)).eval()
     feature, count, width = shape_of(tower, size, name, "; choose with --image-size")
     if attentive and count < 2:
         raise UserError(f"{name}: gives no patch tokens of {size} × {size} pixels, which an attentive probe attends to")

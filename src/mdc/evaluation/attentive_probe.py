@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.plan.config.backbones import FrozenTokens, ResNet
-from mdc.plan.config.scale import Attentive
+from mdc.plan.config.heads import Attentive
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 from mdc.report.statistics.metrics import mean_average_precision, per_item_top1

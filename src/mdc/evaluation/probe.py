@@ -1,12 +1,13 @@
 """The job ``mdc probe``: all probes of one encoder by one head: linear (paper, section 4.2 and appendix B), attentive or k-NN.
 
-Features are computed once per image set and encoder; a head (``parts.HEADS``) is fitted on the training split and tested on
-the test split. A head has ``TOKENS``, whether it reads tokens instead of the pooled feature, and ``fit``. Writes
+Features are computed once per image set and encoder; a head (:mod:`mdc.plan.config.heads`) is fitted on the training split and
+tested on the test split. Its module has ``TOKENS``, whether it reads tokens instead of the pooled feature, and ``fit``. Writes
 ``items.parquet``, the result of each test item, for paired comparisons of methods, and last ``probe.json``.
 """
 
 import hashlib
 import math
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ from mdc.models.encoders.tower import TOWER, Tower, read_tower
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.runs import expected_run, read_run
 from mdc.plan.config.backbones import Backbone, FrozenTokens
+from mdc.plan.config.heads import LINEAR
+from mdc.plan.config.kinds import ENCODERS
 from mdc.plan.config.problems import checked
 from mdc.plan.config.scale import ProbeRuntime
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import ProbeJob
-from mdc.plan.parts import ABILITIES, HEADS, TOWERS, load
+from mdc.plan.parts import ABILITIES, load
 from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError, read_json
 from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
@@ -55,7 +58,7 @@ def main(call: Call) -> None:
     encoding = load(ABILITIES, "encode")
     encoder, weights_sha256, training = _encoder(call, encoding)
     store = Store(call.cache, int(runtime.cache_gb * 1e9))
-    head = load(HEADS, job.head.kind if job.head else "linear")
+    head = job.head.load() if job.head is not None else import_module(LINEAR)
     pooling = "tokens" if head.TOKENS else job.pooling
     cache = FeatureCache(
         encoding.ImageEncoder(encoder, pooling, job.recipe.precision, device),
@@ -72,7 +75,7 @@ def main(call: Call) -> None:
         },
         # not the job's fingerprint, which covers a head: features are the same for all
         pixels={
-            "code": fingerprint(features.__name__, ABILITIES["encode"], *TOWERS.values()),
+            "code": fingerprint(features.__name__, ABILITIES["encode"], *(one.module for one in ENCODERS.values())),
             "pillow": PIL.__version__,
         },
         workers=runtime.workers,

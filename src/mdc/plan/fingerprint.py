@@ -24,17 +24,19 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
-from mdc.plan.parts import METHODS
+from mdc.plan.parts import EXTENDING, METHODS
 from mdc.plan.records import UserError, write_text
 
 PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = (
     *("mdc.plan.config", "mdc.plan.jobs", "mdc.plan.registry"),  # parameters, jobs and datasets: values
-    *("mdc.plan.artefacts", "mdc.plan.parts", "mdc.plan.verbs"),  # names of modules and files
+    *("mdc.plan.artefacts", "mdc.plan.parts", "mdc.plan.verb", "mdc.plan.verbs"),  # names of modules and files
 )
-#: the parameters of methods: values too
-DECLARED = frozenset(f"{folder}.method" for folder in METHODS.values())
+#: the parameters of methods, and what extensions declare: values too
+DECLARED = frozenset(
+    [*(f"{folder}.method" for folder in METHODS.values()), *(name for named in EXTENDING.values() for name in named)]
+)
 #: endings of the package's files that decide what is computed
 SOURCES = (".py", ".yaml", ".j2", ".css")
 #: set for the jobs of a workflow that has compared the sources

@@ -1,53 +1,14 @@
 """The verbs of the pipeline: each one's module, folder, output files and command-line options.
 
-The command line, the workflow's rules, `mdc verify` and `mdc why`, and the tests' stand-in read this one dictionary. The module
-imports nothing of the package, so that Snakemake starts fast.
+The command line, the workflow's rules, `mdc verify` and `mdc why`, and the tests' stand-in read this one dictionary. An extension
+has a ``verbs.py`` with its own. These modules import nothing else, so that Snakemake starts fast.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Verb:
-    """One verb.
-
-    ``stage``: its group in the counts of the index page. ``layer``: the folder of its jobs below ``results/<scale>/``, a prefix
-    of their names. ``module``: its ``main(call)`` does a job (see :class:`mdc.plan.jobs.call.Call`). ``text``: its help.
-
-    In the job's folder, ``record`` is the file that holds its configuration (``config``), inputs (``inputs`` {job: sha256}) and
-    outputs (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For data the two
-    differ: a rerun that writes an equal set reruns nothing after it. ``outputs``: further files that the workflow must know.
-    ``lists``: if the manifest lists files as {file, bytes, sha256}, their folder relative to the manifest's.
-
-    ``options``: its further command-line options (see :data:`OPTIONS`), each with the workflow's value: for ``runtime`` the block
-    of the scale that is written to a file, for ``state`` and ``cache`` the folder below ``.state/<scale>/``, in which ``{job}``
-    is the job; None where the workflow does not use it. ``computes``: the key of the job that holds its device and number of
-    threads and, if ``shared``, of processes. ``resumes``: a failed job is retried twice, resumes, and appends to its log.
-
-    Besides its configuration and the manifests of its inputs, two kinds of files decide when a job reruns. ``reads``: the names
-    of files of its inputs that must exist. ``watches``: the key of the job that names the user's own files; the job reruns when
-    they change.
-    """
-
-    stage: str
-    layer: str
-    module: str
-    record: str
-    text: str
-    manifest: str = ""
-    outputs: tuple[str, ...] = ()
-    options: Mapping[str, str | None] = field(default_factory=dict)
-    computes: str = ""
-    shared: bool = False
-    resumes: bool = False
-    reads: tuple[str, ...] = ()
-    watches: str = ""
-    lists: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "manifest", self.manifest or self.record)
+from mdc.plan.parts import EXTENDING
+from mdc.plan.verb import Verb
 
 
 def _set(layer: str, manifest: str = "index.json", **more: Any) -> Verb:
@@ -59,7 +20,7 @@ def _scores(layer: str, **more: Any) -> Verb:
     return Verb("scoring", layer, computes="scoring", shared=True, resumes=True, reads=reads, **more)
 
 
-VERBS = {
+_CORE = {
     "obtain": _set(
         layer="obtained",
         module="mdc.data.obtain.job",
@@ -127,36 +88,11 @@ VERBS = {
         manifest="vocabulary.json",
         text="collect the BPE tokens that a list of corpora uses",
     ),
-    "frequencies": _set(
-        layer="frequencies",
-        module="mdc.data.shards.frequencies_job",
-        manifest="frequencies.json",
-        text="count in how many training captions of a corpus each token occurs",
-    ),
     "overlap": _set(
         layer="overlaps",
         module="mdc.data.shards.overlap_job",
         manifest="overlap.json",
         text="find the images of a test set that are also in a corpus's training split",
-    ),
-    "tokenizer": Verb(
-        stage="tokenizers",
-        layer="tokenizers",
-        module="mdc.training.tokenizer",
-        record="tokenizer.json",
-        outputs=("tokenizer.safetensors",),
-        computes="entry.recipe",
-        resumes=True,
-        watches="entry.path",
-        text="train an image tokenizer, or import a pretrained one; it resumes where it was killed",
-    ),
-    "import-words": Verb(
-        stage="encoders",
-        layer="words",
-        module="mdc.training.precompute.import_words",
-        record="words.json",
-        outputs=("words.safetensors",),
-        text="import pretrained embeddings of BPE tokens as safetensors",
     ),
     "import-encoder": Verb(
         stage="encoders",
@@ -176,17 +112,6 @@ VERBS = {
         resumes=True,
         reads=("encoder.safetensors",),
         text="encode a corpus's images once with a frozen encoder; it resumes where it was killed",
-    ),
-    "image-tokens": Verb(
-        stage="encoders",
-        layer="image-tokens",
-        module="mdc.training.precompute.image_tokens",
-        lists=".",
-        record="image_tokens.json",
-        computes="encode",
-        resumes=True,
-        reads=("encoder.safetensors",),
-        text="turn a corpus's images into codes once; it resumes where it was killed",
     ),
     "pretrain": Verb(
         stage="trainings",
@@ -290,10 +215,20 @@ VERBS = {
 }
 
 
+def _all() -> dict[str, Verb]:
+    """The core's verbs, and those of extensions after the core's of the same stage."""
+    every = _CORE | {name: verb for module in EXTENDING["verbs"] for name, verb in import_module(module).VERBS.items()}
+    stages = list(dict.fromkeys(verb.stage for verb in _CORE.values()))
+    return dict(sorted(every.items(), key=lambda item: stages.index(item[1].stage)))
+
+
+#: the verbs in the order of the pipeline
+VERBS = _all()
+
 #: stage of DVC, also a Snakemake target → the stages of its verbs
 LAYERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
-    "pretrain": ("tokenizers", "encoders", "trainings"),
+    "pretrain": ("encoders", "trainings"),
     "probe": ("probes",),
     "score": ("scoring",),
     "caption": ("captions",),

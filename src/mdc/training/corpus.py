@@ -1,6 +1,6 @@
 """The data of a run: training and validation batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,24 @@ class Corpus:
         vocabulary: Vocabulary,
         workers: int,
         group: Group,
-        encoded: Path | None = None,
-        frequencies: Path | None = None,
+        inputs: Mapping[str, Path] | None = None,
     ) -> None:
-        """``encoded``: the manifest of a frozen encoder's precomputed tokens, used instead of images; ``frequencies``: that of
-        the document frequencies of tokens."""
+        """``inputs``: the manifests of all inputs of the run, by job; of a frozen encoder's precomputed tokens, which are used
+        instead of images, among them."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
         self.needs = needs_of(job.method)
-        self.workers, self.group, self.encoded, self.frequencies = workers, group, encoded, frequencies
+        self.workers, self.group, self.inputs = workers, group, inputs or {}
+        self.encoded = self.input_below("encoded")
         self.index: dict[str, Any] = read_index(manifest, verify="auto", kind="corpus")
         if self.steps == 0:
             raise UserError(
                 f"{manifest}: {self.pairs} training samples are fewer than one batch of {job.recipe.batch_size}; "
                 "lower recipe.batch_size or add data"
             )
+
+    def input_below(self, layer: str) -> Path | None:
+        """The manifest of the run's input of a layer, as ``encoded``; None if it has none."""
+        return next((path for name, path in self.inputs.items() if name.startswith(f"{layer}/")), None)
 
     @property
     def pairs(self) -> int:

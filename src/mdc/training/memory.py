@@ -168,8 +168,6 @@ class _Step:
         module: ObjectiveModule = job.method.load("train")
         with self.unallocated():
             self.model = build_for(job, captions.vocabulary.size, job.seed)
-        if getattr(job.backbone, "words", None) is not None:  # as pretrained embeddings are not trained
-            self.model.text.token_embedding.weight.requires_grad_(False)
         setup = Setup.of(job, captions.vocabulary.mask_id, group=_Alike(0, recipe.processes))
         # SOT is not diffused
         places = {"length": captions.tokens - 1} if needs_of(job.method).filled else {}
@@ -272,8 +270,8 @@ def batch_of(job: PretrainJob, tokens: int, size: int) -> CaptionBatch:
         uniforms=spread.expand(size, width).clone(),
         place=torch.arange(size) * job.recipe.processes,
         caption_hash=torch.arange(size),
-        replacement=spread.expand(size, width).clone() if needs.filled else None,
-        condition=torch.zeros(size, 1 + count_of_tokens(backbone)) if draws_patches else None,
+        token_draws=spread.expand(size, width).clone() if needs.filled else None,
+        image_draws=torch.zeros(size, 1 + count_of_tokens(backbone)) if draws_patches else None,
     )
 
 

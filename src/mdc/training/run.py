@@ -9,7 +9,6 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from statistics import median_high
 from typing import Any
 
@@ -22,8 +21,6 @@ from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.models.runs import WEIGHTS, expected_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights
-from mdc.models.words import read_words
-from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Runtime
 from mdc.plan.config.problems import checked
 from mdc.plan.jobs.call import Call
@@ -83,10 +80,9 @@ def pretrain(
         vocabulary,
         runtime.workers,
         group,
-        encoded=_made_of_corpus(call, "encoded/", "image-tokens/"),
-        frequencies=_made_of_corpus(call, "data/frequencies/"),
+        call.manifests,
     )
-    training = prepare(job, corpus, device, _words(call, vocabulary))
+    training = prepare(job, corpus, device)
     if (peak := peak_here(device, job.recipe.precision)) is not None:
         from mdc.training.memory import captions_like, operations  # PyTorch's counters take seconds to import
 
@@ -119,31 +115,16 @@ def _middle(log: list[dict[str, Any]], name: str) -> float | None:
     return median_high(values) if values else None
 
 
-def _made_of_corpus(call: Call, *layers: str) -> Path | None:
-    """The manifest of a precomputed input of the corpus, from one of ``layers``; None if the run has none."""
-    name = next((name for name in call.job.inputs if name.startswith(layers)), None)
-    return None if name is None else call.input(name)
-
-
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
     """The initial weights of a finetuning; UserError if they are of another configuration than the job expects."""
     return load_weights(expected_run(call, start.run, start.config_sha256, WEIGHTS[start.weights])[0])
 
 
-def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
-    """The imported token embeddings of the run's decoder, if any."""
-    backbone = call.job.backbone
-    words = backbone.words if isinstance(backbone, FrozenEncoderBackbone) else None
-    return read_words(call.input(words.job), words, vocabulary) if words is not None else None
-
-
-def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tensor | None = None) -> Training:
-    """The run's model with initial weights, its objective and its data; ``words``: imported token embeddings."""
+def prepare(job: PretrainJob, corpus: Corpus, device: torch.device) -> Training:
+    """The run's model with initial weights, its objective and its data."""
     recipe = job.recipe
     module: ObjectiveModule = job.method.load("train")
     model = build_for(job, corpus.vocabulary.size, job.seed).to(device)
-    if words is not None:
-        model.text.use_pretrained_embeddings(words)
     # further arguments of this objective
     of_run = getattr(module, "of_run", None)
     mask_id = corpus.vocabulary.mask_id

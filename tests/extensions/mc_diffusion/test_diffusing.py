@@ -203,8 +203,8 @@ def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.96))
     noise = torch.Generator().manual_seed(0)
     for _ in range(400):
-        assert given.replacement is not None
-        for draws in (given.uniforms, given.jitter, given.replacement):
+        assert given.token_draws is not None
+        for draws in (given.uniforms, given.jitter, given.token_draws):
             draws.copy_(torch.rand(draws.shape, generator=noise))
         given.place.copy_(torch.randperm(5, generator=noise))  # a caption's place decides its stratum of t
         optimizer.zero_grad()

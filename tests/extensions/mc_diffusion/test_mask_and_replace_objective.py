@@ -10,6 +10,7 @@ import torch
 import toy
 from changed import put
 from mask_and_replace_oracle import bound as oracle
+from mdc.models.words import read_words
 from safetensors.torch import load_file
 from scale_files import scale_values
 from tiny_clip import write_clip
@@ -28,7 +29,6 @@ from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.initial import count_parameters
 from mdc.models.logits import sum_over_logits
 from mdc.models.text import Vocabulary
-from mdc.models.words import read_words
 from mdc.plan.config.backbones import FrozenWords
 from mdc.plan.config.method import Method
 from mdc.plan.config.pretrain import Recipe
@@ -190,7 +190,7 @@ def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
 def test_validation_is_the_bound_with_the_whole_condition() -> None:
     one = objective(method(**MCS), auxiliary=0.01)
     given = batch()
-    total, count = one.evaluate(one.prepare(replace(given, condition=None), held_out=True))
+    total, count = one.evaluate(one.prepare(replace(given, image_draws=None), held_out=True))
     plain = objective(method(**MCS))
     plain.model.guidance = None
     assert float(count) == 6 * LENGTH
@@ -214,8 +214,8 @@ def test_replacement_happens_and_never_gives_what_is_no_class() -> None:
     changed = (noised.x_t != noised.x0) & (noised.x_t != one.schedule.mask_id)
     assert 0.1 < float(changed.float().mean()) < 0.3, "a quarter in the mean over t, less what hits itself"
     assert int(noised.x_t.max()) == one.schedule.mask_id == VOCABULARY - 1 and int(noised.x_t.min()) >= 0
-    assert given.replacement is not None
-    again = corrupt(noised.x0, noised.t, one.schedule, given.uniforms[:, 1:9], given.replacement[:, 1:9])
+    assert given.token_draws is not None
+    again = corrupt(noised.x0, noised.t, one.schedule, given.uniforms[:, 1:9], given.token_draws[:, 1:9])
     assert torch.equal(noised.x_t, again)
 
 

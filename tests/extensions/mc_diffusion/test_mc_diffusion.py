@@ -10,6 +10,10 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from mdc.models.encoders.codes import CodesEncoder
+from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
+from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
+from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from shown import read_rows
@@ -20,13 +24,9 @@ from mdc.data.loader.center_crops import center_crops
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
-from mdc.models.encoders.codes import CodesEncoder
 from mdc.models.encoders.tower import TOWER, read_tower
 from mdc.models.runs import open_run
-from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
-from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
 from mdc.plan.config.backbones import FrozenEncoderBackbone
-from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import TokenizerJob

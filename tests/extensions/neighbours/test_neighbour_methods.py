@@ -173,9 +173,9 @@ def _mdc(model: Any, batch: CaptionBatch, **more: Any) -> Tensor:
 
 
 def _dropped(model: Any, batch: CaptionBatch) -> Tensor:
-    assert batch.condition is not None
+    assert batch.image_draws is not None
     seen = torch.zeros(len(batch), 4, dtype=torch.bool)
-    for b, draws in enumerate(batch.condition[:, 1:].tolist()):
+    for b, draws in enumerate(batch.image_draws[:, 1:].tolist()):
         for patch in sorted(range(4), key=lambda one: draws[one])[: round(SHARE * 4)]:
             seen[b, patch] = True
     return _mdc(model, batch, sees_image=seen)
@@ -263,7 +263,7 @@ def test_so_many_patches_are_kept_in_training_and_all_of_them_on_held_out_pairs(
     told = dropped.supervise(method, toy.PROTOCOL, toy.MASK, batch, 64).extra_inputs["kept"]
     assert told.shape == (64, kept) and int(told.min()) == 0 and int(told.max()) == 3
     assert all(len(set(row)) == kept for row in told.tolist())
-    held_out = replace(batch, condition=None)
+    held_out = replace(batch, image_draws=None)
     assert not dropped.supervise(method, toy.PROTOCOL, toy.MASK, held_out, 64).extra_inputs
 
 

@@ -77,13 +77,13 @@ def test_replacement_and_condition_have_streams_of_their_own(folder: Path, vocab
     more = MoreDraws(context_length=77, vectors=5)
     plain, found = batches(folder, vocabulary), list(batches(folder, vocabulary, more=more))
     for step, (without, batch) in enumerate(zip(plain, found, strict=True)):
-        assert_equal(without, replace(batch, replacement=None, condition=None))
-        assert batch.replacement is not None and batch.condition is not None
+        assert_equal(without, replace(batch, token_draws=None, image_draws=None))
+        assert batch.token_draws is not None and batch.image_draws is not None
         for row, index in _rows(step):
             what, which = (_stream(index, step // 3, name).random(77, dtype=np.float32) for name in (3, 4))
-            np.testing.assert_array_equal(batch.replacement[row], what[: batch.tokens.shape[1]])
-            np.testing.assert_array_equal(batch.condition[row], which[:6])
-            drawn = torch.cat([batch.replacement[row, :6], batch.condition[row], batch.uniforms[row, :6]])
+            np.testing.assert_array_equal(batch.token_draws[row], what[: batch.tokens.shape[1]])
+            np.testing.assert_array_equal(batch.image_draws[row], which[:6])
+            drawn = torch.cat([batch.token_draws[row, :6], batch.image_draws[row], batch.uniforms[row, :6]])
             assert len(set(drawn.tolist())) == 18, "no two streams share a number"
     for changes in ({"workers": 2}, {"start_step": 3}):
         there = list(batches(folder, vocabulary, more=more, **changes))

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 import toy
+from mdc.evaluation.knn_probe import votes
 from torch.utils._pytree import tree_map_only
 
 from mdc.evaluation import attentive_probe
 from mdc.evaluation.attentive_probe import Fitting
-from mdc.evaluation.knn_probe import votes
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.encode import ImageEncoder

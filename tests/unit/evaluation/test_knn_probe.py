@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from mdc.evaluation.knn_probe import votes
 from sklearn.neighbors import KNeighborsClassifier
 
 from mdc.evaluation import knn_probe
-from mdc.evaluation.knn_probe import votes
 from mdc.plan.records import UserError
 
 

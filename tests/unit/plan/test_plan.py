@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import small_project
+from mdc.plan.config.tokenizers import GumbelVqgan
 from read_table import read_table
 from scale_files import scale_values
 from scale_plans import changed_plan, plan_of
@@ -13,7 +14,6 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Average
 from mdc.plan.config.read import validate
-from mdc.plan.config.tokenizers import GumbelVqgan
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job

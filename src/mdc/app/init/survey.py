@@ -132,11 +132,9 @@ def survey(root: Path, corpus: Corpus) -> Survey:
 
     UserError for an invalid file, without captions, or if no opened image can be read.
     """
-    from pydantic import TypeAdapter
+    from mdc.plan.config.kinds import CORPORA
 
-    from mdc.plan.config.sources import CorpusSource
-
-    complete = TypeAdapter(CorpusSource).validate_python(corpus.source).complete()
+    complete = CORPORA[corpus.source["kind"]].model_validate(corpus.source).complete()
     source: Any = open_corpus({**complete, "val_fraction": complete.get("val_fraction") or 0.0}, root)
     contents = Survey({}, broken_links=len(source.links.broken))
     listed = corpus.source["kind"] in ("caption_table", "caption_files")

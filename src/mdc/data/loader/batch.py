@@ -43,11 +43,11 @@ class CaptionBatch(_Batch):
     uniforms     float32 (B,T)     in [0, 1): one number per token, independent of T
     place        int64 (B,)        position in the global batch
     caption_hash int64 (B,)        equal for equal tokens, for masking duplicates
-    replacement  float32 (B,T)     in [0, 1): the class of a replaced token; or None
-    condition    float32 (B,1+M)   in [0, 1): dropout of the whole image, and of each of M tokens; or None
+    token_draws  float32 (B,T)     in [0, 1): another number per token, as for the class of a replaced one; or None
+    image_draws  float32 (B,1+M)   in [0, 1): one for the image and one for each of M tokens, as for dropping them; or None
     ============ ================= ==================================================================
 
-    The last two are for methods that replace tokens, or drop parts of the image, and have their own random streams.
+    The last two are for methods that ask for them (:class:`mdc.training.objectives.objective.Needs`), from streams of their own.
     """
 
     tokens: Tensor
@@ -56,8 +56,8 @@ class CaptionBatch(_Batch):
     uniforms: Tensor
     place: Tensor
     caption_hash: Tensor
-    replacement: Tensor | None = None
-    condition: Tensor | None = None
+    token_draws: Tensor | None = None
+    image_draws: Tensor | None = None
 
 
 @dataclass(frozen=True)

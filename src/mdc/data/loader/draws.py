@@ -28,15 +28,15 @@ class MoreDraws:
     def of_training(self, batch: CaptionBatch, seed: int, epoch: int, indices: Sequence[int]) -> CaptionBatch:
         """The batch of the samples ``indices`` with these draws."""
         replaced = replace(
-            batch, replacement=self._replacement(batch, [(seed, epoch, i, _REPLACEMENT) for i in indices])
+            batch, token_draws=self._replacement(batch, [(seed, epoch, i, _REPLACEMENT) for i in indices])
         )
         streams = [sample_rng(seed, epoch, index, _CONDITION) for index in indices]
-        return replace(replaced, condition=_drawn(streams, 1 + self.vectors))
+        return replace(replaced, image_draws=_drawn(streams, 1 + self.vectors))
 
     def of_validation(self, batch: CaptionBatch, indices: Sequence[int]) -> CaptionBatch:
         """The same for held-out samples: the draws are always the same, and the condition is complete."""
         return replace(
-            batch, replacement=self._replacement(batch, [(0, 0, i, _VALIDATION_REPLACEMENT) for i in indices])
+            batch, token_draws=self._replacement(batch, [(0, 0, i, _VALIDATION_REPLACEMENT) for i in indices])
         )
 
     def _replacement(self, batch: CaptionBatch, names: Sequence[tuple[int, int, int, int]]) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Precomputed tokens or codes of a corpus's images, by a frozen encoder or a tokenizer, read by the sample's number.
+"""Precomputed tokens or codes of a corpus's images, by a frozen encoder, read by the sample's number.
 
 There is one array for each shard, in the shards' order: tokens (N, M, E) float16, or codes (N, M) uint16. Their manifest has the
 shards' hashes.
@@ -16,9 +16,11 @@ from torch import Tensor
 
 from mdc.plan.records import UserError, read_json
 
+CODEBOOK = "codebook.npy"
+
 
 class PrecomputedTokens:
-    """The arrays of one ``split`` in the ``manifest`` of ``mdc encode-corpus`` or ``mdc image-tokens``; ``index``: the corpus's.
+    """The arrays of one ``split`` in the ``manifest`` of ``mdc encode-corpus``; ``index``: the corpus's.
 
     UserError if they are of other shards than those of ``index``, or if one is missing or of another shape.
     """
@@ -33,7 +35,7 @@ class PrecomputedTokens:
             )
         self.files = [manifest.parent / entry["file"] for entry in listed]
         self.starts = [0, *accumulate(int(entry["samples"]) for entry in listed)]
-        self._codebook = _array(manifest.parent / "codebook.npy") if "codes" in record else None
+        self._codebook = _array(manifest.parent / CODEBOOK) if "codes" in record else None
         shape = (
             (int(record["tokens"]),) if self._codebook is not None else (int(record["tokens"]), int(record["width"]))
         )

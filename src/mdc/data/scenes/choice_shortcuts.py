@@ -1,13 +1,12 @@
 """Shortcuts in choice sets of rendered scenes: the accuracy from the captions alone, or with little of the scene's truth."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 
 import numpy as np
 
 from mdc.data.formats.samples import Shortcut
-from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.data.scenes.check import read
 from mdc.data.scenes.language import LEXICON, Relation, words_of
 from mdc.data.scenes.shortcuts import best_of_each_kind
@@ -50,24 +49,6 @@ def _learnt(options: Sequence[Sequence[str]]) -> list[list[float]]:
             # rounded: equal captions are ties
             scores[number] = np.round(table[number] @ weights, 9).tolist()
     return scores
-
-
-def pair_shortcuts(pairs: Iterable[tuple[Sequence[Scene], Sequence[str]]]) -> list[Shortcut]:
-    """The best of each kind for each of Winoground's scores; ``pairs``: (two scenes, the caption of each). Without the image all
-    three are 0, since an equal score is not higher."""
-    shown = [
-        (scene, (captions[own], captions[1 - own])) for scenes, captions in pairs for own, scene in enumerate(scenes)
-    ]
-    places = [(n, n + 1) for n in range(0, len(shown), 2)]
-    scored = {
-        kind: np.array([[partial(scene, text) for text in texts] for scene, texts in shown])
-        for kind, partial in PARTIAL.items()
-    }
-    found: list[Shortcut] = []
-    for score in PAIR_CHANCE:
-        values = {kind: float(pair_values(scores, places, score).mean()) for kind, scores in scored.items()}
-        found += best_of_each_kind((value, Shortcut(*kind, value, score)) for kind, value in values.items())
-    return found
 
 
 def _absent_words(scene: Scene, text: str) -> float:

@@ -1,7 +1,7 @@
 """Sources of samples: a source is opened once, and then gives the samples of its splits, the same in every run.
 
-A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.sources` has a class for each, which checks and
-completes its keys, and :mod:`mdc.plan.parts` names the module of each. That module's ``open_source(source, data_dir)`` takes the
+A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.kinds` has a class for each, which checks and
+completes its keys, and names its module. That module's ``open_source(source, data_dir)`` takes the
 complete mapping, and reads at once what all splits need (tables, lists, class names). A bad sample is left out and counted by
 its reason; a bad file is a UserError.
 """
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from mdc.data.formats.samples import ChoiceSample, RawSample, Shortcut, Skipped
-from mdc.plan import parts
+from mdc.plan.config.kind import Kind
+from mdc.plan.config.kinds import CHOICES, CORPORA, PROBES
+from mdc.plan.config.sources import CaptionList
 from mdc.plan.data_folder import Links
 
 Sample = TypeVar("Sample", covariant=True)
@@ -55,26 +57,26 @@ class Source(ABC, Generic[Sample]):
 
 def open_corpus(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
     """Captioned images. UserError for files that are missing or cannot be read."""
-    return _opened(parts.CORPORA, source, data_dir)
+    return _opened(CORPORA, source, data_dir)
 
 
 def open_probe(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
     """Labelled images; errors as ``open_corpus``."""
-    return _opened(parts.PROBES, source, data_dir)
+    return _opened(PROBES, source, data_dir)
 
 
 def open_choices(source: Mapping[str, Any], data_dir: str | Path) -> Source[ChoiceSample]:
     """Images with a right caption and wrong ones; they have one split. Errors as ``open_corpus``."""
-    return _opened(parts.CHOICES, source, data_dir)
+    return _opened(CHOICES, source, data_dir)
 
 
 def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[str]]:
     """Captions without images: the unchanged captions of each row. Errors as ``open_corpus``."""
-    return _opened(parts.TEXTS, source, data_dir)
+    return _opened({"caption_list": CaptionList}, source, data_dir)
 
 
-def _opened(kinds: Mapping[str, str], source: Mapping[str, Any], data_dir: str | Path) -> Any:
-    opened = parts.load(kinds, source["kind"]).open_source(source, Path(data_dir))
+def _opened(kinds: Mapping[str, type[Kind]], source: Mapping[str, Any], data_dir: str | Path) -> Any:
+    opened = kinds[source["kind"]].load().open_source(source, Path(data_dir))
     opened.links.say(f"{source['kind']} {source.get('path')}")
     for name, links in (("broken_links", opened.links.broken), ("repeated_links", opened.links.again)):
         if paths := sorted(os.path.relpath(link, data_dir) for link in links):

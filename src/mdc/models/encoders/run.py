@@ -9,6 +9,7 @@ from mdc.models.encoders.tower import Tower, fill
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.weights import load_weights
 from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.encoders import RunBehind
 from mdc.plan.jobs.model import EncoderJob
 
 
@@ -27,8 +28,8 @@ class RunEncoder(Tower):
 
 def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> RunEncoder:
     """The weights are those of a run's ``checkpoint``."""
-    assert job.backbone is not None
-    built = RunEncoder(job.backbone, job.contrastive)
+    assert isinstance(job.behind, RunBehind)
+    built = RunEncoder(job.behind.backbone, job.behind.contrastive)
     if checkpoint is not None:
         fill(built.encoder, load_weights(checkpoint, prefix="encoder."), checkpoint)
     return built

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -14,8 +16,10 @@ from mdc.plan.config.encoders import RANDOM
 from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.outputs import recorded
-from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError
+
+#: split → its stored arrays, one line each
+Lines = dict[str, list[dict[str, Any]]]
 
 
 class Tower(nn.Module, ABC):
@@ -35,6 +39,14 @@ class Tower(nn.Module, ABC):
     @abstractmethod
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(B, 3, S, S) → the feature (B, D), tokens (B, M, E)."""
+
+    def stored(self, images: Tensor) -> np.ndarray:
+        """What is stored of a corpus's images, prepared: their tokens (B, M, E) float16."""
+        return np.asarray(self(images)[1].half().cpu().numpy())
+
+    def finish(self, out: Path, lines: Lines) -> tuple[list[Path], dict[str, Any]]:
+        """More that is stored once in the folder ``out`` beside the arrays of ``lines``, and facts for their record."""
+        return [], {}
 
     def learnt(self) -> int:
         """How many learnt numbers make an image's tokens."""
@@ -106,7 +118,7 @@ TOWER = "encoder.safetensors"
 def fetched(job: EncoderJob, root: Path, checkpoint: Path | None = None) -> Tower:
     """The encoder with its weights, in evaluation mode: those of its kind's module (see :mod:`mdc.models.encoders`), or
     ``random`` ones, always the same; the global generator is not touched."""
-    module = load(TOWERS, job.entry.kind)
+    module = job.entry.load()
     tower: Tower
     if getattr(job.entry, "weights", None) == RANDOM:
         with torch.random.fork_rng(devices=[]):
@@ -124,7 +136,7 @@ def read_tower(path: Path, expected: FrozenTokens) -> Tower:
     """
     weights, manifest = recorded(path, TOWER, expected.config_sha256, expected.job)
     job: EncoderJob = as_job(manifest["config"], "import-encoder", str(path))
-    tower: Tower = load(TOWERS, job.entry.kind).tower(job)
+    tower: Tower = job.entry.load().tower(job)
     fill(tower, weights_of_file(weights), weights)
     tower.mean, tower.std = tuple(manifest["mean"]), tuple(manifest["std"])
     return tower.eval().requires_grad_(False)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from mdc.plan.config.references import EncoderName, WordsName
+from mdc.plan.config.references import EncoderName
 from mdc.plan.config.types import Positive, Strict
 
 
@@ -84,14 +84,6 @@ class ResNet(Backbone):
         return {**value, **follow}
 
 
-class FrozenWords(Strict):
-    """Embeddings of ``width`` numbers, from the job ``job`` with this configuration hash."""
-
-    job: str
-    config_sha256: str
-    width: Positive
-
-
 class FrozenTokens(Strict):
     """A frozen encoder's output for an image of ``image_size``² pixels: ``tokens`` vectors of ``width`` numbers, from the encoder
     job ``job`` with this configuration hash."""
@@ -104,13 +96,11 @@ class FrozenTokens(Strict):
 
 
 class FrozenBackbone(Strict):
-    """A decoder on a frozen encoder: ``frozen`` is a key of the scale's ``encoders``. ``words``: a key of the scale's ``words``,
-    whose embeddings of BPE tokens the decoder uses, frozen too."""
+    """A decoder on a frozen encoder: ``frozen`` is a key of the scale's ``encoders``."""
 
     label: str
     frozen: EncoderName
     decoder: Decoder
-    words: WordsName | None = None
 
 
 def _which(value: Any) -> str:
@@ -133,7 +123,6 @@ class FrozenEncoderBackbone(Strict):
     image_size: Positive
     frozen: FrozenTokens
     decoder: Decoder
-    words: FrozenWords | None = None
 
 
 _OnFrozen = FrozenBackbone | FrozenEncoderBackbone | FrozenTokens

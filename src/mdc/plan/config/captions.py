@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.decoding import Captioning, Finetune, Unmasking
+from mdc.plan.config.decoding import Captioning, Unmasking
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
+from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.references import BackboneName, CorpusName, FinetuneName, MethodName, Ref, SystemNames, TrainedOn
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.systems import CaptionSystem, SystemEntry, Systems, expand
@@ -68,6 +69,20 @@ class Coca(OpenClipModel):
     datasets: SomeUnique[Annotated[Name, Ref("datasets", "dataset")]]
     num_beams: Positive = 6
     max_tokens: Annotated[int, Field(ge=6, le=76)] = 30
+
+
+class Finetune(Strict):
+    """Finetuning of pretrained captioners on a captioning corpus (paper, section 4.2), with its own recipe.
+
+    It starts from their last or best ``weights``, and stops early after ``patience`` validations in a row without a new best.
+    ``canvas``: masked models learn where captions end, on canvases of up to this many tokens (docs/captioning.md).
+    """
+
+    corpus: CorpusName
+    recipe: Recipe
+    patience: Positive
+    weights: Literal["last", "best"] = "last"
+    canvas: Annotated[int, Field(ge=2)] | None = None
 
 
 class RunClip(Strict):

@@ -1,9 +1,10 @@
 """Sources of choice sets: a class for each kind, with its keys."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from mdc.plan.config.kind import Kind
 from mdc.plan.config.references import DATASET
 from mdc.plan.config.sources import OfDataset
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict
@@ -43,9 +44,20 @@ class Parts(Strict):
     omit: list[str] = Field(default_factory=list)
 
 
-class ScenesChoice(Strict):
+class ChoiceSource(Kind):
+    """A source of images with one right caption among several. ``paired``: each item has two images and two captions."""
+
+    paired: ClassVar[bool] = False
+
+    def mean_over(self) -> Parts:
+        """The parts that a column over this set averages."""
+        return Parts()
+
+
+class ScenesChoice(ChoiceSource):
     """The built-in world: right and wrong captions, modelled on ARO (relation, attribute, order) and SugarCrepe."""
 
+    module = "mdc.data.sources.choices.scenes"
     kind: Literal["scenes"]
     question: Literal[
         "relation",
@@ -70,9 +82,10 @@ class ScenesChoice(Strict):
         return Parts(parts="groups" if self.question == "relation" else "sets")
 
 
-class SugarCrepeChoice(OfDataset):
+class SugarCrepeChoice(ChoiceSource, OfDataset):
     """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
 
+    module = "mdc.data.sources.choices.sugarcrepe"
     kind: Literal["sugarcrepe"]
     dataset: Annotated[Literal["sugarcrepe"], DATASET]
     task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
@@ -80,9 +93,10 @@ class SugarCrepeChoice(OfDataset):
     images: DataPath = "val2017"
 
 
-class AroChoice(OfDataset):
+class AroChoice(ChoiceSource, OfDataset):
     """ARO's Visual Genome Relation or Attribution: two options, and the image is cropped to its box."""
 
+    module = "mdc.data.sources.choices.aro"
     kind: Literal["aro"]
     dataset: Annotated[Literal["aro"], DATASET]
     task: Literal["relation", "attribution"]
@@ -94,12 +108,13 @@ class AroChoice(OfDataset):
         return Parts(parts="groups", min_items=ARO_LEAST)
 
 
-class OrderChoice(OfDataset):
+class OrderChoice(ChoiceSource, OfDataset):
     """ARO's caption order: a caption of a Karpathy split and four permutations of its words.
 
     ``tagger`` is a package that the user installs: spacy with its model en_core_web_sm, as published, or textblob.
     """
 
+    module = "mdc.data.sources.choices.caption_order"
     kind: Literal["caption_order"]
     dataset: Annotated[Literal["mscoco", "flickr30k"], DATASET]
     annotations: DataPath | None = None
@@ -110,9 +125,10 @@ class OrderChoice(OfDataset):
     tagger: Literal["spacy", "textblob"] = "spacy"
 
 
-class FilesChoice(Strict):
+class FilesChoice(ChoiceSource):
     """One of SugarCrepe's seven files in the folder ``path``, and a parquet file with some or all of its images."""
 
+    module = "mdc.data.sources.choices.sugarcrepe"
     kind: Literal["sugarcrepe_parquet"]
     path: DataPath
     task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
@@ -121,12 +137,13 @@ class FilesChoice(Strict):
     name_column: str = "filename"
 
 
-class FilesOrder(Strict):
+class FilesOrder(ChoiceSource):
     """ARO's caption order from MSCOCO's own annotation file ``path``, and a parquet file of images of it with their ids.
 
     ``per_image``: number of captions of each image, the first by id; None: all.
     """
 
+    module = "mdc.data.sources.choices.order_parquet"
     kind: Literal["order_parquet"]
     path: DataPath
     images: DataPath
@@ -138,27 +155,12 @@ class FilesOrder(Strict):
     tagger: Literal["spacy", "textblob"]
 
 
-class ScenesPairs(Strict):
-    """Winoground's task in the built-in world: ``items`` pairs of scenes in which two objects are swapped."""
-
-    kind: Literal["scenes_pairs"]
-    items: Positive
-    seed: NonNegative
-    pixels: Annotated[int, Field(ge=16, le=512)]
-
-
-class WinogroundChoice(OfDataset):
-    """Winoground: each item has two images, and two captions of the same words."""
-
-    kind: Literal["winoground"]
-    dataset: Annotated[Literal["winoground"], DATASET]
-
-
-class TableChoice(Strict):
+class TableChoice(ChoiceSource):
     """The user's own items: a table (csv, tsv, JSON lines or parquet), one row per item, with its image, the right caption and
     one or more wrong ones. Columns default to usual names (docs/own-data.md). Image names are relative to ``images`` (by default
     the table's own folder); a parquet file may hold the images themselves."""
 
+    module = "mdc.data.sources.choices.choice_table"
     kind: Literal["choice_table"]
     path: DataPath
     images: DataPath | None = None
@@ -167,23 +169,14 @@ class TableChoice(Strict):
     wrong_column: str | Annotated[list[str], Field(min_length=1)] | None = None
 
 
-#: those whose items have two images and two captions each
-PAIRED = (ScenesPairs, WinogroundChoice)
-ChoiceSource = Annotated[
-    ScenesChoice
-    | SugarCrepeChoice
-    | AroChoice
-    | OrderChoice
-    | FilesChoice
-    | FilesOrder
-    | ScenesPairs
-    | WinogroundChoice
-    | TableChoice,
-    Field(discriminator="kind"),
-]
+#: the core's kinds
+CHOICES = (
+    *(ScenesChoice, SugarCrepeChoice, AroChoice, OrderChoice),
+    *(FilesChoice, FilesOrder, TableChoice),
+)
 
 
 def mean_over(sources: list[ChoiceSource]) -> Parts:
     """The parts that a column over these sets averages: their groups only if all sets have equal ``Parts``."""
-    parts = [source.mean_over() if isinstance(source, ScenesChoice | AroChoice) else Parts() for source in sources]
+    parts = [source.mean_over() for source in sources]
     return parts[0] if all(part == parts[0] for part in parts) else Parts()

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from mdc.plan.config.choice_sources import ChoiceSource
+from mdc.plan.config.kinds import AnyChoice, AnyCorpus, AnyProbe
 from mdc.plan.config.problems import short
 from mdc.plan.config.references import ProbeName, Ref, VocabularyName
-from mdc.plan.config.sources import CaptionList, CorpusSource, PairsCorpus, ProbeSource
+from mdc.plan.config.sources import CaptionList, PairsCorpus
 from mdc.plan.config.types import (
     Column,
     DataPath,
@@ -30,7 +30,7 @@ class Corpus(Strict):
     """Captioned images. ``vocabulary``: a key of ``data.vocabularies`` for models trained on it; by default the first."""
 
     label: str
-    source: CorpusSource
+    source: AnyCorpus
     vocabulary: VocabularyName | None = None
 
 
@@ -61,7 +61,7 @@ class ProbeSet(Strict):
 
     label: str
     note: str = ""
-    source: ProbeSource
+    source: AnyProbe
     class_captions: ClassCaptions = Field(default=ClassCaptions())
 
 
@@ -69,7 +69,7 @@ class ChoiceSet(Strict):
     """Images with one right caption among several."""
 
     label: str
-    source: ChoiceSource
+    source: AnyChoice
 
 
 class TextSet(Strict):

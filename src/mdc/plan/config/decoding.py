@@ -6,23 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.plan.config.pretrain import Recipe
-from mdc.plan.config.references import CorpusName
 from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict, Threads, increasing
-
-
-class Finetune(Strict):
-    """Finetuning of pretrained captioners on a captioning corpus (paper, section 4.2), with its own recipe.
-
-    It starts from their last or best ``weights``, and stops early after ``patience`` validations in a row without a new best.
-    ``canvas``: masked models learn where captions end, on canvases of up to this many tokens (docs/captioning.md).
-    """
-
-    corpus: CorpusName
-    recipe: Recipe
-    patience: Positive
-    weights: Literal["last", "best"] = "last"
-    canvas: Annotated[int, Field(ge=2)] | None = None
 
 
 class Captioning(Strict):

@@ -1,10 +1,11 @@
 """Frozen encoders: the source of their weights, and the shape of their tokens."""
 
-from typing import Annotated, Literal
+from abc import abstractmethod
+from typing import Any, Literal
 
-from pydantic import Field
-
-from mdc.plan.config.references import BackboneName, MethodName, TokenizerName, TrainedOn
+from mdc.plan.config.backbones import Backbone, TrainedBackbone
+from mdc.plan.config.kind import Kind
+from mdc.plan.config.references import BackboneName, MethodName, TrainedOn
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
@@ -12,8 +13,9 @@ from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threa
 RANDOM = "random"
 
 
-class _Entry(Strict):
-    """An image of ``image_size``² pixels gives ``tokens`` vectors of ``width`` numbers."""
+class Encoder(Kind):
+    """An image of ``image_size``² pixels gives ``tokens`` vectors of ``width`` numbers. Its module has
+    ``tower(job, root, checkpoint)`` (:mod:`mdc.models.encoders`)."""
 
     label: str
     image_size: Positive
@@ -21,48 +23,70 @@ class _Entry(Strict):
     width: Positive
 
 
-class OpenClipTower(_Entry, OpenClipModel):
+class OpenClipTower(Encoder, OpenClipModel):
     """The image tower of an open_clip ``model``, or ``local-dir:FOLDER``, with ``weights`` by name or as a file under
     MDC_DATA, ``random``, or None with a folder or a model of the hub.
 
     ``pooled``: its feature is not CLIP's embedding but the vector before the projection, as wide as the tokens.
     """
 
+    module = "mdc.models.encoders.open_clip"
     kind: Literal["open_clip"]
     pooled: bool = False
 
 
-class TimmTower(_Entry):
+class TimmTower(Encoder):
     """A ``model`` of timm, torchvision's among them (``resnet50.tv_in1k``), or ``local-dir:FOLDER``; ``weights``: a file under
     MDC_DATA, ``random``, or None for those that timm downloads, or of the folder.
 
     ``pooled``: its feature is the mean of the tokens, also where timm's classifier reads a wider vector.
     """
 
+    module = "mdc.models.encoders.timm"
     kind: Literal["timm"]
     model: str
     weights: DataPath | None = None
     pooled: bool = False
 
 
-class EfficientNetLite0Tower(_Entry):
+class EfficientNetLite0Tower(Encoder):
     """EfficientNet-Lite0 with ImageNet weights, which an installed package holds. Its tokens are the last feature map,
     (image_size / 32)² vectors of 1,280 numbers."""
 
+    module = "mdc.models.encoders.efficientnet_lite0"
     kind: Literal["efficientnet_lite0"]
 
 
-class _Made(_Entry):
+class Behind(Strict):
+    """What an encoder that the scale makes is made from: the weights in the ``file`` of the job ``job`` with this configuration
+    hash, and what more its kind needs. ``kind``: that of the encoder."""
+
+    kind: str
+    job: str
+    config_sha256: str
+    file: str
+
+
+class MadeEncoder(Encoder):
     """An encoder that the scale makes. Its shape follows from what it names, so a scale does not say it."""
 
     image_size: NonNegative = 0
     tokens: NonNegative = 0
     width: NonNegative = 0
 
+    @abstractmethod
+    def shape_in(self, scale: Any) -> tuple[int, int, int] | None:
+        """Its image size, the pixels of a side of a token, and its width; None if what it names is not there."""
 
-class RunTower(_Made):
+    @abstractmethod
+    def behind(self, plan: Any) -> Behind:
+        """What it is made from. ``plan``: a :class:`mdc.plan.jobs.plan.Plan`."""
+
+
+class RunTower(MadeEncoder):
     """The encoder of a run of the scale: ``method`` on ``corpus`` with ``backbone``, and the first ``seed`` or another."""
 
+    module = "mdc.models.encoders.run"
     kind: Literal["run"]
     corpus: TrainedOn
     backbone: BackboneName
@@ -70,32 +94,40 @@ class RunTower(_Made):
     seed: NonNegative | None = None
     weights: Literal["last", "best"] = "last"
 
+    def shape_in(self, scale: Any) -> tuple[int, int, int] | None:
+        backbone = scale.pretrain.backbones.get(self.backbone) if scale.pretrain is not None else None
+        if not isinstance(backbone, Backbone):
+            return None
+        return backbone.image_size, backbone.patch_size, backbone.width
 
-class CodesTower(_Made):
-    """A ``tokenizer`` of the scale as an encoder: its tokens are the codebook vectors of an image's codes or, if not
-    ``quantised``, the vectors before quantisation."""
-
-    kind: Literal["codes"]
-    tokenizer: TokenizerName
-    quantised: bool = True
-
-
-EncoderEntry = Annotated[
-    OpenClipTower | TimmTower | EfficientNetLite0Tower | RunTower | CodesTower,
-    Field(discriminator="kind"),
-]
+    def behind(self, plan: Any) -> "RunBehind":
+        trained = plan.pretrain(plan.run_of(self))
+        return RunBehind(
+            kind="run",
+            job=trained.job,
+            config_sha256=trained.sha256,
+            file="checkpoint.safetensors" if self.weights == "last" else "best.safetensors",
+            backbone=trained.backbone,
+            contrastive=trained.method.embeds_captions,
+        )
 
 
-def shown_label(entry: EncoderEntry) -> str:
+class RunBehind(Behind):
+    """A run. ``contrastive``: whether its feature is [CLS]."""
+
+    kind: Literal["run"]
+    backbone: TrainedBackbone
+    contrastive: bool
+
+
+#: the core's kinds
+ENCODERS = (OpenClipTower, TimmTower, EfficientNetLite0Tower, RunTower)
+
+
+def shown_label(entry: Encoder) -> str:
     """An encoder's label in tables; empty if it has none."""
     drawn = entry.label and getattr(entry, "weights", None) == RANDOM
     return f"{entry.label}, random weights" if drawn else entry.label
-
-
-class WordEmbeddings(OpenClipModel):
-    """The BPE token embeddings, of ``width`` numbers, of the text tower of a CLIP of open_clip."""
-
-    width: Positive
 
 
 class Encode(Strict):

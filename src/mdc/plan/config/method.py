@@ -52,12 +52,10 @@ class Method(Strict):
     loss_per: ClassVar[Literal["token", "pair"]] = "token"
     #: keys of its runs that earlier versions wrote and nothing reads (:mod:`mdc.plan.jobs.read`)
     gone: ClassVar[tuple[str, ...]] = ()
+    #: its own keys that an override of the recipe may set for some runs (:class:`mdc.plan.config.pretrain.Override`)
+    by_run: ClassVar[tuple[str, ...]] = ()
     #: whether its models embed captions beside images, as CLIP
     embeds_captions: ClassVar[bool] = False
-    #: whether it weights tokens by their document frequency, which is a job's
-    counts_tokens: ClassVar[bool] = False
-    #: whether its decoder takes word embeddings of others
-    takes_words: ClassVar[bool] = False
 
     @property
     def estimators(self) -> tuple[str, ...]:
@@ -86,10 +84,14 @@ class Method(Strict):
     def misfits(self, name: str, backbone: AnyBackbone, place: str) -> Iterator[str]:
         """Why the method ``name`` cannot be trained on a ``backbone``, which the key ``place`` names; a sentence each."""
         if isinstance(backbone, FrozenBackbone):
-            if backbone.words is not None and not self.takes_words:
-                yield f"{place}.words: word embeddings of others, which {name} does not take (objective {self.objective})"
-        elif self.reads_patches and backbone.visual_context != "patches":
+            return
+        if self.reads_patches and backbone.visual_context != "patches":
             yield f"{place}.visual_context = {backbone.visual_context}: {name} is of patch tokens; allowed: patches"
+
+    def needed(self, plan: Any, corpus: str, backbone: AnyBackbone) -> list[str]:
+        """The jobs whose results its training on a ``corpus`` needs, besides those of data and of a frozen encoder. ``plan``: a
+        :class:`mdc.plan.jobs.plan.Plan`."""
+        return []
 
     def refusal(self, name: str, policy: Decoding, context_length: int) -> str | None:
         """Why the method ``name`` cannot decode by a ``policy``; None if it can."""

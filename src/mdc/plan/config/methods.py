@@ -19,6 +19,9 @@ DECODINGS: dict[str, tuple[type[Decoding], type[Decoding]]] = {
     **{kind: classes for method in _CLASSES for kind, classes in method.decodings.items()},
 }
 
+#: keys of methods that an override of the recipe may set
+BY_RUN = frozenset(key for method in _CLASSES for key in method.by_run)
+
 if TYPE_CHECKING:
     AnyMethod = Method
     AnyDecoding = Decoding

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from mdc.plan.config.backbones import AnyBackbone
+from mdc.plan.config.methods import BY_RUN
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads, increasing
@@ -86,10 +87,10 @@ class Recipe(Optimisation):
 
     ``snapshots``: the shares of its steps after which a run saves its weights, besides the last and the best on held-out pairs.
     ``lr_schedule``: ``constant`` after the warm-up instead of the protocol's cosine. ``clip_steps``: the number of steps with
-    ``clip_norm``. ``average``: of the weights. ``auxiliary``: for mask-and-replace diffusion, the weight λ of predicting the
-    caption itself. ``reduce``: the dtype of gradients in the all-reduce, by default their own. ``activation_checkpointing``:
-    activations are recomputed in the backward pass. ``order``: of an epoch's samples, a global permutation or shard by shard.
-    ``kernel``: false computes a captioner's loss on CUDA by PyTorch's operations instead of our Triton kernel.
+    ``clip_norm``. ``average``: of the weights. ``reduce``: the dtype of gradients in the all-reduce, by default their own.
+    ``activation_checkpointing``: activations are recomputed in the backward pass. ``order``: of an epoch's samples, a global
+    permutation or shard by shard. ``kernel``: false computes a captioner's loss on CUDA by PyTorch's operations instead of our
+    Triton kernel.
     """
 
     accumulation: Positive
@@ -105,7 +106,6 @@ class Recipe(Optimisation):
     lr_schedule: Literal["constant"] | None = None
     clip_steps: Positive | None = None
     average: Average | None = None
-    auxiliary: Annotated[float, Field(ge=0)] | None = None
     reduce: Literal["bf16"] | None = None
     activation_checkpointing: Literal[True] | None = None
     kernel: Literal[False] | None = None
@@ -146,8 +146,20 @@ class When(Strict):
 
 
 class Override(Strict):
+    """``set``: keys of the recipe, and keys of a method that it may set (:attr:`mdc.plan.config.method.Method.by_run`)."""
+
     when: When
     set: dict[str, Any]
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The keys of the recipe."""
+        return {key: value for key, value in self.set.items() if key not in BY_RUN}
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """The keys of the method."""
+        return {key: value for key, value in self.set.items() if key in BY_RUN}
 
 
 @dataclass(frozen=True)
@@ -210,7 +222,7 @@ class Pretrain(Strict):
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds {self.seeds} repeat one")
         for number, override in enumerate(self.overrides):
-            self._check_recipe(f"overrides[{number}].set", override.set)
+            self._check_recipe(f"overrides[{number}].set", override.recipe)
         return self
 
     def _check_recipe(self, where: str, changes: dict[str, Any]) -> None:

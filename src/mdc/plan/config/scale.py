@@ -2,85 +2,21 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
-from mdc.plan.config.backbones import Backbone, FrozenBackbone
 from mdc.plan.config.captions import Captions, Coca
 from mdc.plan.config.data import Data
-from mdc.plan.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, WordEmbeddings
+from mdc.plan.config.encoders import Encode, MadeEncoder
+from mdc.plan.config.heads import Probe
+from mdc.plan.config.kind import sections
+from mdc.plan.config.kinds import AnyEncoder, AnyHead
 from mdc.plan.config.pretrain import Pretrain, Variant
 from mdc.plan.config.score import Scoring
 from mdc.plan.config.systems import CaptionSystem
 from mdc.plan.config.tables import Tables
-from mdc.plan.config.tokenizers import TokenizerEntry
-from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
-
-
-class Features(Strict):
-    """How the features of any probe are computed, and its seed."""
-
-    seed: NonNegative
-    feature_batch: Positive
-    precision: Literal["fp32", "bf16"]
-    threads: Threads
-    device: Literal["auto", "cpu", "cuda"]
-
-
-class Probe(Features):
-    """The linear probe's recipe, which is CLIP-benchmark's (paper, appendix B).
-
-    ``fused``: AdamW by PyTorch's fused kernel, which is faster and rounds differently from CLIP-benchmark's.
-    """
-
-    lr: Annotated[float, Field(gt=0)]
-    epochs: Positive
-    batch_size: Positive
-    fused: bool = False
-
-
-class _Head(Strict):
-    """A head other than the linear probe. ``label``: its name in tables."""
-
-    label: str
-
-
-class Attentive(_Head):
-    """One query attends over all tokens, then a linear layer; the best of the ``lr`` on a share ``held_out`` of the training
-    items is chosen."""
-
-    kind: Literal["attentive"]
-    lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
-    epochs: Positive
-    batch_size: Positive
-    held_out: Annotated[float, Field(gt=0, lt=1)]
-
-    def sentence(self) -> str:
-        """Its description below a table."""
-        rates = ", ".join(f"{lr:g}" for lr in self.lr)
-        return (
-            f"one learnt query attends over [CLS] and the patch tokens, then a linear layer; {self.epochs} epochs; of the "
-            f"learning rates {rates} the best on a held-out share {self.held_out:g} of the training items, fitted again on all"
-        )
-
-
-class Neighbours(_Head):
-    """k-NN: the ``k`` nearest training items vote with the weight exp(cosine / ``temperature``)."""
-
-    kind: Literal["knn"]
-    k: Positive
-    temperature: Annotated[float, Field(gt=0)]
-
-    def sentence(self) -> str:
-        """Its description below a table."""
-        return (
-            f"votes of the {self.k} nearest training items by cosine of the linear probe's feature, weighted by exp(cosine / "
-            f"{self.temperature:g})"
-        )
-
-
-Head = Annotated[Attentive | Neighbours, Field(discriminator="kind")]
+from mdc.plan.config.types import Name, Strict
 
 
 class ProbeRuntime(Strict):
@@ -95,11 +31,11 @@ class ProbeRuntime(Strict):
 class Probing(Probe):
     """A scale's section ``probe``: the linear probe's recipe, other ``heads`` that tables may name, and ``runtime`` values."""
 
-    heads: dict[Name, Head] = Field(default_factory=dict)
+    heads: dict[Name, AnyHead] = Field(default_factory=dict)
     runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
 
     @property
-    def every(self) -> dict[str, Head | None]:
+    def every(self) -> dict[str, AnyHead | None]:
         """All heads that tables may name."""
         return {"linear": None, **self.heads}
 
@@ -110,19 +46,17 @@ class Probing(Probe):
         return self
 
 
-class Scale(Strict):
+class _Scale(Strict):
     """A named configuration: data, models, recipe and tables.
 
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
     ``captions`` if none is generated, and each table or figure. ``encoders``: frozen ones; ``encode``: how they encode the images
-    of corpora. ``tokenizers``: of images; ``words``: embeddings of tokens for decoders.
+    of corpora. Extensions bring further sections.
     """
 
     label: str
     data: Data
-    tokenizers: dict[Name, TokenizerEntry] = Field(default_factory=dict)
-    words: dict[Name, WordEmbeddings] = Field(default_factory=dict)
-    encoders: dict[Name, EncoderEntry] = Field(default_factory=dict)
+    encoders: dict[Name, AnyEncoder] = Field(default_factory=dict)
     encode: Encode | None = None
     pretrain: Pretrain | None = None
     probe: Probing | None = None
@@ -200,20 +134,15 @@ class Scale(Strict):
 
     @model_validator(mode="after")
     def _shapes(self) -> Self:
-        """Give encoders of the scale itself the shape of the backbone or the tokenizer that they name."""
-        backbones = self.pretrain.backbones if self.pretrain is not None else {}
+        """Give encoders of the scale itself the shape of what they name."""
         for name, entry in self.encoders.items():
-            if not isinstance(entry, RunTower | CodesTower):
+            if not isinstance(entry, MadeEncoder):
                 continue
             if asked := entry.model_fields_set & {"image_size", "tokens", "width"}:
                 raise ValueError(f"encoders.{name}.{min(asked)}: follows from what this encoder names; leave it out")
-            made = (
-                backbones.get(entry.backbone) if isinstance(entry, RunTower) else self.tokenizers.get(entry.tokenizer)
-            )
-            if made is None or isinstance(made, FrozenBackbone):
-                continue  # other checks refuse it
-            side = made.image_size // (made.patch_size if isinstance(made, Backbone) else made.factor)
-            self.encoders[name] = entry.but(image_size=made.image_size, tokens=side**2, width=made.width)
+            if (shape := entry.shape_in(self)) is not None:  # other checks refuse it
+                size, pixels, width = shape
+                self.encoders[name] = entry.but(image_size=size, tokens=(size // pixels) ** 2, width=width)
         return self
 
     @property
@@ -221,3 +150,12 @@ class Scale(Strict):
         """``pretrain``, of a scale that has runs."""
         assert self.pretrain is not None  # checked by _sections
         return self.pretrain
+
+
+if TYPE_CHECKING:
+    Scale = _Scale
+else:
+    _more: dict[str, Any] = {
+        name: (dict[Name, entry], Field(default_factory=dict)) for name, entry in sections().items()
+    }
+    Scale = create_model("Scale", __base__=_Scale, __doc__=_Scale.__doc__, **_more)

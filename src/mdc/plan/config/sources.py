@@ -1,15 +1,27 @@
 """Sources of samples: a class for each ``kind``, with all its keys (see mdc.data.sources.source)."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.plan.config.kind import Kind
 from mdc.plan.config.references import DATASET, DatasetName
 from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, needing
 
 Split = Literal["train", "val", "test"]
 CorpusSplits = Annotated[dict[Literal["train", "val", "test", "unused"], Words], needing("train")]
 ProbeSplits = Annotated[dict[Literal["train", "test", "unused"], Words], needing("train", "test")]
+
+
+class CorpusSource(Kind):
+    """A source of captioned images. ``in_parts``: it is always split into files that can be read independently
+    (:class:`mdc.data.sources.cleaned.InParts`)."""
+
+    in_parts: ClassVar[bool] = False
+
+
+class ProbeSource(Kind):
+    """A source of labelled images."""
 
 
 class Images(Strict):
@@ -33,9 +45,10 @@ class Captions(Strict):
         return self
 
 
-class ScenesCorpus(Strict):
+class ScenesCorpus(CorpusSource):
     """The built-in world, captioned in one of three styles. A smaller ``train`` is a prefix of a larger one."""
 
+    module = "mdc.data.sources.corpora.scenes"
     kind: Literal["scenes"]
     style: Literal["alt", "dense", "brief"]
     train: Positive
@@ -53,7 +66,7 @@ class RandomSplit(Strict):
     val: NonNegative = 0
 
 
-class ParquetCorpus(Images, Captions):
+class ParquetCorpus(CorpusSource, Images, Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs``: number of rows of the train split, chosen by a hash of their keys, so that smaller subsets are nested in larger
@@ -62,6 +75,7 @@ class ParquetCorpus(Images, Captions):
     hash of their keys (without keys: of the file's name and the row), that is held out where no file and no column names a split.
     """
 
+    module = "mdc.data.sources.corpora.parquet"
     kind: Literal["parquet"]
     path: DataPath
     image_column: str = "image"
@@ -87,7 +101,7 @@ class ParquetCorpus(Images, Captions):
         return self
 
 
-class TableCorpus(Images, Captions):
+class TableCorpus(CorpusSource, Images, Captions):
     """A folder of images and a table of captions: CSV, TSV (without quotation), JSON lines or JSON, in UTF-8, gzipped or not.
     COCO's captions file is such a JSON, with the columns ``image`` and ``caption``.
 
@@ -98,6 +112,7 @@ class TableCorpus(Images, Captions):
     the share of images, chosen by a hash of their names, that is held out if there is no split column.
     """
 
+    module = "mdc.data.sources.corpora.caption_table"
     kind: Literal["caption_table"]
     path: DataPath
     images: DataPath | None = None
@@ -122,7 +137,7 @@ class TableCorpus(Images, Captions):
         return self
 
 
-class CaptionFilesCorpus(Images, Captions):
+class CaptionFilesCorpus(CorpusSource, Images, Captions):
     """A folder ``path`` of images with its subfolders, each image with a text file of the same name (0001.jpg, 0001.txt), one
     caption per line.
 
@@ -131,13 +146,14 @@ class CaptionFilesCorpus(Images, Captions):
     names.
     """
 
+    module = "mdc.data.sources.corpora.caption_files"
     kind: Literal["caption_files"]
     path: DataPath
     val_fraction: HeldOut = 0.0
     splits: list[Split] = Field(default=["train", "val"])
 
 
-class WebdatasetCorpus(Images, Captions):
+class WebdatasetCorpus(CorpusSource, Images, Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits``: a folder of shards under ``path``
@@ -145,6 +161,8 @@ class WebdatasetCorpus(Images, Captions):
     ``val_fraction`` of the training samples, chosen by a hash of their keys, is held out.
     """
 
+    module = "mdc.data.sources.corpora.webdataset"
+    in_parts = True
     kind: Literal["webdataset"]
     path: DataPath
     caption_field: str | None = None
@@ -158,9 +176,10 @@ class WebdatasetCorpus(Images, Captions):
         return self
 
 
-class ScenesProbe(Strict):
+class ScenesProbe(ProbeSource):
     """A classification task of the built-in world with one right answer per image."""
 
+    module = "mdc.data.sources.probes.scenes"
     kind: Literal["scenes"]
     task: Literal["shape", "colour", "relation", "count", "background"]
     train: Positive
@@ -169,16 +188,18 @@ class ScenesProbe(Strict):
     pixels: Annotated[int, Field(ge=16, le=512)]
 
 
-class DigitsProbe(Strict):
+class DigitsProbe(ProbeSource):
     """The handwritten digits that come with scikit-learn: real images that need no download."""
 
+    module = "mdc.data.sources.probes.digits"
     kind: Literal["digits"]
     seed: NonNegative = 0
 
 
-class ParquetProbe(Images):
+class ParquetProbe(ProbeSource, Images):
     """Labelled images in a parquet file or a folder of them."""
 
+    module = "mdc.data.sources.probes.parquet"
     kind: Literal["parquet"]
     path: DataPath
     image_column: str = "image"
@@ -189,18 +210,20 @@ class ParquetProbe(Images):
     key_column: str | None = None
 
 
-class FolderProbe(Images):
+class FolderProbe(ProbeSource, Images):
     """A folder of images for each class. ``splits``: the folder of each split, with the same classes; by default they are
     searched for, and drawn at random if there are none (:mod:`mdc.data.sources.probes.class_folder`)."""
 
+    module = "mdc.data.sources.probes.class_folder"
     kind: Literal["class_folder"]
     path: DataPath
     splits: Annotated[dict[Literal["train", "test"], DataPath], needing("train", "test")] | None = None
 
 
-class NounsProbe(Images):
+class NounsProbe(ProbeSource, Images):
     """A multi-label probe from a captioned parquet file: which of the ``count`` most frequent nouns does an image show?"""
 
+    module = "mdc.data.sources.probes.caption_nouns"
     kind: Literal["caption_nouns"]
     path: DataPath
     count: Positive = 60
@@ -226,7 +249,7 @@ class OfDataset(Strict):
     path: DataPath | None = None
 
 
-class PairsCorpus(OfDataset, Images, Captions):
+class PairsCorpus(CorpusSource, OfDataset, Images, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
     ``pairs``: the size of the prefix of the list's random subset, obtained or not; by default all. ``val_fraction``: the held-out
@@ -234,6 +257,8 @@ class PairsCorpus(OfDataset, Images, Captions):
     tars or of parquet files, whose images are in ``image_column``, by default the first column that can hold images.
     """
 
+    module = "mdc.data.sources.corpora.pairs"
+    in_parts = True
     kind: Literal["pairs"]
     origin: Annotated[Literal["urls", "mirror"] | None, Field(alias="from")] = None
     pairs: Positive | None = None
@@ -242,12 +267,13 @@ class PairsCorpus(OfDataset, Images, Captions):
     image_column: str | None = None
 
 
-class KarpathyCorpus(OfDataset, Images, Captions):
+class KarpathyCorpus(CorpusSource, OfDataset, Images, Captions):
     """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
 
     ``restval``: add COCO's split of this name to "train", as is usual for training on COCO captions.
     """
 
+    module = "mdc.data.sources.corpora.karpathy"
     kind: Literal["karpathy"]
     dataset: Annotated[Literal["mscoco", "flickr30k", "flickr8k"], DATASET]
     annotations: DataPath | None = None  # relative to the dataset's folder, as images
@@ -258,36 +284,28 @@ class KarpathyCorpus(OfDataset, Images, Captions):
     restval: bool = True
 
 
-class CocoCorpus(OfDataset, Images, Captions):
+class CocoCorpus(CorpusSource, OfDataset, Images, Captions):
     """MSCOCO by its official captions files of one year; splits train and val."""
 
+    module = "mdc.data.sources.corpora.coco_captions"
     kind: Literal["coco_captions"]
     dataset: Annotated[Literal["mscoco"], DATASET]
     year: Literal[2014, 2017] = 2017
 
 
-class Flickr8kCorpus(OfDataset, Images, Captions):
+class Flickr8kCorpus(CorpusSource, OfDataset, Images, Captions):
     """Flickr8k's classic folder of text files and images; splits train, val and test."""
 
+    module = "mdc.data.sources.corpora.flickr8k"
     kind: Literal["flickr8k"]
     dataset: Annotated[Literal["flickr8k"], DATASET]
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
-class CubCorpus(OfDataset, Images, Captions):
-    """CUB-200-2011 with ten captions per image. ``val_fraction``: the share of training images, by a hash of their names, in val.
-    ``split``: the test images as published with the images, or by classes as published with the captions."""
-
-    kind: Literal["cub"]
-    dataset: Annotated[Literal["cub200"], DATASET]
-    split: Literal["images", "classes"] = "images"
-    val_fraction: HeldOut = 0.0
-    splits: list[Split] = Field(default=["train", "val", "test"])
-
-
-class BuilderProbe(OfDataset, Images):
+class BuilderProbe(ProbeSource, OfDataset, Images):
     """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
 
+    module = "mdc.data.sources.probes.builder"
     kind: Literal["builder"]
     dataset: Annotated[
         Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"], DATASET
@@ -300,13 +318,14 @@ class BuilderProbe(OfDataset, Images):
         return self
 
 
-class CaptionList(Captions):
+class CaptionList(Kind, Captions):
     """Captions without images: a file or folder under MDC_DATA, or the list of a dataset.
 
     ``format`` follows from the name's ending; coco_json is MSCOCO's own file of captions, plain or gzipped. With
     ``split_column``, only rows with the value ``split`` in it are read. ``caption_mode`` is as in a corpus.
     """
 
+    module = "mdc.data.sources.texts.caption_list"
     kind: Literal["caption_list"]
     dataset: DatasetName | None = None
     path: DataPath | None = None
@@ -326,19 +345,9 @@ class CaptionList(Captions):
         return self
 
 
-CorpusSource = Annotated[
-    ScenesCorpus
-    | ParquetCorpus
-    | TableCorpus
-    | CaptionFilesCorpus
-    | WebdatasetCorpus
-    | PairsCorpus
-    | KarpathyCorpus
-    | CocoCorpus
-    | Flickr8kCorpus
-    | CubCorpus,
-    Field(discriminator="kind"),
-]
-ProbeSource = Annotated[
-    ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe | BuilderProbe, Field(discriminator="kind")
-]
+#: the core's kinds
+CORPORA = (
+    *(ScenesCorpus, ParquetCorpus, TableCorpus, CaptionFilesCorpus, WebdatasetCorpus, PairsCorpus),
+    *(KarpathyCorpus, CocoCorpus, Flickr8kCorpus),
+)
+PROBES = (ScenesProbe, DigitsProbe, ParquetProbe, NounsProbe, FolderProbe, BuilderProbe)

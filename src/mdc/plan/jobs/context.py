@@ -8,13 +8,16 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
+from mdc.plan.config.captions import Finetune
 from mdc.plan.config.data import origin_of
-from mdc.plan.config.decoding import Finetune
+from mdc.plan.config.encoders import RunTower
+from mdc.plan.config.method import Method
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.probe_tables import ProbeTable
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
+from mdc.plan.config.sources import PairsCorpus
 from mdc.plan.config.types import Parameters, WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
@@ -115,7 +118,7 @@ class Context(ABC):
     def labels(self, run: Run, method: str = "") -> dict[str, Any]:
         """A row's labels of a run: corpus, backbone, and method, which may have another label there."""
         source = self.scale.data.corpora[self.scale.corpus_of(run.corpus)].source
-        listed = source.pairs if source.kind == "pairs" else None
+        listed = source.pairs if isinstance(source, PairsCorpus) else None
         return {
             "corpus": Labelled(key=run.corpus, label=self.scale.label_of(run.corpus), listed=listed),
             "backbone": self.backbone(run.backbone),
@@ -154,6 +157,11 @@ class Context(ABC):
             encoders.append(run)
         return [*encoders, *dict.fromkeys(self.control(run) for run in runs), *map(Frozen, table.encoders)]
 
+    def run_of(self, entry: RunTower) -> Run:
+        """The run whose encoder an entry is."""
+        seed = self.scale.training.seeds[0] if entry.seed is None else entry.seed
+        return Run(entry.corpus, entry.backbone, entry.method, seed)
+
     def control(self, run: Run) -> Untrained:
         """The untrained control of a run."""
         return Untrained(run.backbone, self.params.methods[run.method].pooling, run.seed)
@@ -169,7 +177,7 @@ class Context(ABC):
             values[variant.key] = variant.value
         for override in pretrain.overrides:
             if override.when.matches(run.corpus, run.backbone, run.method):
-                values |= override.set
+                values |= override.recipe
         method = self.params.methods[run.method]
         values["batch_size"] *= method.batch_factor
         if method.steps is not None:
@@ -183,6 +191,24 @@ class Context(ABC):
             return Recipe.model_validate(values)
         except ValidationError as error:
             raise UserError(f"{self.file}: run {run.id}: {first_problem(error, values)}") from None
+
+    def method(self, run: Run) -> Method:
+        """The method of a run as its job has it, with the matching overrides. Labels and the like decide no result, and pooling
+        is the probe's choice."""
+        method = self.params.methods[run.method]
+        values: dict[str, Any] = {"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1}
+        values |= {"steps": None, "style": None}
+        for override in self.scale.training.overrides:
+            if override.when.matches(run.corpus, run.backbone, run.method):
+                if other := [key for key in override.method if key not in method.by_run]:
+                    said = f"a key that {run.method} does not have (objective {method.objective}); leave it out of this override"
+                    raise UserError(f"{self.file}: run {run.id}: pretrain.overrides: {other[0]}: {said}")
+                values |= override.method
+        whole = method.model_dump(by_alias=True, context="complete") | values
+        try:
+            return type(method).model_validate(whole)
+        except ValidationError as error:
+            raise UserError(f"{self.file}: run {run.id}: {first_problem(error, whole)}") from None
 
     def finetuning(self, run: Run) -> Finetune:
         """The finetuning of a finetuned run."""

@@ -6,7 +6,6 @@ i + 2n, …
 
 from typing import Any
 
-from mdc.plan import parts
 from mdc.plan.config.data import origin_of
 from mdc.plan.config.sources import CorpusSource, PairsCorpus
 from mdc.plan.jobs.context import Context
@@ -18,7 +17,7 @@ from mdc.plan.records import sha256_json
 def parts_of(plan: Context, name: str) -> list[str]:
     """The job that writes one corpus's parts; none for a source without parts."""
     source = plan.scale.data.corpora[name].source
-    if source.kind not in parts.IN_PARTS and not getattr(source, "sharded", False):
+    if not source.in_parts and not getattr(source, "sharded", False):
         return []
     reading = _reading(name, source)
     resolved = plan.resolved_source(source)
@@ -29,7 +28,7 @@ def parts_of(plan: Context, name: str) -> list[str]:
         CorpusPartsJob,
         f"data/parts/{reading}",
         [f"data/obtained/{dataset}"] if dataset else [],
-        [parts.CORPORA[source.kind]],
+        [source.module],
         name=reading,
         source=resolved,
         protocol=plan.params.protocol.data,

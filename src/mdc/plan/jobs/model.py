@@ -6,84 +6,40 @@ from pydantic import Field
 
 from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
 from mdc.plan.config.captions import OpenClip
-from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.data import ClassCaptions, Dataset
 from mdc.plan.config.decoding import Captioning
 from mdc.plan.config.distortion import AtLevel
-from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
+from mdc.plan.config.encoders import Encode
+from mdc.plan.config.heads import Features, Probe
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
+from mdc.plan.config.kinds import AnyBehind, AnyChoice, AnyCorpus, AnyEncoder, AnyHead, AnyProbe
 from mdc.plan.config.methods import AnyDecoding, AnyMethod
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Recipe
-from mdc.plan.config.scale import Features, Head, Probe
 from mdc.plan.config.score import OpenClipModel, Scoring
-from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
-from mdc.plan.config.tokenizers import TokenizerEntry
+from mdc.plan.config.sources import CaptionList
 from mdc.plan.config.types import Name, Names, NonNegative, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
 
-class TokenizerJob(Job):
-    """Train an image tokenizer, or import a pretrained one, as safetensors."""
-
-    verb: Literal["tokenizer"]
-    name: Name
-    entry: TokenizerEntry
-
-
-class TokenizerBehind(Strict):
-    """The tokenizer of the job ``job`` with this configuration hash, from ``entry``."""
-
-    job: str
-    config_sha256: str
-    entry: TokenizerEntry
-
-
-class WordsJob(Job):
-    """Import embeddings of BPE tokens as safetensors."""
-
-    verb: Literal["import-words"]
-    name: Name
-    entry: WordEmbeddings
-
-
 class EncoderJob(Job):
-    """Import the weights of an encoder as safetensors.
-
-    ``run``, ``run_config_sha256``, ``backbone`` and ``contrastive``: of an encoder of one of our runs, otherwise None (and
-    False). ``tokenizer``: of an encoder that is a tokenizer of the scale.
-    """
+    """Import the weights of an encoder as safetensors. ``behind``: what an encoder of the scale itself is made from."""
 
     verb: Literal["import-encoder"]
     name: Name
-    entry: EncoderEntry
-    run: str | None
-    run_config_sha256: str | None
-    backbone: TrainedBackbone | None
-    contrastive: bool
-    tokenizer: TokenizerBehind | None = None
+    entry: AnyEncoder
+    behind: AnyBehind | None = None
 
 
-class _OfImagesJob(Job):
+class EncodedJob(Job):
     """The outputs for a corpus's images of the encoder of the job ``encoder`` with this configuration hash."""
 
+    verb: Literal["encode-corpus"]
     corpus: Name
     encoder: str
     encoder_config_sha256: str
     splits: list[Literal["train", "val"]]
     encode: Encode
-
-
-class ImageTokensJob(_OfImagesJob):
-    """Their codes."""
-
-    verb: Literal["image-tokens"]
-
-
-class EncodedJob(_OfImagesJob):
-    """Their tokens."""
-
-    verb: Literal["encode-corpus"]
 
 
 # --- data ---------------------------------------------------------------------------------------------------------------
@@ -134,7 +90,7 @@ class CorpusPartsJob(Job):
 
     verb: Literal["corpus-parts"]
     name: str
-    source: CorpusSource
+    source: AnyCorpus
     protocol: ProtocolData
 
 
@@ -142,18 +98,18 @@ class CorpusJob(_SetJob):
     """If ``inputs`` name parts, these are the corpus's shards, and ``samples_per_shard`` is not used."""
 
     verb: Literal["corpus"]
-    source: CorpusSource
+    source: AnyCorpus
     protocol: ProtocolData
 
 
 class ProbeSetJob(_SetJob):
     verb: Literal["probe-set"]
-    source: ProbeSource
+    source: AnyProbe
 
 
 class ChoiceSetJob(_SetJob):
     verb: Literal["choice-set"]
-    source: ChoiceSource
+    source: AnyChoice
 
 
 class TextsJob(Job):
@@ -171,13 +127,6 @@ class VocabularyJob(Job):
     kind: Literal["full", "corpus"]
     corpora: list[Name]
     choices: list[Name]
-
-
-class FrequenciesJob(Job):
-    """Document frequencies of the training captions of the corpus in ``inputs``, truncated to the context."""
-
-    verb: Literal["frequencies"]
-    protocol: ProtocolData
 
 
 class OverlapJob(Job):
@@ -199,7 +148,7 @@ class Protocol(Strict):
 
 class Start(Strict):
     """The start of a finetuned run: the ``weights`` of the job ``run`` with this configuration hash. ``patience`` and ``canvas``
-    as in :class:`mdc.plan.config.decoding.Finetune`."""
+    as in :class:`mdc.plan.config.captions.Finetune`."""
 
     run: str
     config_sha256: str
@@ -383,7 +332,7 @@ class ProbeJob(Job):
     verb: Literal["probe"]
     probes: Names
     recipe: Probe | Features
-    head: Head | None = None
+    head: AnyHead | None = None
     protocol: ProtocolProbe
     backbone_name: str
     backbone: TrainedBackbone | FrozenTokens

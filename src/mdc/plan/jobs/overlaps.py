@@ -101,9 +101,12 @@ def _training(plan: Context, record: Any) -> tuple[list[str], list[str]]:
         if isinstance(job, PretrainJob):
             corpora[job.corpus] = None
             waiting += [name for name in (job.start and job.start.run, _encoder(job)) if name]
-        elif isinstance(job, EncoderJob) and job.run:
-            waiting.append(job.run)
-        elif corpus := getattr(getattr(job.tokenizer, "entry", None), "corpus", None):
+            continue
+        assert isinstance(job, EncoderJob)
+        behind = plan.made[job.behind.job] if job.behind is not None else None
+        if isinstance(behind, PretrainJob):
+            waiting.append(behind.job)
+        elif corpus := getattr(getattr(behind, "entry", None), "corpus", None):
             corpora[corpus] = None
         elif getattr(job.entry, "weights", None) != RANDOM:
             external.append(shown_label(plan.scale.encoders[job.name]))

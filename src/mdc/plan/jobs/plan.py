@@ -12,8 +12,8 @@ from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, ResNet
+from mdc.plan.config.heads import LINEAR, Features, Probe
 from mdc.plan.config.layers import scale_file
-from mdc.plan.config.scale import Features, Probe
 from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs
@@ -25,7 +25,6 @@ from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import (
     ChoiceSetJob,
     CorpusJob,
-    FrequenciesJob,
     ObtainJob,
     PretrainJob,
     ProbeJob,
@@ -37,12 +36,12 @@ from mdc.plan.jobs.model import (
 )
 from mdc.plan.records import UserError, did_you_mean, sha256_json
 
-#: section of the scale's data → the class of its sets' jobs, and the module that they load by the kind of their source
-_SETS: dict[str, tuple[type[Job], dict[str, str]]] = {
-    "corpora": (CorpusJob, parts.CORPORA),
-    "probes": (ProbeSetJob, parts.PROBES),
-    "choices": (ChoiceSetJob, parts.CHOICES),
-    "texts": (TextsJob, parts.TEXTS),
+#: section of the scale's data → the class of its sets' jobs
+_SETS: dict[str, type[Job]] = {
+    "corpora": CorpusJob,
+    "probes": ProbeSetJob,
+    "choices": ChoiceSetJob,
+    "texts": TextsJob,
 }
 
 
@@ -127,10 +126,7 @@ class Plan(Context):
         if not isinstance(backbone, FrozenBackbone):
             return backbone.model_copy(update={"label": ""})
         tokens = encoder_jobs.tokens(self, backbone.frozen)
-        words = encoder_jobs.words_of(self, backbone.words) if backbone.words is not None else None
-        return FrozenEncoderBackbone(
-            label="", image_size=tokens.image_size, frozen=tokens, decoder=backbone.decoder, words=words
-        )
+        return FrozenEncoderBackbone(label="", image_size=tokens.image_size, frozen=tokens, decoder=backbone.decoder)
 
     def _start(self, run: Run) -> Start | None:
         """The start of a finetuned run and its early stopping; None for any other run."""
@@ -148,7 +144,7 @@ class Plan(Context):
 
     def set_of(self, section: str, name: str) -> Job:
         """The job of a set of a section of the scale's data: ``corpora``, ``probes``, ``choices`` or ``texts``."""
-        kind, kinds = _SETS[section]
+        kind = _SETS[section]
         data = self.scale.data
         source = getattr(data, section)[name].source
         behind = parts_of(self, name) if section == "corpora" else []
@@ -161,7 +157,7 @@ class Plan(Context):
             kind,
             f"data/{section}/{name}",
             [*(self.obtain(dataset).job for dataset in datasets_of(source)), *behind],
-            [kinds[source.kind]],
+            [source.module],
             name=name,
             source=self.resolved_source(source),
             **{key: value for key, value in values.items() if key in kind.model_fields},
@@ -183,11 +179,6 @@ class Plan(Context):
             kind="full" if listed == "full" else "corpus",
             corpora=corpora,
             choices=choices,
-        )
-
-    def frequencies(self, corpus: str) -> Job:
-        return self.make(
-            FrequenciesJob, f"data/frequencies/{corpus}", [self.corpus(corpus).job], protocol=self.params.protocol.data
         )
 
     def _check_fits(self, run: Run) -> None:
@@ -216,7 +207,7 @@ class Plan(Context):
         self._check_fits(run)
         frozen = encoder_jobs.frozen_of(self, run)
         corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
-        method, protocol = self.params.methods[run.method], self.params.protocol
+        method, protocol = self.method(run), self.params.protocol
         return self.make(
             PretrainJob,
             f"runs/{run.id}",
@@ -225,8 +216,7 @@ class Plan(Context):
                 f"data/corpora/{corpus}",
                 f"data/vocabularies/{vocabulary}",
                 *([encoder_jobs.encoded(self, frozen.frozen, corpus).job] if frozen else []),
-                *([encoder_jobs.words(self, frozen.words).job] if frozen and frozen.words else []),
-                *([self.frequencies(corpus).job] if method.counts_tokens else []),
+                *method.needed(self, corpus, self.scale.training.backbones[run.backbone]),
             ],
             [method.abilities["train"]],
             corpus=corpus,
@@ -235,17 +225,7 @@ class Plan(Context):
             method_name=run.method,
             seed=run.seed,
             backbone=self._backbone(run.backbone),
-            # labels decide no result, and pooling is the probe's choice
-            method=method.model_copy(
-                update={
-                    "label": "",
-                    "pooling": "patch_mean",
-                    "ranked": True,
-                    "batch_factor": 1,
-                    "steps": None,
-                    "style": None,
-                }
-            ),
+            method=method,
             recipe=self.recipe(run),
             protocol=Protocol(data=protocol.data, pretrain=protocol.pretrain),
             start=self._start(run),
@@ -265,7 +245,7 @@ class Plan(Context):
             ProbeJob,
             probe_of(encoder, head),
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
-            [parts.ABILITIES["encode"], parts.HEADS[entry.kind if entry else "linear"], *values.pop("modules")],
+            [parts.ABILITIES["encode"], entry.module if entry else LINEAR, *values.pop("modules")],
             probes=probes,
             recipe=probe.model_dump(include=set((Features if entry else Probe).model_fields)),
             head=entry and entry.model_copy(update={"label": ""}),
@@ -294,7 +274,7 @@ class Plan(Context):
         imported = encoder_jobs.encoder(self, encoder.name)
         return {
             "behind": [imported.job],
-            "modules": [parts.TOWERS[imported.entry.kind]],
+            "modules": [imported.entry.module],
             "backbone_name": encoder.name,
             "backbone": encoder_jobs.tokens(self, encoder.name),
             "seed": 0,

@@ -17,6 +17,7 @@ from mdc.plan.artefacts import declared
 from mdc.plan.config.problems import first_problem, short
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import UserError, read_json
+from mdc.plan.verbs import VERBS
 
 #: verb → keys of its jobs that earlier versions wrote and no evaluation reads: a record with them is read without them
 GONE: dict[str, tuple[str, ...]] = {"pretrain": ("method.masks", "method.masking")}
@@ -25,11 +26,9 @@ GONE: dict[str, tuple[str, ...]] = {"pretrain": ("method.masks", "method.masking
 @cache
 def _classes() -> dict[str, type[Job]]:
     """Verb → the class of its jobs, which names it. Imported here, since a table or figure needs none of them."""
-    jobs = [
-        kind
-        for kind in vars(import_module("mdc.plan.jobs.model")).values()
-        if isinstance(kind, type) and issubclass(kind, Job)
-    ]
+    modules = dict.fromkeys(verb.jobs for verb in VERBS.values())
+    found = [kind for module in modules for kind in vars(import_module(module)).values()]
+    jobs = [kind for kind in found if isinstance(kind, type) and issubclass(kind, Job)]
     return {verb: kind for kind in jobs for verb in get_args(kind.model_fields["verb"].annotation)}
 
 

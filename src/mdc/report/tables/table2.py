@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.choice_sources import PAIRED, mean_over
+from mdc.plan.config.choice_sources import mean_over
 from mdc.plan.config.references import BackboneName, ChoicesNames, Methods
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.score_tables import OfScores
@@ -88,7 +88,7 @@ class Block(OfScores):
         for key, column in scored.items():
             for name in column.sets:
                 source = params.data.choices[name].source
-                if not isinstance(source, PAIRED):
+                if not source.paired:
                     said = f"items of two images and two captions, and data.choices.{name} is of the kind {source.kind}"
                     yield f"{where}.columns.{key}.score = {column.score}: needs {said}"
         if len(scored) == len(self.columns):

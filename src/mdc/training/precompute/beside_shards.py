@@ -2,7 +2,7 @@
 resumes."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +11,21 @@ import torch
 
 from mdc.data.loader.center_crops import corpus_images
 from mdc.data.shards.index import read_index
-from mdc.models.encoders.tower import Tower, read_tower
+from mdc.models.encoders.tower import Lines, Tower, read_tower
 from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.model import EncodedJob, EncoderJob, ImageTokensJob
+from mdc.plan.jobs.model import EncodedJob, EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.progress import progress
 from mdc.plan.records import atomic_path, clear_leftovers, read_json, sha256_file, sha256_json
 from mdc.training.device import choose_device
-
-#: images (B, 3, S, S), prepared for a tower → an array (B, …)
-ToArray = Callable[[torch.Tensor], np.ndarray]
-#: split → its arrays, one line each
-Lines = dict[str, list[dict[str, Any]]]
 
 
 class BesideShards:
     """One job: ``tower`` encodes the corpus of ``index``."""
 
     def __init__(self, call: Call) -> None:
-        self.job: EncodedJob | ImageTokensJob = call.job
+        self.job: EncodedJob = call.job
         self.out = call.out
         torch.set_num_threads(self.job.encode.threads)
         self.device = choose_device(self.job.encode.device)
@@ -52,12 +47,12 @@ class BesideShards:
             }
         )
 
-    def write(self, to_array: ToArray) -> Lines:
+    def write(self) -> Lines:
         """Write the arrays of all splits; call :meth:`finished` after writing their record."""
         clear_leftovers(self.out)
         self.out.mkdir(parents=True, exist_ok=True)
         done = _Done(self.out / "done.jsonl", self._identity)
-        return {split: self._split(split, to_array, done) for split in self.job.splits if self._shards(split)}
+        return {split: self._split(split, done) for split in self.job.splits if self._shards(split)}
 
     def finished(self) -> None:
         """Remove the list of finished arrays, which a resumed job would use."""
@@ -67,7 +62,7 @@ class BesideShards:
         return list(self.index["splits"].get(split, {}).get("shards", []))
 
     @torch.no_grad()
-    def _split(self, split: str, to_array: ToArray, done: "_Done") -> list[dict[str, Any]]:
+    def _split(self, split: str, done: "_Done") -> list[dict[str, Any]]:
         arrays_written = []
         start = 0
         shards = self._shards(split)
@@ -86,7 +81,7 @@ class BesideShards:
                     stop=start + count,
                     workers=0 if self.device.type == "cpu" else self.job.encode.threads,
                 )
-                arrays = [to_array(self.tower.prepared(part.to(self.device))) for part in images]
+                arrays = [self.tower.stored(self.tower.prepared(part.to(self.device))) for part in images]
                 with atomic_path(path) as temporary, temporary.open("wb") as file:
                     np.save(file, np.concatenate(arrays), allow_pickle=False)
                 known = done.add(path)

@@ -1,6 +1,7 @@
 """The job ``mdc encode-corpus``: the tokens that a frozen encoder makes of a corpus's images, computed once.
 
-Writes an array (N, M, E) float16 for each shard, and last ``encoded.json``, which binds each to its shard by hash.
+Writes an array (N, M, E) float16 for each shard, or of an encoder with codes (N, M) uint16 and their
+codebook, and last ``encoded.json``, which binds each to its shard by hash.
 """
 
 from mdc.plan.jobs.call import Call, record
@@ -11,8 +12,9 @@ from mdc.training.precompute.beside_shards import BesideShards
 def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.EncodedJob`."""
     work = BesideShards(call)
-    lines = work.write(lambda images: work.tower(images)[1].half().cpu().numpy())
+    lines = work.write()
     # arrays are listed under splits, not outputs: a corpus can have thousands
-    shape = {"tokens": work.entry.tokens, "width": work.entry.width}
-    write_json(call.out / "encoded.json", record(call, "encoded", []) | shape | {"splits": lines})
+    files, facts = work.tower.finish(call.out, lines)
+    facts = {"tokens": work.entry.tokens, "width": work.entry.width, **facts}
+    write_json(call.out / "encoded.json", record(call, "encoded", files) | facts | {"splits": lines})
     work.finished()

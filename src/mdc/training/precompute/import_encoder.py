@@ -4,7 +4,6 @@ Writes ``encoder.safetensors`` and last ``encoder.json``. No later job needs the
 """
 
 from mdc.models.encoders.tower import TOWER, fetched, shape_of
-from mdc.models.runs import WEIGHTS, expected_run
 from mdc.models.weights import save_weights
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
@@ -20,12 +19,8 @@ def main(call: Call) -> None:
     """
     job: EncoderJob = call.job
     checkpoint = None
-    if job.run is not None:
-        weights_of_run = WEIGHTS[getattr(job.entry, "weights", None) or "last"]
-        checkpoint, *_ = expected_run(call, job.run, job.run_config_sha256, weights_of_run)
-    if job.tokenizer is not None:
-        path, expected_sha256 = call.input(job.tokenizer.job), job.tokenizer.config_sha256
-        checkpoint, _ = recorded(path, "tokenizer.safetensors", expected_sha256, job.job)
+    if (behind := job.behind) is not None:
+        checkpoint, _ = recorded(call.input(behind.job), behind.file, behind.config_sha256, job.job)
     tower = fetched(job, data_folder(), checkpoint)
     size, expected = job.entry.image_size, (job.entry.tokens, job.entry.width)
     _, count, width = shape_of(tower, size, f"encoders.{job.name}")

@@ -21,6 +21,7 @@ from mdc.extensions.mc_diffusion.mask_and_replace.bound_gradient import BoundOfR
 from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import BoundWeights, bound_weights, corrupt
 from mdc.extensions.mc_diffusion.mask_and_replace.method import MaskAndReplace
 from mdc.extensions.mc_diffusion.mask_and_replace.model import DiffusionCaptioner
+from mdc.extensions.mc_diffusion.words.read import read_words
 from mdc.models.logits import sum_over_logits
 from mdc.models.precision import autocast
 from mdc.plan.jobs.model import PretrainJob
@@ -60,29 +61,29 @@ class Part(NamedTuple):
 
 
 class MaskAndReplaceObjective:
-    """See :class:`mdc.training.objectives.objective.Objective`. ``length``: places of a caption; ``auxiliary``: λ."""
+    """See :class:`mdc.training.objectives.objective.Objective`. ``length``: places of a caption."""
 
-    def __init__(self, model: DiffusionCaptioner, setup: Setup, length: int, auxiliary: float) -> None:
+    def __init__(self, model: DiffusionCaptioner, setup: Setup, length: int) -> None:
         self.model, self.schedule = model, model.schedule
         self.batch_size, self.precision, self.group = setup.batch_size, setup.precision, setup.group
-        self.length, self.auxiliary = length, auxiliary
+        self.length, self.auxiliary = length, setup.method.auxiliary
         self.passes = Passes(model, self._sums, setup.group)
 
     def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
         """The batch's captions with its noise."""
-        assert batch.replacement is not None
+        assert batch.token_draws is not None
         places = slice(1, 1 + self.length)
         x0 = self.model.class_of(batch.tokens[:, places])
         t = self.schedule.draw_times(batch.jitter, batch.place, global_batch)
-        return Noised(x0, corrupt(x0, t, self.schedule, batch.uniforms[:, places], batch.replacement[:, places]), t)
+        return Noised(x0, corrupt(x0, t, self.schedule, batch.uniforms[:, places], batch.token_draws[:, places]), t)
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> list[Part]:
         noised = self.noised(batch, len(batch) if held_out else self.batch_size)
         guidance = None if held_out else self.model.guidance
         where = None
         if guidance is not None:
-            assert batch.condition is not None
-            where = lost(batch.condition, guidance.degraded, guidance.mask_rate)
+            assert batch.image_draws is not None
+            where = lost(batch.image_draws, guidance.degraded, guidance.mask_rate)
         return [
             self.part(
                 batch.images[rows], Noised(*(value[rows] for value in noised)), None if where is None else where[rows]
@@ -145,16 +146,20 @@ def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
-    return {"length": corpus.length, "auxiliary": job.recipe.auxiliary or 0.0}
+    imported = corpus.input_below("words")
+    words = None if imported is None else read_words(imported, corpus.vocabulary)
+    return {"length": corpus.length, "words": words}
 
 
 def build_objective(
-    model: DiffusionCaptioner, setup: Setup, length: int | None = None, auxiliary: float = 0.0
+    model: DiffusionCaptioner, setup: Setup, length: int | None = None, words: Tensor | None = None
 ) -> MaskAndReplaceObjective:
     """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
 
-    ``length``: places of a caption, stored in the model; None: as stored. ``auxiliary``: λ of the recipe.
+    ``length``: places of a caption, stored in the model; None: as stored. ``words``: embeddings (K, W) of others for its classes.
     """
+    if words is not None:
+        model.text.take_embeddings(words)
     if length is not None:
         model.length.fill_(length)
-    return MaskAndReplaceObjective(model, setup, int(model.length) if length is None else length, auxiliary)
+    return MaskAndReplaceObjective(model, setup, int(model.length) if length is None else length)

@@ -5,10 +5,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.extensions.mc_diffusion.kinds import WordsName
 from mdc.plan.config.backbones import AnyBackbone, FrozenBackbone
 from mdc.plan.config.decoding import Decoding
 from mdc.plan.config.method import Method
 from mdc.plan.config.types import NonNegative, Positive, SomeUnique, Strict
+from mdc.plan.records import UserError
 
 
 class Guidance(Strict):
@@ -71,12 +73,15 @@ class SweptDiffusing(Diffusing):
 
 class MaskAndReplace(Method):
     """``diffusion_steps`` T; the share ``replaced`` of tokens that are replaced by another class at T (the others are [MASK]);
-    ``guidance``: how it is trained for guidance, if it is."""
+    ``auxiliary``: the weight λ of the auxiliary loss; ``guidance``: how it is trained for guidance, if it is; ``words``: a key of
+    the scale's ``words``, whose embeddings of BPE tokens the decoder uses, frozen."""
 
     objective: Literal["mask_and_replace"]
     diffusion_steps: Annotated[int, Field(ge=2)]
     replaced: Annotated[float, Field(ge=0, lt=1)]
+    auxiliary: Annotated[float, Field(ge=0)] = 0.0
     guidance: Guidance | None = None
+    words: WordsName | None = None
 
     family = "mask-and-replace"
     abilities: ClassVar = {
@@ -86,12 +91,25 @@ class MaskAndReplace(Method):
     decoding = "diffuse"
     decodings: ClassVar = {"diffuse": (Diffusing, SweptDiffusing)}
     finetunes = False
-    takes_words = True
+    by_run = ("auxiliary", "words")
 
     def misfits(self, name: str, backbone: AnyBackbone, place: str) -> Iterator[str]:
         yield from super().misfits(name, backbone, place)
         if self.guidance is not None and not isinstance(backbone, FrozenBackbone):
             yield f"{place}: trains its own encoder, and {name} learns guidance, whose condition must be a frozen encoder's"
+
+    def needed(self, plan: Any, corpus: str, backbone: AnyBackbone) -> list[str]:
+        from mdc.extensions.mc_diffusion.jobs import words
+
+        if self.words is None:
+            return []
+        imported = words(plan, self.words)
+        if (width := imported.entry.width) != backbone.decoder.width:
+            raise UserError(
+                f"{plan.file}: words.{self.words}.width = {width}, and the decoder's of {backbone.label} is "
+                f"{backbone.decoder.width}"
+            )
+        return [imported.job]
 
     def refusal(self, name: str, policy: Decoding, context_length: int) -> str | None:
         if not isinstance(policy, Diffusing):

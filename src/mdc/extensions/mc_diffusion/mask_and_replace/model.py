@@ -31,6 +31,8 @@ class DiffusionCaptioner(ImageCaptioner):
         self.classes = setup.vocabulary_size - 1
         self.schedule = ReplaceSchedule(self.classes, steps, 1 - method.replaced, method.replaced)
         self.text = TimedDecoder(backbone.decoder, self.classes, places, steps, seed, self.encoder.width)
+        if method.words is not None:  # others', and with them [MASK]'s, are not trained
+            self.text.token_embedding.weight.requires_grad_(False)
         self.head = word_head(backbone.decoder.width, self.classes, seed)
         self.guidance = guidance
         self.masked: nn.Parameter | None = None

@@ -60,10 +60,9 @@ class TimedDecoder(nn.Module):
         return self.norm(x)
 
     @torch.no_grad()
-    def use_pretrained_embeddings(self, words: Tensor) -> None:
-        """Take the embeddings of the classes (K, W) from others; they, and [MASK]'s beside them, are then not trained."""
+    def take_embeddings(self, words: Tensor) -> None:
+        """Take the embeddings of the classes (K, W) from others."""
         self.token_embedding.weight[: len(words)].copy_(words)
-        self.token_embedding.weight.requires_grad_(False)
 
     def remember(self, condition: Tensor) -> Memory:
         """Keys and values of conditions (B, M, E) in every layer."""

@@ -34,7 +34,7 @@ def supervise(
 ) -> Supervision:
     """As of masked methods, with the patches that the decoder reads."""
     found = masked.supervise(method, protocol, mask_id, batch, global_batch)
-    return found._replace(extra_inputs=kept_patches(batch.condition, method.patches_kept))
+    return found._replace(extra_inputs=kept_patches(batch.image_draws, method.patches_kept))
 
 
 def build_objective(model: Captioner, setup: Setup, canvas: int | None = None) -> CaptioningObjective:

@@ -83,8 +83,9 @@ def read_idf(path: Path, vocabulary: Vocabulary) -> Tensor:
 
 
 def of_run(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
-    assert corpus.frequencies is not None  # an input of the job
-    return {"idf": read_idf(corpus.frequencies, corpus.vocabulary)}
+    counted = corpus.input_below("data/frequencies")
+    assert counted is not None  # an input of the job
+    return {"idf": read_idf(counted, corpus.vocabulary)}
 
 
 def build_objective(model: SuperClass, setup: Setup, idf: Tensor | None = None) -> SuperClassObjective:

@@ -1,7 +1,8 @@
 """The parameters of SuperClass, which has none of its own."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.method import Method
 
 
@@ -14,7 +15,11 @@ class SuperClass(Method):
         "train": "mdc.extensions.neighbours.superclass.loss",
         "score": "mdc.extensions.neighbours.superclass.score",
     }
-    counts_tokens = True
+
+    def needed(self, plan: Any, corpus: str, backbone: AnyBackbone) -> list[str]:
+        from mdc.extensions.neighbours.jobs import frequencies
+
+        return [frequencies(plan, corpus).job]
 
     @property
     def reads_patches(self) -> bool:

@@ -67,7 +67,7 @@ class Block(ProbeTable):
         trained = {name: params.training.backbones[name] for name in self.backbones}
         counts = {name: entry.tokens for name, entry in entries.items()}
         counts |= {name: (b.image_size // b.patch_size) ** 2 for name, b in trained.items() if isinstance(b, Backbone)}
-        if any(head is not None and head.kind == "attentive" for head in heads.values()):
+        if any(head is not None and head.tokens for head in heads.values()):
             for name in (name for name, count in counts.items() if count < 2):
                 yield f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
             for name, entry in entries.items():
@@ -75,12 +75,11 @@ class Block(ProbeTable):
                     said = f"a feature of {name} that is as wide as its tokens; set encoders.{name}.pooled: true"
                     yield f"{where}.encoders: an attentive probe needs {said}"
         for key, head in heads.items():
-            if head is None or head.kind != "knn":
-                continue
+            least = head.least_items() if head is not None else 1
             for name in self.shown:
                 train = getattr(params.data.probes[name].source, "train", None)
-                if isinstance(train, int) and train < head.k:
-                    said = f"{name} has {train} training items, and k = {head.k} neighbours are asked for"
+                if isinstance(train, int) and train < least:
+                    said = f"{name} has {train} training items, and it needs {least}"
                     yield f"{where}.heads: {key}: {said}"
 
     @property

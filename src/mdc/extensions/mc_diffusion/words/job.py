@@ -3,18 +3,18 @@
 Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's BPE tokens, and last ``words.json``.
 """
 
+from mdc.extensions.mc_diffusion.jobs import WordsJob
+from mdc.extensions.mc_diffusion.words.read import WORDS
 from mdc.models.encoders.open_clip import created
 from mdc.models.text import CLIP_SIZE
 from mdc.models.weights import WEIGHTS_FORMAT, save_tensors
-from mdc.models.words import WORDS
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
-from mdc.plan.jobs.model import WordsJob
 from mdc.plan.records import UserError, clear_leftovers, write_json
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.WordsJob`.
+    """Run the job. ``call.job``: a :class:`mdc.extensions.mc_diffusion.jobs.WordsJob`.
 
     UserError if the model is not available, has another vocabulary than CLIP's, or another embedding width than the scale's
     entry.

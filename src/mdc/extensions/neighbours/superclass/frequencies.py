@@ -18,7 +18,7 @@ FREQUENCIES = "frequencies.json"
 
 
 def main(call: Call) -> None:
-    """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.FrequenciesJob`."""
+    """Run the job: ``call.job`` is a :class:`mdc.extensions.neighbours.jobs.FrequenciesJob`."""
     (corpus,) = call.manifests.values()
     path = call.out / FREQUENCIES
     write_json(path, document_frequencies(corpus, call.job.protocol.context_length))

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from mdc.data.loader.center_crops import center_crops, corpus_images
 from mdc.data.loader.shuffle import shuffled
 from mdc.data.shards.index import ShardReader, read_index
-from mdc.models.encoders.codes import tokenizer_of
+from mdc.extensions.mc_diffusion.image_tokenizers.codes import tokenizer_of
+from mdc.extensions.mc_diffusion.image_tokenizers.gumbel_vqgan import renamed
+from mdc.extensions.mc_diffusion.image_tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
+from mdc.extensions.mc_diffusion.jobs import TokenizerJob
+from mdc.extensions.mc_diffusion.kinds import GumbelVqgan, VqVae
 from mdc.models.encoders.tower import fill, weights_of_file
 from mdc.models.initial import seeded
-from mdc.models.tokenizers.gumbel_vqgan import renamed
-from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
-from mdc.plan.jobs.model import TokenizerJob
 from mdc.plan.processes.interrupts import Interrupted, Interrupts
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
@@ -39,7 +39,7 @@ _SAVE_EVERY = 60  # seconds between two states, at least
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.model.TokenizerJob`."""
+    """Run the job. ``call.job``: a :class:`mdc.extensions.mc_diffusion.jobs.TokenizerJob`."""
     job: TokenizerJob = call.job
     clear_leftovers(call.out)
     call.out.mkdir(parents=True, exist_ok=True)

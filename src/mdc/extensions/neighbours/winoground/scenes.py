@@ -8,19 +8,23 @@ sets' share of all scenes, so neither was trained on.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from mdc.data.formats.samples import ChoiceSample, Shortcut, Skipped
+from mdc.data.formats.winoground import PAIR_CHANCE, pair_values
 from mdc.data.scenes.check import check_caption, false_claims
-from mdc.data.scenes.choice_shortcuts import pair_shortcuts
+from mdc.data.scenes.choice_shortcuts import PARTIAL
 from mdc.data.scenes.drawing import OWNED, bucket, draw_scene
 from mdc.data.scenes.language import article
 from mdc.data.scenes.render import encode_png, render
+from mdc.data.scenes.shortcuts import best_of_each_kind
 from mdc.data.scenes.streams import draws_for
 from mdc.data.scenes.world import Description, Scene
-from mdc.data.sources.choices.two_images import FACTS, two_samples
 from mdc.data.sources.source import Source
+from mdc.extensions.neighbours.winoground.two_images import FACTS, two_samples
 
 _TASK, _SPLIT, _STREAM = "choices", "test", "choices/pairs"
 #: phases of a background's pattern: another phase moves the second scene to another share of all scenes
@@ -49,6 +53,24 @@ class ScenesPairs(Source[ChoiceSample]):
 
 
 open_source = ScenesPairs  # see mdc.data.sources.source
+
+
+def pair_shortcuts(pairs: Iterable[tuple[Sequence[Scene], Sequence[str]]]) -> list[Shortcut]:
+    """The best of each kind for each of Winoground's scores; ``pairs``: (two scenes, the caption of each). Without the image all
+    three are 0, since an equal score is not higher."""
+    shown = [
+        (scene, (captions[own], captions[1 - own])) for scenes, captions in pairs for own, scene in enumerate(scenes)
+    ]
+    places = [(n, n + 1) for n in range(0, len(shown), 2)]
+    scored = {
+        kind: np.array([[partial(scene, text) for text in texts] for scene, texts in shown])
+        for kind, partial in PARTIAL.items()
+    }
+    found: list[Shortcut] = []
+    for score in PAIR_CHANCE:
+        values = {kind: float(pair_values(scores, places, score).mean()) for kind, scores in scored.items()}
+        found += best_of_each_kind((value, Shortcut(*kind, value, score)) for kind, value in values.items())
+    return found
 
 
 def swapped_pair(seed: int, index: int) -> tuple[tuple[Scene, Scene], tuple[str, str]] | None:

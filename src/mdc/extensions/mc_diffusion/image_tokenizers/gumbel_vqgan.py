@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.plan.config.tokenizers import GumbelVqgan
+from mdc.extensions.mc_diffusion.kinds import GumbelVqgan
 
 _CHANNELS, _MULTIPLES, _WIDTH = 128, (1, 1, 2, 4), 256
 #: sides of a grid at which there is attention

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.plan.config.tokenizers import VqVae
+from mdc.extensions.mc_diffusion.kinds import VqVae
 
 
 class Residual(nn.Module):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config.scale import Neighbours
+from mdc.extensions.neighbours.kinds import Neighbours
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError
 

@@ -3,15 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
-from mdc.models.encoders.tower import Tower, fill
-from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer
-from mdc.models.tokenizers.vq_vae import VqTokenizer, pixels
+from mdc.data.loader.precomputed_tokens import CODEBOOK
+from mdc.extensions.mc_diffusion.image_tokenizers.gumbel_vqgan import GumbelTokenizer
+from mdc.extensions.mc_diffusion.image_tokenizers.vq_vae import VqTokenizer, perplexity, pixels
+from mdc.extensions.mc_diffusion.kinds import CodesBehind, CodesTower, TokenizerEntry, VqVae
+from mdc.models.encoders.tower import Lines, Tower, fill
 from mdc.models.weights import load_weights
-from mdc.plan.config.encoders import CodesTower
-from mdc.plan.config.tokenizers import TokenizerEntry, VqVae
 from mdc.plan.jobs.model import EncoderJob
+from mdc.plan.records import atomic_path
 
 
 class CodesEncoder(Tower):
@@ -34,6 +36,25 @@ class CodesEncoder(Tower):
         """(B, 3, S, S) as ``prepared`` gives them → (B, M) int64."""
         return self.tokenizer.codes(self.tokenizer.vectors(images))
 
+    def stored(self, images: Tensor) -> np.ndarray:
+        """Codes (B, M) uint16, or vectors as any encoder's."""
+        if not self.quantised:
+            return super().stored(images)
+        return np.asarray(self.codes(images).cpu().numpy().astype(np.uint16))
+
+    def finish(self, out: Path, lines: Lines) -> tuple[list[Path], dict[str, Any]]:
+        """``codebook.npy`` (K, E) float16, the vector of each code, and how often codes occur."""
+        if not self.quantised:
+            return super().finish(out, lines)
+        codebook = out / CODEBOOK
+        with atomic_path(codebook) as temporary, temporary.open("wb") as file:
+            np.save(file, self.tokenizer.codebook.half().cpu().numpy(), allow_pickle=False)
+        counted = np.zeros(len(self.tokenizer.codebook), dtype=np.int64)
+        for line in lines.get("train", []):
+            counted += np.bincount(np.load(out / line["file"]).ravel(), minlength=len(counted))
+        used = int((counted > 0).sum())
+        return [codebook], {"codes": len(counted), "used": used, "perplexity": perplexity(counted)}
+
     def learnt(self) -> int:
         """Those of the tokenizer that make tokens: not what makes images of codes, nor, of vectors before codes, the codes."""
         unused = ("decoder.",) if self.quantised else ("decoder.", "projection.", "codebook")
@@ -47,8 +68,8 @@ def tokenizer_of(entry: TokenizerEntry) -> VqTokenizer | GumbelTokenizer:
 
 def tower(job: EncoderJob, root: Path | None = None, checkpoint: Path | None = None) -> CodesEncoder:
     """The weights are those of the tokenizer's ``checkpoint``."""
-    assert job.tokenizer is not None and isinstance(job.entry, CodesTower)
-    built = CodesEncoder(job.tokenizer.entry, job.entry.quantised)
+    assert isinstance(job.behind, CodesBehind) and isinstance(job.entry, CodesTower)
+    built = CodesEncoder(job.behind.entry, job.entry.quantised)
     if checkpoint is not None:
         fill(built.tokenizer, load_weights(checkpoint), checkpoint)
     return built

@@ -12,8 +12,8 @@ from typing import Any
 from mdc.data.formats.folders import dataset_folder, files_below
 from mdc.data.formats.parquet_file import open_parquet, parquet_rows
 from mdc.data.formats.samples import ChoiceSample, Skipped, counted, read_image
-from mdc.data.sources.choices.two_images import FACTS, two_samples
 from mdc.data.sources.cleaned import Choices
+from mdc.extensions.neighbours.winoground.two_images import FACTS, two_samples
 from mdc.plan.records import UserError
 
 _IMAGES, _CAPTIONS = ("image_0", "image_1"), ("caption_0", "caption_1")

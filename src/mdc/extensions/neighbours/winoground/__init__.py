@@ -1,0 +1,1 @@
+"""Items of two images and two captions."""
