@@ -24,7 +24,7 @@ from mdc.evaluation.predictors.encode import trained_encoder
 from mdc.models.runs import read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
-from mdc.plan.config.sources import ProbeSource
+from mdc.plan.config.kinds import AnyProbe
 from mdc.plan.config.yaml_core import read_yaml
 from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
 from mdc.training.state import LATEST, Position, copied
@@ -60,7 +60,7 @@ def test_texts_in_a_parquet_that_are_no_utf_8(tmp_path: Path) -> None:
 
 
 def told_of_probes(source: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    config = write_config(folder / "c.json", job_config("data/probes/digits", source=complete(source, ProbeSource)))
+    config = write_config(folder / "c.json", job_config("data/probes/digits", source=complete(source, AnyProbe)))
     line = told(["probe-set", config, "--out", str(folder / "out")], capsys)
     assert not (folder / "out/index.json").exists()
     return line

@@ -62,13 +62,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '"""The parameters of ``opening``',
         '"""The objective ``opening``',
         '"""Captioned images in one folder',
+        '"""What this folder adds',
         '"""One row for each run',
     ):
         where = re.search(r"`src/(mdc/[\w/]+\.py)`:\n\n" + re.escape(f"    {start}"), PAGE)
         assert where is not None, start
         (folder / "src" / where[1]).parent.mkdir(exist_ok=True)
         (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
-    put(package / "plan/parts.py", '    "data.sources.corpora",\n    "', "sidecar ")
+    (package / "extensions/mine/__init__.py").write_text('"""Mine."""\n', encoding="utf-8")
     put(
         package / "diffusion/sampling.py",
         "    return Unmasked(tokens, steps, confidences)\n",
@@ -86,11 +87,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metrics = package / "evaluation/metrics/each.py"
     put(metrics, "    return caption.seen\n", f"\n\n{block('@each')}")
     put(metrics, '    "words": "words",\n', f"    {block(f'{QUOTED}: {QUOTED}')}")
-    own, union = block("class SidecarCorpus").split("CorpusSource = ")
-    assert union.count("| SidecarCorpus,") == 1
-    sources = package / "plan/config/sources.py"
-    text = sources.read_text(encoding="utf-8").replace("\nCorpusSource = ", f"\n{own}\nCorpusSource = ")
-    sources.write_text(text.replace("    | CubCorpus,\n", "    | CubCorpus\n    | SidecarCorpus,\n"), encoding="utf-8")
 
     values = small_project.values()
     values["methods"] |= {**entry("arc_opening:"), **entry("mdc_20_70:")}

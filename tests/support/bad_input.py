@@ -16,8 +16,8 @@ import yaml
 from data_samples import complete, encoded
 
 from mdc.app.cli import main
+from mdc.plan.config.kinds import AnyCorpus
 from mdc.plan.config.read import load
-from mdc.plan.config.sources import CorpusSource
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file, write_json
 
@@ -43,7 +43,7 @@ def write_config(path: Path, config: dict[str, Any]) -> str:
 
 def corpus_config(path: Path, source: dict[str, Any], max_skipped: float = 0.5) -> str:
     """A configuration of ``mdc corpus`` with this source."""
-    source = complete(source, CorpusSource)
+    source = complete(source, AnyCorpus)
     return write_config(path, job_config("data/corpora/alt", name="c", source=source, max_skipped=max_skipped))
 
 

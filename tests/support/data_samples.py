@@ -19,8 +19,8 @@ from mdc.data.formats.tar import TarWriter
 from mdc.data.shards import choice_set_job, corpus_job, probe_set_job, texts_job
 from mdc.data.shards.offsets import write_offsets
 from mdc.data.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
-from mdc.plan.config.choice_sources import ChoiceSource
-from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
+from mdc.plan.config.kinds import AnyChoice, AnyCorpus, AnyProbe
+from mdc.plan.config.sources import CaptionList
 from mdc.plan.records import read_json, sha256_file, write_json
 
 COLOURS = ("red", "green", "blue", "yellow")
@@ -110,15 +110,15 @@ def complete(source: dict[str, Any], union: Any) -> dict[str, Any]:
 
 
 def corpus_of(source: dict[str, Any], folder: Path) -> Source[RawSample]:
-    return open_corpus(complete(source, CorpusSource), folder)
+    return open_corpus(complete(source, AnyCorpus), folder)
 
 
 def probe_of(source: dict[str, Any], folder: Path) -> Source[RawSample]:
-    return open_probe(complete(source, ProbeSource), folder)
+    return open_probe(complete(source, AnyProbe), folder)
 
 
 def choices_of(source: dict[str, Any], folder: Path) -> Source[ChoiceSample]:
-    return open_choices(complete(source, ChoiceSource), folder)
+    return open_choices(complete(source, AnyChoice), folder)
 
 
 def iter_corpus(

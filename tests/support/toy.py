@@ -18,11 +18,11 @@ from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.visual_context import count_of_tokens
 from mdc.plan import parts
 from mdc.plan.config.backbones import Backbone, Decoder, ResNet
+from mdc.plan.config.heads import Probe
 from mdc.plan.config.method import Method
 from mdc.plan.config.methods import method as made
 from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
 from mdc.plan.config.pretrain import Recipe, Runtime
-from mdc.plan.config.scale import Probe
 from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.plan.processes.group import NOTHING
 from mdc.training.objectives.objective import Objective, Setup

@@ -33,14 +33,14 @@ CFG = {"guidance": {"kind": "cfg", "degraded": 0.5}}
 MCS = {"guidance": {"kind": "mcs", "degraded": 0.5, "mask_rate": 0.5}}
 
 
-def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: int = 0) -> MaskAndReplaceObjective:
+def objective(entry: Method, batch_size: int = 6, seed: int = 0) -> MaskAndReplaceObjective:
     model = toy.build_model(entry, BACKBONE, None, VOCABULARY, 20, seed)  # type: ignore[arg-type]
     with torch.no_grad():  # so that the time matters from the beginning
         for name, parameter in model.named_parameters():
             if name.endswith("change.weight"):
                 parameter.copy_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(name))))
     setup = Setup(entry, None, VOCABULARY, batch_size, "fp32")  # type: ignore[arg-type]
-    return build_objective(model, setup, length=LENGTH, auxiliary=auxiliary)
+    return build_objective(model, setup, length=LENGTH)
 
 
 def batch(size: int = 6, seed: int = 0) -> CaptionBatch:
@@ -65,5 +65,5 @@ def batch(size: int = 6, seed: int = 0) -> CaptionBatch:
         place=torch.arange(size),
         caption_hash=torch.zeros(size, dtype=torch.int64),
         token_draws=drawn(size, 16),
-        condition=drawn(size, 1 + VECTORS),
+        image_draws=drawn(size, 1 + VECTORS),
     )

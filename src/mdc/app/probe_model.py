@@ -75,7 +75,7 @@ def main(args: argparse.Namespace) -> None:
         cells = []
         for head in heads:
             entry = plan.scale.probe.every[head]
-            attentive = entry is not None and entry.tokens
+            attentive = entry is not None and entry.reads_tokens
             if attentive not in models:
                 models[attentive] = probed(args.config, plan.params, args.image_size, attentive, args.params)
             cells += _measured(plan, models[attentive], head, probes, folder, cache)

@@ -193,9 +193,9 @@ def test_masks_of_the_condition_are_drawn_for_each_step_or_once() -> None:
 
 def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     """By both policies, whatever is drawn."""
-    entry, wide = method(), BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
+    entry, wide = method(auxiliary=0.05), BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
     model = toy.build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
-    objective = build_objective(model, Setup(entry, None, WORDS.size, 5, "fp32"), length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]
+    objective = build_objective(model, Setup(entry, None, WORDS.size, 5, "fp32"), length=LENGTH)  # type: ignore[arg-type]
     given = replace(batch(5), images=IMAGES)
     pieces = given.tokens % WORDS.sot  # of this vocabulary
     held = torch.arange(pieces.shape[1]) < given.lengths[:, None] - 1

@@ -10,7 +10,6 @@ import torch
 import toy
 from changed import put
 from mask_and_replace_oracle import bound as oracle
-from mdc.models.words import read_words
 from safetensors.torch import load_file
 from scale_files import scale_values
 from tiny_clip import write_clip
@@ -18,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from toy_diffusion import BACKBONE, CFG, LENGTH, MCS, STEPS, VOCABULARY, backbone, batch, method, objective
 
 from mdc.diffusion.schedule import MaskSchedule
+from mdc.extensions.mc_diffusion.jobs import WordsJob
 from mdc.extensions.mc_diffusion.mask_and_replace.bound_gradient import BoundOfRows
 from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import (
     ReplaceSchedule,
@@ -25,23 +25,22 @@ from mdc.extensions.mc_diffusion.mask_and_replace.diffusion import (
     corrupt,
 )
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
+from mdc.extensions.mc_diffusion.words import job as import_words
+from mdc.extensions.mc_diffusion.words.read import read_words
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.initial import count_parameters
 from mdc.models.logits import sum_over_logits
 from mdc.models.text import Vocabulary
-from mdc.plan.config.backbones import FrozenWords
 from mdc.plan.config.method import Method
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
-from mdc.plan.jobs.model import WordsJob
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json
 from mdc.training.memory import NothingDrawn
 from mdc.training.objectives.objective import Setup
-from mdc.training.precompute import import_words
 from mdc.training.trainer import build_optimizer
 
 
@@ -79,8 +78,8 @@ def test_what_is_learnt_of_a_degraded_condition_is_what_it_says(guidance: dict[s
     gradients = toy.gradients(one.model)
     one.model.zero_grad()
     (part,) = one.prepare(given)
-    assert given.condition is not None
-    where = (given.condition[:, :1] < 0.5) & ((given.condition[:, 1:] < 0.5) | (guidance is CFG))
+    assert given.image_draws is not None
+    where = (given.image_draws[:, :1] < 0.5) & ((given.image_draws[:, 1:] < 0.5) | (guidance is CFG))
     assert bool(where.any()) and not bool(where.all())
     vectors = one.model.encoder.prepared(given.images)
     null = torch.zeros(6) if one.model.masked is None else one.model.masked
@@ -164,7 +163,7 @@ def test_loss_and_gradient_are_those_of_the_formula(replaced: float, sure: float
 
 @pytest.mark.parametrize("entry", [method(), method(**CFG), method(**MCS)])
 def test_micro_batches_change_nothing(entry: Method) -> None:
-    one, other = (objective(entry, auxiliary=0.01) for _ in range(2))
+    one, other = (objective(entry.but(auxiliary=0.01)) for _ in range(2))
     assert float(toy.backward(one, batch())["loss"]) == pytest.approx(float(toy.backward(other, batch(), 3)["loss"]))
     gradients, others = toy.gradients(one.model), toy.gradients(other.model)
     assert gradients.keys() == others.keys()
@@ -173,7 +172,7 @@ def test_micro_batches_change_nothing(entry: Method) -> None:
 
 
 def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
-    plain, both = (toy.backward(objective(method(), auxiliary=each), batch()) for each in (0.0, 0.01))
+    plain, both = (toy.backward(objective(method(auxiliary=each)), batch()) for each in (0.0, 0.01))
     assert float(plain["loss"]) == float(plain["bound"]) == float(both["bound"])
     one = objective(method())
     given = batch()
@@ -188,7 +187,7 @@ def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
 
 
 def test_validation_is_the_bound_with_the_whole_condition() -> None:
-    one = objective(method(**MCS), auxiliary=0.01)
+    one = objective(method(**MCS, auxiliary=0.01))
     given = batch()
     total, count = one.evaluate(one.prepare(replace(given, image_draws=None), held_out=True))
     plain = objective(method(**MCS))
@@ -250,42 +249,34 @@ def brought(tmp_path: Path) -> tuple[Path, torch.Tensor, WordsJob]:
     return tmp_path / "words/words.json", weight, job
 
 
-def _asked(job: WordsJob) -> FrozenWords:
-    return FrozenWords(job=job.job, config_sha256=job.sha256, width=job.entry.width)
-
-
 def test_each_class_has_the_embedding_of_its_piece(brought: tuple[Path, torch.Tensor, WordsJob]) -> None:
-    manifest, weight, job = brought
+    manifest, weight, _ = brought
     some = Vocabulary.corpus([5, 320, 40_000])
-    assert torch.equal(read_words(manifest, _asked(job), some), weight[[5, 320, 40_000, 49_407]])
-    whole = read_words(manifest, _asked(job), Vocabulary.full())
+    assert torch.equal(read_words(manifest, some), weight[[5, 320, 40_000, 49_407]])
+    whole = read_words(manifest, Vocabulary.full())
     # all pieces, and EOT where SOT would stand
     assert torch.equal(whole, torch.cat([weight[:49_406], weight[49_407:]]))
     assert read_json(manifest)["width"] == weight.shape[1]
 
 
 def test_other_or_damaged_embeddings_are_one_line(brought: tuple[Path, torch.Tensor, WordsJob], tmp_path: Path) -> None:
-    manifest, weight, job = brought
-    other = _asked(job).model_copy(update={"config_sha256": "1" * 64})
-    with pytest.raises(UserError, match="made with another configuration than words/clip needs"):
-        read_words(manifest, other, Vocabulary.full())
+    manifest, weight, _ = brought
     file = manifest.parent / "words.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"0000")
     with pytest.raises(UserError, match=r"not the file that .* names"):
-        read_words(manifest, _asked(job), Vocabulary.full())
+        read_words(manifest, Vocabulary.full())
     narrow = _job(tmp_path / "tiny", weight.shape[1] + 1)
     with pytest.raises(UserError, match=r"words\.clip: .* has embeddings of shape .*; needed: \(49408, "):
         import_words.main(Call(narrow, ScaleFolder(tmp_path), tmp_path / "narrow"))
 
 
 def test_they_are_not_trained() -> None:
-    model = toy.build_model(method(), BACKBONE, None, 12, 20, 0)  # type: ignore[arg-type]
-    before = count_parameters(model)
+    plain, model = (toy.build_model(method(words=of), BACKBONE, None, 12, 20, 0) for of in (None, "clip"))  # type: ignore[arg-type]
     words = torch.randn(11, 16, generator=torch.Generator().manual_seed(0))
-    model.text.use_pretrained_embeddings(words)
+    assert count_parameters(plain) - count_parameters(model) == 12 * 16, "[MASK]'s too"
+    setup = Setup(method(words="clip"), None, 12, 6, "fp32")  # type: ignore[arg-type]
+    objective = build_objective(model, setup, length=8, words=words)
     assert torch.equal(model.text.token_embedding.weight[:11], words)
-    assert before - count_parameters(model) == 12 * 16, "[MASK]'s too"
-    objective = build_objective(model, Setup(method(), None, 12, 6, "fp32"), length=8)  # type: ignore[arg-type]
     recipe = Recipe.model_validate(VALUES["pretrain"]["recipe"])
     optimizer = build_optimizer(model, recipe, validate(VALUES).protocol.pretrain)
     objective.backward(objective.prepare(batch()))
@@ -297,18 +288,23 @@ def test_they_are_not_trained() -> None:
 def test_a_run_on_them_names_them() -> None:
     words = {"clip": {"label": "x", "model": "ViT-B-32", "weights": "openai", "width": 96}}
     values = put(copy.deepcopy(VALUES), ("words",), words)
-    values = put(values, ("pretrain", "backbones", "on-codes", "words"), "clip")
+    overrides = values["pretrain"]["overrides"]
+    overrides.append({"when": {"backbone": ["on-codes"]}, "set": {"words": "clip"}})
     plan = Plan(validate(values))
     job = plan.pretrain(Run("described", "on-codes", "mcd", 0))
-    assert "words/clip" in job.inputs and job.backbone.words.width == 96  # type: ignore[union-attr]
+    assert "words/clip" in job.inputs and job.method.words == "clip"  # type: ignore[attr-defined]
     assert list(plan.jobs).index("words/clip") < list(plan.jobs).index(job.job)
     for path, to, said in (
-        (("words", "clip", "width"), 64, "words = clip: of width 64, and the decoder's is 96"),
-        (("pretrain", "backbones", "on-codes", "words"), "x", "no entry of words is named 'x'; allowed: clip"),
+        (("words", "clip", "width"), 64, "words.clip.width = 64, and the decoder's of decoder on VQ codes is 96"),
+        (
+            ("pretrain", "overrides", len(overrides) - 1, "set", "words"),
+            "x",
+            "no entry of words is named 'x'; allowed: clip",
+        ),
         (
             ("captions", "systems", "mdc_codes", "backbone"),
             "on-codes",
-            "pretrain.backbones.on-codes.words: word embeddings of others, which mdc does not take",
+            "overrides: words: a key that mdc does not have",
         ),
     ):
         with pytest.raises(UserError) as caught:

@@ -10,10 +10,6 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
-from mdc.models.encoders.codes import CodesEncoder
-from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
-from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
-from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from shown import read_rows
@@ -23,24 +19,28 @@ from mdc.app.cli import main as mdc
 from mdc.data.loader.center_crops import center_crops
 from mdc.data.loader.precomputed_tokens import PrecomputedTokens
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.extensions.mc_diffusion.image_tokenizers import job as tokenizer
+from mdc.extensions.mc_diffusion.image_tokenizers.codes import CodesEncoder
+from mdc.extensions.mc_diffusion.image_tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
+from mdc.extensions.mc_diffusion.image_tokenizers.vq_vae import nearest, perplexity, pixels
+from mdc.extensions.mc_diffusion.jobs import TokenizerJob
+from mdc.extensions.mc_diffusion.kinds import GumbelVqgan, VqVae
 from mdc.extensions.mc_diffusion.mask_and_replace.loss import build_objective
 from mdc.models.encoders.tower import TOWER, read_tower
 from mdc.models.runs import open_run
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.jobs.model import TokenizerJob
 from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.group import SINGLE_PROCESS
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError, read_json, sha256_file
-from mdc.training import tokenizer
 from mdc.training.corpus import Corpus
 from mdc.training.objectives.objective import Setup
 from mdc.training.precompute import import_encoder
 
 RUN = "runs/described/on-codes/mcd/s0"
-CODES = "image-tokens/vq/described"
+CODES = "encoded/vq/described"
 
 
 def _call(r: Path, job: str, verb: str, out: Path, **more: Any) -> Call:
@@ -144,9 +144,7 @@ def test_stored_codes_are_those_of_each_image_alone(r: Path) -> None:
     """So they do not depend on the batch; what a captioner reads of them are the codebook's vectors."""
     tower, corpus = _tower(r), r / "data/corpora/described/index.json"
     for split in ("train", "val"):
-        stored = PrecomputedTokens(
-            r / CODES / "image_tokens.json", read_index(corpus, verify="auto", kind="corpus"), split
-        )
+        stored = PrecomputedTokens(r / CODES / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split)
         reader = ShardReader(corpus, split)
         array = np.load(r / CODES / f"{split}-000000.npy")
         assert array.dtype == np.uint16 and array.shape == (len(reader), 36)
@@ -158,7 +156,7 @@ def test_stored_codes_are_those_of_each_image_alone(r: Path) -> None:
 
 
 def test_all_codes_are_counted(r: Path) -> None:
-    told = read_json(r / CODES / "image_tokens.json")
+    told = read_json(r / CODES / "encoded.json")
     counted = np.bincount(np.load(r / CODES / "train-000000.npy").ravel(), minlength=16)
     assert counted.sum() == 32 * 36 and told["codes"] == 16
     assert told["used"] == int((counted > 0).sum()) and told["perplexity"] == pytest.approx(perplexity(counted))
@@ -182,7 +180,7 @@ def test_damaged_codes_are_one_line(r: Path, damage: np.ndarray | None, said: st
     if damage is not None:
         np.save(file, damage)
     with pytest.raises(UserError, match=said):
-        PrecomputedTokens(r / CODES / "image_tokens.json", index, "train").of([0])
+        PrecomputedTokens(r / CODES / "encoded.json", index, "train").of([0])
 
 
 def test_vectors_before_codes_are_of_the_same_encoder(r: Path) -> None:
@@ -292,8 +290,8 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     found, manifest = open_run(r / RUN)
     model = found.load()
     assert int(model.length) == manifest["length"]
-    index, codes = r / "data/corpora/described/index.json", r / CODES / "image_tokens.json"
-    corpus = Corpus(found.job, index, found.vocabulary, 0, SINGLE_PROCESS, codes)
+    index, codes = r / "data/corpora/described/index.json", r / CODES / "encoded.json"
+    corpus = Corpus(found.job, index, found.vocabulary, 0, SINGLE_PROCESS, {CODES: codes})
     protocol = found.job.protocol.pretrain
     objective = build_objective(model, Setup(found.job.method, protocol, found.vocabulary.mask_id, 16, "fp32"))
     sums = [objective.evaluate(objective.prepare(batch, held_out=True)) for batch in corpus.validation()]

@@ -18,7 +18,8 @@ from mdc.data.formats.reading import SourceItem, with_images
 from mdc.data.formats.samples import LeftOut, RawSample, Skipped, skipped_list
 from mdc.data.shards.corpus_job import write_corpus
 from mdc.data.sources.source import open_corpus, open_probe
-from mdc.plan.config.sources import BuilderProbe, CorpusSource, FolderProbe
+from mdc.plan.config.kinds import AnyCorpus
+from mdc.plan.config.sources import BuilderProbe, FolderProbe
 from mdc.plan.records import UserError
 
 ORIENTATION = 0x0112
@@ -35,7 +36,7 @@ def _encoded(form: str, size: tuple[int, int], orientation: int = 1, seed: int =
 
 
 def _source(values: Mapping[str, Any], data: Path) -> Any:
-    adapter: TypeAdapter[Any] = TypeAdapter(CorpusSource)
+    adapter: TypeAdapter[Any] = TypeAdapter(AnyCorpus)
     return open_corpus(adapter.validate_python(values).complete(), data)
 
 

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from mdc.data.scenes.choice_shortcuts import choice_shortcuts, pair_shortcuts
+from mdc.data.scenes.choice_shortcuts import choice_shortcuts
 from mdc.data.scenes.shortcuts import probe_shortcuts
 from mdc.data.scenes.world import PROBE_CLASSES, Scene, SceneObject
 from mdc.data.shards.choice_set_job import write_choices
 from mdc.data.shards.probe_set_job import write_probe
 from mdc.data.sources.source import open_choices, open_probe
+from mdc.extensions.neighbours.winoground.scenes import pair_shortcuts
 
 
 def _scene(*objects: tuple[str, str, int, int]) -> Scene:

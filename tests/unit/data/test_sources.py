@@ -14,7 +14,8 @@ from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.samples import Skipped
 from mdc.data.sources.probes import caption_nouns
 from mdc.models.text import clip_pieces
-from mdc.plan import parts
+from mdc.plan.config.kinds import CHOICES, CORPORA, PROBES
+from mdc.plan.config.sources import CaptionList
 from mdc.plan.fingerprint import closure
 from mdc.plan.records import UserError
 
@@ -208,7 +209,7 @@ def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
         assert not found & {f"mdc.data.shards.{name}" for name in writers if name != module}
     assert not [name for name in closure("mdc.data.shards.writer") if name.startswith("mdc.data.sources.")]
     assert "mdc.data.shards.caption_statistics" not in closure("mdc.data.shards.probe_set_job")
-    kinds = {module for which in (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS) for module in which.values()}
+    kinds = {one.module for which in (CORPORA, PROBES, CHOICES) for one in which.values()} | {CaptionList.module}
     built_on = {
         # a mirror's tars and parquet files
         "mdc.data.sources.corpora.pairs": {f"mdc.data.sources.corpora.{name}" for name in ("webdataset", "parquet")},

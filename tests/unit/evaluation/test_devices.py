@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 import toy
-from mdc.evaluation.knn_probe import votes
 from torch.utils._pytree import tree_map_only
 
 from mdc.evaluation import attentive_probe
@@ -13,6 +12,7 @@ from mdc.evaluation.attentive_probe import Fitting
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.caption_scores import Draws, Pair
 from mdc.evaluation.predictors.encode import ImageEncoder
+from mdc.extensions.neighbours.knn import votes
 from mdc.models.text import Vocabulary
 from mdc.plan.config.decoding import Beam, Unmasking
 

@@ -22,10 +22,11 @@ from mdc.data.sources.source import Source
 from mdc.evaluation.linear_probe import ProbeRecipe, train_linear_probe
 from mdc.evaluation.predictors.encode import ImageEncoder
 from mdc.evaluation.probe import main
+from mdc.extensions.neighbours.kinds import Neighbours
 from mdc.models.encoder import build_encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.plan.config.heads import Attentive, Probe
 from mdc.plan.config.params import ProtocolProbe
-from mdc.plan.config.scale import Attentive, Neighbours, Probe
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import ProbeJob

@@ -24,20 +24,19 @@ from mdc.models.encoders.tower import Tower, fetched, places, read_tower, shape_
 from mdc.models.normalise import normalise
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.plan.config.backbones import FrozenTokens
+from mdc.plan.config.kinds import ENCODERS
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import EncoderJob
 from mdc.plan.jobs.read import as_job
-from mdc.plan.parts import TOWERS, load
 from mdc.plan.records import UserError, read_json, write_json
 from mdc.training.precompute import import_encoder
 
 
 def job(entry: dict[str, Any], **changes: Any) -> EncoderJob:
     head = {"job": "encoders/one", "verb": "import-encoder", "scale": "toy", "fingerprint": "f", "inputs": []}
-    nothing = {"run": None, "run_config_sha256": None, "backbone": None, "contrastive": False}
     found: EncoderJob = as_job(
-        {**head, "name": "one", "entry": {"label": "", **entry}, **nothing, **changes}, "import-encoder", "test"
+        {**head, "name": "one", "entry": {"label": "", **entry}, **changes}, "import-encoder", "test"
     )
     return found
 
@@ -92,11 +91,11 @@ def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(
     assert torch.allclose(feature @ weights["_fc.weight"].T + weights["_fc.bias"], logits, atol=1e-4)
     # as an encoder that an earlier version imported holds them
     del peer._fc
-    again = load(TOWERS, "efficientnet_lite0").tower(one)
+    again = ENCODERS["efficientnet_lite0"].load().tower(one)
     again.load_state_dict({f"net.{name}": tensor for name, tensor in peer.state_dict().items()})
     assert torch.equal(looked(again.eval(), images)[1], tokens)
     with pytest.raises(UserError, match="multiples of 32"):
-        load(TOWERS, "efficientnet_lite0").tower(shaped("efficientnet_lite0", 100, 9, 1280))
+        ENCODERS["efficientnet_lite0"].load().tower(shaped("efficientnet_lite0", 100, 9, 1280))
 
 
 def test_a_feature_map_becomes_tokens_row_by_row() -> None:

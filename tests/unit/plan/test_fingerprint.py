@@ -17,6 +17,9 @@ import mdc.plan.fingerprint as fp
 from mdc.app.cli import main
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config.heads import LINEAR
+from mdc.plan.config.kinds import CHOICES, CORPORA, HEADS, PROBES
+from mdc.plan.config.sources import CaptionList
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import write_json
@@ -137,26 +140,27 @@ ABILITIES_OF = {name: import_module(f"{folder}.method").METHOD.abilities for nam
 MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", "clip"))
 #: job → the parts that it loads by name
 PARTS = {
-    "data/corpora/alt": {parts.CORPORA["scenes"]},
-    "data/probes/shape": {parts.PROBES["scenes"]},
-    "data/choices/relation": {parts.CHOICES["scenes"]},
+    "data/corpora/alt": {CORPORA["scenes"].module},
+    "data/probes/shape": {PROBES["scenes"].module},
+    "data/choices/relation": {CHOICES["scenes"].module},
     "data/vocabularies/words": set(),
     MDC: {ABILITIES_OF["masked"]["train"]},
     ARC: {ABILITIES_OF["autoregressive"]["train"]},
     CLIP: {ABILITIES_OF["contrastive"]["train"]},
     "runs/alt/cnn/lstm/s0": {ABILITIES_OF["recurrent"]["train"]},
     "runs/described/on-codes/mcd/s0": {ABILITIES_OF["mask_and_replace"]["train"]},
-    "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
-    "probe/alt/ViT-T-12/mdc/s0/knn": {parts.ABILITIES["encode"], parts.HEADS["knn"]},
-    "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"], parts.HEADS["linear"]},
+    "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"], LINEAR},
+    "probe/alt/ViT-T-12/mdc/s0/knn": {parts.ABILITIES["encode"], HEADS["knn"].module},
+    "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"], LINEAR},
     **{name: {ARTEFACTS[name].module} for name in small_project.values()["tables"]},
 }
 PARTS["table_cost"] |= {ABILITIES_OF["masked"]["train"], ABILITIES_OF["contrastive"]["train"]}  # whose steps it counts
 #: a table that is built on another's module
 BUILT_ON = {"table_splits": {ARTEFACTS["table3"].module}}
-KINDS = (*ABILITIES_OF.values(), parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES, parts.HEADS)
+KINDS = (CORPORA, PROBES, CHOICES, HEADS)
 #: every part that some job loads by name
-ALL_PARTS = {module for kind in KINDS for module in kind.values()} | {one.module for one in ARTEFACTS.values()}
+ALL_PARTS = {one.module for kind in (*KINDS, ARTEFACTS) for one in kind.values()} | {CaptionList.module, LINEAR}
+ALL_PARTS |= {module for named in (*ABILITIES_OF.values(), parts.ABILITIES) for module in named.values()}
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import small_project
-from mdc.plan.config.tokenizers import GumbelVqgan
 from read_table import read_table
 from scale_files import scale_values
 from scale_plans import changed_plan, plan_of
 
+from mdc.extensions.mc_diffusion.kinds import GumbelVqgan
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.backbones import FrozenEncoderBackbone
 from mdc.plan.config.pretrain import Average
@@ -102,15 +102,17 @@ def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> N
         recipe, decoder = job.recipe, job.backbone.decoder
         assert (recipe.lr, recipe.warmup_steps, recipe.batch_size, recipe.epochs) == (4.5e-4, 1000, 128, 200)
         assert (recipe.beta1, recipe.beta2, recipe.lr_schedule) == (0.9, 0.96, "constant")
-        assert (recipe.weight_decay, recipe.clip_norm, recipe.clip_steps, recipe.auxiliary) == (0.045, 0.5, 5000, 5e-4)
+        assert (recipe.weight_decay, recipe.clip_norm, recipe.clip_steps) == (0.045, 0.5, 5000)
         assert recipe.average == Average(decay=0.99, every=25)
         assert (decoder.layers, decoder.width, job.method.diffusion_steps) == (18, 512, 100)
+        assert job.method.auxiliary == 5e-4
     matched = paper.pretrain(Run("cub200", "matched", "mdc", 0)).recipe
     codes_run = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).recipe
-    assert matched == codes_run.model_copy(update={"auxiliary": matched.auxiliary}), "MDC beside it is trained alike"
-    codes = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).backbone
+    assert matched == codes_run, "MDC beside it is trained alike"
+    on_codes = paper.pretrain(Run("cub200", "on-codes", "mcd", 0))
+    codes = on_codes.backbone
     assert isinstance(codes, FrozenEncoderBackbone) and (codes.frozen.tokens, codes.frozen.image_size) == (32 * 32, 256)
-    assert codes.words is not None
+    assert on_codes.method.words == "clip"
     for name, rate in (("mcd_cfg", None), ("mcd_mcs", 0.1)):
         guidance = paper.params.methods[name].guidance
         assert guidance is not None and (guidance.degraded, guidance.mask_rate) == (0.1, rate)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from read_table import read_table
 from scale_files import scale_values
 from scale_plans import changed_plan
 
-from mdc.plan.config.choice_sources import ARO_SYMMETRIC, ChoiceSource, Parts, mean_over
+from mdc.plan.config.choice_sources import ARO_SYMMETRIC, Parts, mean_over
+from mdc.plan.config.kinds import CHOICES
 from mdc.plan.config.systems import SystemEntry, Systems, expand
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError
@@ -174,7 +174,7 @@ def test_a_variant_is_no_corpus_where_data_is_meant() -> None:
 
 def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
     def of(*told: dict[str, Any]) -> Parts:
-        return mean_over([TypeAdapter(ChoiceSource).validate_python(one) for one in told])
+        return mean_over([CHOICES[one["kind"]].model_validate(one) for one in told])
 
     aro: dict[str, Any] = {"kind": "aro", "dataset": "aro"}
     relation, attribute = {**aro, "task": "relation"}, {**aro, "task": "attribution"}

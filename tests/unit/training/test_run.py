@@ -9,10 +9,10 @@ import pytest
 import torch
 import toy
 from data_samples import write_corpus
-from mdc.data.shards.frequencies_job import document_frequencies
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.index import ShardReader, read_index
+from mdc.extensions.neighbours.superclass.frequencies import document_frequencies
 from mdc.methods.masked.loss import on_canvas
 from mdc.models.text import Vocabulary, clip_pieces
 from mdc.plan.jobs.call import Call

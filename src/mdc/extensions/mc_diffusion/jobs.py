@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from mdc.extensions.mc_diffusion.kinds import TokenizerEntry, VqVae, WordEmbeddings
-from mdc.plan.config.types import Name
+from mdc.extensions.mc_diffusion.kinds import CodesBehind, CodesTower, TokenizerEntry, VqVae, WordEmbeddings
+from mdc.plan.config.types import Name, no_such
 from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.job import Job
+from mdc.plan.records import UserError
 
 
 class TokenizerJob(Job):
@@ -38,8 +39,21 @@ def tokenizer(plan: Context, name: str) -> TokenizerJob:
     return plan.make(TokenizerJob, f"tokenizers/{name}", inputs, name=name, entry=entry)
 
 
+def _behind(plan: Context, entry: CodesTower) -> CodesBehind:
+    made = tokenizer(plan, entry.tokenizer)
+    return CodesBehind(
+        kind="codes", job=made.job, config_sha256=made.sha256, file="tokenizer.safetensors", entry=made.entry
+    )
+
+
+#: kind of an encoder that the scale makes → what it is made from
+BEHIND = {"codes": _behind}
+
+
 @once
 def words(plan: Context, name: str) -> WordsJob:
-    """The job that imports embeddings of tokens."""
+    """The job that imports embeddings of tokens. UserError if the scale has no ``name`` under ``words``."""
     scale: Any = plan.scale
+    if name not in scale.words:
+        raise UserError(f"{plan.file}: {no_such('words', name, scale.words, 'entry of words')}")
     return plan.make(WordsJob, f"words/{name}", [], name=name, entry=scale.words[name].but(label=""))

@@ -81,14 +81,6 @@ class CodesTower(MadeEncoder):
         entry = scale.tokenizers.get(self.tokenizer)
         return None if entry is None else (entry.image_size, entry.factor, entry.width)
 
-    def behind(self, plan: Any) -> "CodesBehind":
-        from mdc.extensions.mc_diffusion.jobs import tokenizer
-
-        made = tokenizer(plan, self.tokenizer)
-        return CodesBehind(
-            kind="codes", job=made.job, config_sha256=made.sha256, file="tokenizer.safetensors", entry=made.entry
-        )
-
 
 class CodesBehind(Behind):
     """A tokenizer."""

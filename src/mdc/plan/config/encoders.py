@@ -68,7 +68,8 @@ class Behind(Strict):
 
 
 class MadeEncoder(Encoder):
-    """An encoder that the scale makes. Its shape follows from what it names, so a scale does not say it."""
+    """An encoder that the scale makes. Its shape follows from what it names, so a scale does not say it;
+    :mod:`mdc.plan.jobs.encoder_jobs` says what it is made from."""
 
     image_size: NonNegative = 0
     tokens: NonNegative = 0
@@ -77,10 +78,6 @@ class MadeEncoder(Encoder):
     @abstractmethod
     def shape_in(self, scale: Any) -> tuple[int, int, int] | None:
         """Its image size, the pixels of a side of a token, and its width; None if what it names is not there."""
-
-    @abstractmethod
-    def behind(self, plan: Any) -> Behind:
-        """What it is made from. ``plan``: a :class:`mdc.plan.jobs.plan.Plan`."""
 
 
 class RunTower(MadeEncoder):
@@ -99,17 +96,6 @@ class RunTower(MadeEncoder):
         if not isinstance(backbone, Backbone):
             return None
         return backbone.image_size, backbone.patch_size, backbone.width
-
-    def behind(self, plan: Any) -> "RunBehind":
-        trained = plan.pretrain(plan.run_of(self))
-        return RunBehind(
-            kind="run",
-            job=trained.job,
-            config_sha256=trained.sha256,
-            file="checkpoint.safetensors" if self.weights == "last" else "best.safetensors",
-            backbone=trained.backbone,
-            contrastive=trained.method.embeds_captions,
-        )
 
 
 class RunBehind(Behind):

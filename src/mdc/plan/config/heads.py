@@ -37,11 +37,11 @@ LINEAR = "mdc.evaluation.linear_probe"
 
 class Head(Kind):
     """A head other than the linear probe. ``label``: its name in tables. Its module has ``fit``, and ``TOKENS``, whether it
-    reads tokens instead of the pooled feature; ``tokens`` says the same while planning."""
+    reads tokens instead of the pooled feature; ``reads_tokens`` says the same while planning."""
 
     label: str
 
-    tokens: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = False
 
     @abstractmethod
     def sentence(self) -> str:
@@ -57,7 +57,7 @@ class Attentive(Head):
     items is chosen."""
 
     module = "mdc.evaluation.attentive_probe"
-    tokens = True
+    reads_tokens = True
     kind: Literal["attentive"]
     lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
     epochs: Positive

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from mdc.plan.artefacts import ARTEFACTS, KINDS, declared
+from mdc.plan.config.methods import BY_RUN
 from mdc.plan.config.params import Params
 from mdc.plan.config.scale import Scale
 from mdc.plan.records import write_text_if_changed
@@ -35,7 +36,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     }
     for schema in whole.values():
         _described(schema)
-    whole["Override"]["properties"]["set"] = {"$ref": "#/$defs/Recipe"}
+    changed = whole["Recipe"]["properties"] | {key: {} for key in sorted(BY_RUN)}
+    whole["Override"]["properties"]["set"] = {**whole["Recipe"], "properties": changed}
     fields = whole["Params"]["properties"]
     fields["tables"] = {"$ref": "#/$defs/Tables"}
     scale = {key: fields[key] for key in Scale.model_fields} | {"methods": fields["methods"]}

@@ -1,10 +1,13 @@
 """The jobs of frozen encoders: importing them, and encoding corpora."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import FrozenBackbone, FrozenEncoderBackbone, FrozenTokens
-from mdc.plan.config.encoders import MadeEncoder, RunTower
+from mdc.plan.config.backbones import Backbone, FrozenBackbone, FrozenEncoderBackbone, FrozenTokens
+from mdc.plan.config.encoders import Behind, MadeEncoder, RunBehind, RunTower
 from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.model import EncodedJob, EncoderJob, PretrainJob
@@ -28,11 +31,31 @@ def frozen_of(plan: Context, run: Run) -> FrozenBackbone | None:
     return backbone if isinstance(backbone, FrozenBackbone) else None
 
 
+def _run(plan: Context, entry: RunTower) -> RunBehind:
+    trained = plan.pretrain(plan.run_of(entry))
+    assert isinstance(trained.backbone, Backbone)  # others are refused
+    return RunBehind(
+        kind="run",
+        job=trained.job,
+        config_sha256=trained.sha256,
+        file="checkpoint.safetensors" if entry.weights == "last" else "best.safetensors",
+        backbone=trained.backbone,
+        contrastive=trained.method.embeds_captions,
+    )
+
+
+@cache
+def _makers() -> dict[str, Callable[[Context, Any], Behind]]:
+    """Kind of an encoder that the scale makes → what it is made from; extensions have theirs as ``BEHIND``."""
+    modules = map(import_module, parts.EXTENDING["jobs"])
+    return {"run": _run, **{kind: maker for module in modules for kind, maker in getattr(module, "BEHIND", {}).items()}}
+
+
 @once
 def encoder(plan: Context, name: str) -> EncoderJob:
     """The job that imports an encoder."""
     entry = plan.scale.encoders[name]
-    behind = entry.behind(plan) if isinstance(entry, MadeEncoder) else None
+    behind = _makers()[entry.kind](plan, entry) if isinstance(entry, MadeEncoder) else None
     return plan.make(
         EncoderJob,
         f"encoders/{name}",

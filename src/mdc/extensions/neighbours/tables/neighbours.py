@@ -67,7 +67,7 @@ class Block(ProbeTable):
         trained = {name: params.training.backbones[name] for name in self.backbones}
         counts = {name: entry.tokens for name, entry in entries.items()}
         counts |= {name: (b.image_size // b.patch_size) ** 2 for name, b in trained.items() if isinstance(b, Backbone)}
-        if any(head is not None and head.tokens for head in heads.values()):
+        if any(head is not None and head.reads_tokens for head in heads.values()):
             for name in (name for name, count in counts.items() if count < 2):
                 yield f"{where}.heads: {name} gives one vector an image and no patch tokens, so it can have no attentive probe"
             for name, entry in entries.items():
@@ -79,7 +79,7 @@ class Block(ProbeTable):
             for name in self.shown:
                 train = getattr(params.data.probes[name].source, "train", None)
                 if isinstance(train, int) and train < least:
-                    said = f"{name} has {train} training items, and it needs {least}"
+                    said = f"{name} has {train} training items, fewer than the {least} that it needs"
                     yield f"{where}.heads: {key}: {said}"
 
     @property

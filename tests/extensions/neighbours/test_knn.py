@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from mdc.evaluation.knn_probe import votes
 from sklearn.neighbors import KNeighborsClassifier
 
-from mdc.evaluation import knn_probe
+from mdc.extensions.neighbours import knn
+from mdc.extensions.neighbours.knn import votes
 from mdc.plan.records import UserError
 
 
@@ -16,7 +16,7 @@ def features(count: int, seed: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("several", [False, True], ids=["one label", "several labels"])
 def test_shares_are_those_of_scikit_learn(several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knn_probe, "_COSINES", 7 * 200)  # in chunks of 7 test items
+    monkeypatch.setattr(knn, "_COSINES", 7 * 200)  # in chunks of 7 test items
     train, test, draws = features(200, 0), features(45, 1), torch.Generator().manual_seed(2)
     targets = torch.randint(0, 2 if several else 5, (200, 4) if several else (200,), generator=draws)
     peer = KNeighborsClassifier(20, metric="cosine", weights=lambda distances: np.exp((1 - distances) / 0.07))
