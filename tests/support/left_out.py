@@ -1,19 +1,23 @@
 """A project without an extension: its folder is deleted, and what a scale says with its names."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from scale_files import ROOT, plain
 
 from mdc.plan.artefacts import read_shown
+from mdc.plan.config.kind import names
 from mdc.plan.config.yaml_core import dump_yaml, read_yaml
 
 EXTENSIONS = sorted(path.parent.name for path in (ROOT / "src/mdc/extensions").glob("*/params.yaml"))
 _GONE = object()
 #: keys without which the mapping that has them makes no sense
-_NEEDED = ("when", "method", "systems", "corpora", "curves")
+_NEEDED = ("when", "systems", "corpora", "curves", "sets")
+#: where a scale has entries of several kinds
+_SECTIONS = ("encoders", "data.corpora", "data.probes", "data.choices", "probe.heads")
 
 
 def names_of(extension: str) -> set[str]:
@@ -25,13 +29,31 @@ def names_of(extension: str) -> set[str]:
     return {*declared["methods"], *systems, *(name for one in shown if one for name in one["artefacts"])}
 
 
-def without(values: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """A scale's values without what ``names`` name, and the captioners by methods of these names."""
-    systems = values.get("captions", {}).get("systems", {})
-    names = names | {key for key, system in systems.items() if system.get("method") in names}
-    found = _kept(values, names)
+def without(values: dict[str, Any], extension: str) -> dict[str, Any]:
+    """The values of a scale, or of the blocks that scales share, without what an extension brings."""
+    gone, sections = names_of(extension), getattr(_kinds(extension), "SECTIONS", {})
+    values = {section: value for section, value in values.items() if section not in sections}
+    gone |= {key for key, system in _at(values, "captions.systems") if system.get("method") in gone}
+    kinds = {name for kind in _kinds(extension).KINDS for name in names(kind)}
+    for section in _SECTIONS:
+        for name, entry in _at(values, section):
+            if entry.get("source", entry).get("kind") in kinds:
+                gone.add(name)
+    gone |= {name for name, backbone in _at(values, "pretrain.backbones") if backbone.get("frozen") in gone}
+    found = _kept(values, gone)
     assert isinstance(found, dict)
     return found
+
+
+def _kinds(extension: str) -> Any:
+    return import_module(f"mdc.extensions.{extension}.kinds")
+
+
+def _at(values: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries of a section, which may not be there."""
+    for key in path.split("."):
+        values = values.get(key, {})
+    return iter(values.items())
 
 
 def copy_without(folder: Path, extensions: Iterable[str], scale: str, values: dict[str, Any]) -> None:
@@ -39,30 +61,35 @@ def copy_without(folder: Path, extensions: Iterable[str], scale: str, values: di
     for name in ("src/mdc", "workflow"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", *extensions))
     shutil.copy(ROOT / "Snakefile", folder)
-    own = values
+    own, params = values, plain(read_yaml(ROOT / "params.yaml"))
     for name in extensions:
-        own = without(own, names_of(name))
-    params = {**plain(read_yaml(ROOT / "params.yaml")), "scale": scale, "artefacts": list(own["tables"])}
+        own, params["shared"] = without(own, name), without(params["shared"], name)
+    params |= {"scale": scale, "artefacts": list(own["tables"])}
     (folder / "params.yaml").write_text(dump_yaml(params), encoding="utf-8")
     (folder / "scales").mkdir()
     (folder / f"scales/{scale}.yaml").write_text(dump_yaml(own), encoding="utf-8")
 
 
-def _kept(value: Any, names: set[str], inner: bool = False) -> Any:
-    """``value`` without what ``names`` name. A list within a list is a comparison, which has both sides or none."""
+def _kept(value: Any, gone: set[str], inner: bool = False) -> Any:
+    """``value`` without what ``gone`` names. A list within a list is a comparison, which has both sides or none; a mapping with one
+    value that is gone is gone."""
     if isinstance(value, str):
-        return _GONE if any(_is_named(part, names) for part in value.split("/")) else value
+        return _GONE if any(_is_named(part, gone) for part in value.split("/")) else value
     if isinstance(value, list):
-        items = [item for item in (_kept(one, names, inner=True) for one in value) if item is not _GONE]
+        items = [item for item in (_kept(one, gone, inner=True) for one in value) if item is not _GONE]
         return _GONE if value and (not items or (inner and len(items) < len(value))) else items
     if not isinstance(value, dict):
         return value
-    items_of = {key: _kept(one, names) for key, one in value.items() if not _is_named(str(key), names)}
-    kept = {key: one for key, one in items_of.items() if one is not _GONE}
-    lost = (value and not kept) or any(key in value and key not in kept for key in _NEEDED)
+    entries = {
+        key: _GONE if isinstance(one, dict | list) and _is_named(str(key), gone) else _kept(one, gone)
+        for key, one in value.items()
+    }
+    kept = {key: one for key, one in entries.items() if one is not _GONE}
+    lost = value and not kept
+    lost = lost or any(key not in kept and (key in _NEEDED or isinstance(one, str)) for key, one in value.items())
     return _GONE if lost else kept
 
 
-def _is_named(word: str, names: set[str]) -> bool:
-    """Whether a name, or one of its sweep and controls, is among ``names``."""
-    return word in names or any(word.startswith(f"{name}_") for name in names)
+def _is_named(word: str, gone: set[str]) -> bool:
+    """Whether a name, or one of its sweep and controls, is gone."""
+    return word in gone or any(word.startswith(f"{name}_") for name in gone)
