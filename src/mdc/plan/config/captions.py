@@ -111,7 +111,7 @@ class Captions(Captioning):
     captions are computed (:class:`mdc.plan.config.decoding.Captioning`).
 
     ``finetunings``: of the runs that caption. ``backbone``: of the runs, if no dataset or system names another; by default the
-    scale's first. ``coca``: external models. ``steps``: sampling steps of the diffusion systems that name none. ``clip_score``:
+    scale's first. ``coca``: external models. ``usual``: values of each kind of decoding, where a system names none. ``clip_score``:
     the model of CLIPScore. ``guide``: the CLIP of guided systems; it must be another model than CLIPScore's, which would
     otherwise reward its own choices. ``seed``: of the mismatched images.
     """
@@ -125,11 +125,27 @@ class Captions(Captioning):
     guide: RunClip | None = None
     judge: Judge | None = None
     seed: NonNegative = 0
-    steps: Positive | None = None
+    usual: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, values: Any) -> Any:
+        """Give systems the usual values of their decoding."""
+        try:
+            usual, systems = values.get("usual") or {}, values["systems"].items()
+            if unused := usual.keys() - {system["decode"]["kind"] for _, system in systems}:
+                raise ValueError(f"usual.{min(unused)}: no system decodes so")
+            complete = {
+                key: {**system, "decode": {**usual.get(system["decode"]["kind"], {}), **system["decode"]}}
+                for key, system in systems
+            }
+        except (AttributeError, KeyError, TypeError):
+            return values  # invalid; the class of the invalid value reports it
+        return {**values, "systems": complete}
 
     @cached_property
     def expanded(self) -> Systems:
-        return expand(self.entries, self.steps)
+        return expand(self.entries)
 
     @property
     def systems(self) -> dict[str, CaptionSystem]:

@@ -75,13 +75,12 @@ class Systems(BaseModel):
     captioning: dict[str, list[str]]
 
 
-def expand(entries: Mapping[str, SystemEntry], steps: int | None = None) -> Systems:
-    """The systems that the ``entries`` of a scale expand to; ``steps``: of diffusions that name none. ValueError if two have the
-    same name."""
+def expand(entries: Mapping[str, SystemEntry]) -> Systems:
+    """The systems that the ``entries`` of a scale expand to. ValueError if two have the same name."""
     plain, controls = dict[str, CaptionSystem](), dict[str, CaptionSystem]()
     members, captioning = dict[str, list[str]](), dict[str, list[str]]()
     for key, entry in entries.items():
-        swept = list(_swept(key, entry, steps))
+        swept = list(_swept(key, entry))
         members[key] = [name for name, _, _ in swept]
         captioning[key] = list(members[key])
         for name, value, system in swept:
@@ -110,12 +109,10 @@ def _add(systems: dict[str, CaptionSystem], name: str, system: CaptionSystem, ke
     systems[name] = system
 
 
-def _swept(key: str, entry: SystemEntry, steps: int | None) -> Iterator[tuple[str, float | None, CaptionSystem]]:
+def _swept(key: str, entry: SystemEntry) -> Iterator[tuple[str, float | None, CaptionSystem]]:
     """(key, value, system) for each system of an entry's sweep; the value is None if there is no sweep."""
     values = entry.model_dump(by_alias=True, exclude={"distorted", "mismatched"}, context="complete")
     decode = values["decode"]
-    if decode["kind"] == "diffuse" and decode["steps"] is None:
-        decode["steps"] = steps
     where, name = (decode, "guidance") if "guidance" in decode else (decode.get("guide") or {}, "weight")
     swept = where.get(name)
     for value in swept if isinstance(swept, list) else [None]:
